@@ -60,7 +60,11 @@ fn sentence(group: &[&DeclineRow]) -> String {
         // What is so for all of them is of none.
         [one] if one.pid == 0 && one.command.is_empty() => {
             let reason = printable(&one.reason);
-            return if what == "callers" { reason } else { format!("{what}: {reason}") };
+            return if group[0].what == Missing::Callers {
+                reason
+            } else {
+                format!("{what}: {reason}")
+            };
         }
         [one] => format!("{} (process {})", name(one), one.pid),
         several => format!(

@@ -33,20 +33,24 @@ fn in_room() -> ExitCode {
         Err(error) => return usage(&error, &std::env::args_os().collect::<Vec<_>>()),
     };
     printing::colour::choose(cli.color);
-    let code = match &cli.command {
-        cli::Command::Vdso(args) => commands::vdso::run(args),
-        cli::Command::Completions(args) => commands::completions::run(args),
-        cli::Command::Bench(args) => commands::bench::run(args),
-        cli::Command::Compare(args) => commands::compare::run(args),
-        cli::Command::Wrongness(args) => commands::wrongness::run(args),
-        cli::Command::View(args) => commands::view::run(args),
-        cli::Command::Doctor(args) => commands::doctor::run(args),
-        cli::Command::Capture(args) => commands::capture::run(args),
-        cli::Command::Trace(args) => commands::trace::run(args),
-        cli::Command::Run(args) => commands::run::run(args),
-        cli::Command::Serve(args) => commands::serve::run(args),
-        cli::Command::Survey(args) => commands::survey::run(args),
+    let (done, failure) = match &cli.command {
+        cli::Command::Vdso(args) => (commands::vdso::run(args), exit::FAILURE),
+        cli::Command::Completions(args) => (commands::completions::run(args), exit::FAILURE),
+        cli::Command::Bench(args) => (commands::bench::run(args), exit::FAILURE),
+        cli::Command::Compare(args) => (commands::compare::run(args), exit::FAILURE),
+        cli::Command::Wrongness(args) => (commands::wrongness::run(args), exit::FAILURE),
+        cli::Command::View(args) => (commands::view::run(args), exit::FAILURE),
+        cli::Command::Doctor(args) => (Ok(commands::doctor::run(args)), exit::UNKNOWN),
+        cli::Command::Capture(args) => (commands::capture::run(args), exit::FAILURE),
+        cli::Command::Trace(args) => (commands::trace::run(args), exit::BEFORE_START),
+        cli::Command::Run(args) => (commands::run::run(args), exit::BEFORE_START),
+        cli::Command::Serve(args) => (Ok(commands::serve::run(args)), exit::BEFORE_START),
+        cli::Command::Survey(args) => (commands::survey::run(args), exit::FAILURE),
     };
+    let code = done.unwrap_or_else(|error| {
+        printing::warn_user(&error);
+        failure
+    });
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 

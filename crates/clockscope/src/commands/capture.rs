@@ -22,17 +22,12 @@ use clockscope_text::date::rfc3339;
 const HOST: usize = 64;
 
 /// Runs the subcommand; gives the exit status.
-pub fn run(args: &CaptureArgs) -> i32 {
-    match save(args.output.as_deref()) {
-        Ok(()) => exit::OK,
-        Err(error) => {
-            crate::printing::warn_user(&error);
-            exit::FAILURE
-        }
-    }
-}
-
-fn save(output: Option<&Path>) -> Result<()> {
+///
+/// # Errors
+///
+/// Why it did not do what it should.
+pub fn run(args: &CaptureArgs) -> Result<i32> {
+    let output = args.output.as_deref();
     let to_stdout = output == Some(Path::new("-"));
     if to_stdout && io::stdout().is_terminal() {
         bail!("an archive is not written to a terminal; try -o FILE");
@@ -47,12 +42,13 @@ fn save(output: Option<&Path>) -> Result<()> {
         // The archive is out: that nobody reads what is said of it is no failure.
         streams::print_all(&bytes)?;
         streams::warn(&told(&capture, bytes.len(), "FILE"));
-        return Ok(());
+        return Ok(exit::OK);
     }
     let path = output.map_or_else(|| default_name(now), Path::to_owned);
     replace(&path, &bytes)
         .with_context(|| format!("cannot write to {}; try -o FILE elsewhere", path.display()))?;
-    streams::print(&told(&capture, bytes.len(), &in_shell(&path)))
+    streams::print(&told(&capture, bytes.len(), &in_shell(&path)))?;
+    Ok(exit::OK)
 }
 
 /// What was taken and what was not, and what to do with it.

@@ -8,7 +8,11 @@ use crate::exit;
 use crate::printing::streams;
 
 /// Runs the subcommand; gives the exit status.
-pub fn run(args: &CompletionsArgs) -> i32 {
+///
+/// # Errors
+///
+/// Why it did not do what it should.
+pub fn run(args: &CompletionsArgs) -> anyhow::Result<i32> {
     let shell = match args.shell {
         Shell::Bash => aot::Shell::Bash,
         Shell::Zsh => aot::Shell::Zsh,
@@ -17,11 +21,5 @@ pub fn run(args: &CompletionsArgs) -> i32 {
     let mut script = Vec::new();
     aot::generate(shell, &mut Cli::command(), "clockscope", &mut script);
     // Half a script is none, so a reader that leaves early is an error here.
-    match streams::print_all(&script) {
-        Ok(()) => exit::OK,
-        Err(error) => {
-            crate::printing::warn_user(&format!("{error:#}"));
-            exit::FAILURE
-        }
-    }
+    streams::print_all(&script).map(|()| exit::OK)
 }

@@ -10,14 +10,6 @@ use clockscope_sys::tsc;
 use clockscope_trace::launch;
 use clockscope_tracee::follow::End;
 
-/// Runs the subcommand and gives its exit status.
-pub fn run(args: &RunArgs) -> i32 {
-    run_with_clock(args).unwrap_or_else(|error| {
-        crate::printing::warn_user(&format!("{error:#}"));
-        exit::BEFORE_START
-    })
-}
-
 /// Why reads cannot be made slow, if that was asked for.
 fn no_slow_reads(args: &RunArgs) -> Option<&'static str> {
     (args.clock == Clock::Slow && tsc::is_permitted() == Some(false)).then_some(
@@ -26,7 +18,12 @@ fn no_slow_reads(args: &RunArgs) -> Option<&'static str> {
     )
 }
 
-fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
+/// Runs the subcommand; gives the exit status.
+///
+/// # Errors
+///
+/// Why it did not do what it should.
+pub fn run(args: &RunArgs) -> anyhow::Result<i32> {
     if let Some(contradiction) = contradiction(args) {
         crate::printing::warn_user(contradiction);
         return Ok(exit::FAILURE);

@@ -21,18 +21,12 @@ use clockscope_text::foreign::json_document;
 const LONGEST: Duration = Duration::from_secs(3600);
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Runs the subcommand; gives the exit code.
-pub fn run(args: &SurveyArgs) -> i32 {
-    match try_run(args) {
-        Ok(code) => code,
-        Err(error) => {
-            crate::printing::warn_user(&error);
-            exit::FAILURE
-        }
-    }
-}
-
-fn try_run(args: &SurveyArgs) -> Result<i32> {
+/// Runs the subcommand; gives the exit status.
+///
+/// # Errors
+///
+/// Why it did not do what it should.
+pub fn run(args: &SurveyArgs) -> Result<i32> {
     if args.duration < SHORTEST || args.duration > LONGEST {
         bail!("cannot survey for {:?}; --duration takes 100ms to 1h", args.duration);
     }

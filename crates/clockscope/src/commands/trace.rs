@@ -22,24 +22,24 @@ const WIDTH_LEAST: usize = 60;
 /// Wider than this lines are hard to follow.
 const WIDTH_MOST: usize = 160;
 
-/// Runs the subcommand and gives its exit status.
-pub fn run(args: &TraceArgs) -> i32 {
+/// Runs the subcommand; gives the exit status.
+///
+/// # Errors
+///
+/// Why it did not do what it should.
+pub fn run(args: &TraceArgs) -> anyhow::Result<i32> {
     let (plan, columns) = match args.plan(super::voice(args.quiet)) {
         Ok(planned) => planned,
         Err(refused) => {
             crate::printing::warn_user(&refused);
-            return exit::FAILURE;
+            return Ok(exit::FAILURE);
         }
     };
-    let traced = if args.attaches() {
+    if args.attaches() {
         trace_running(args, &plan, columns)
     } else {
         trace_program(args, &plan, columns)
-    };
-    traced.unwrap_or_else(|error| {
-        crate::printing::warn_user(&format!("{error:#}"));
-        exit::BEFORE_START
-    })
+    }
 }
 
 fn trace_running(args: &TraceArgs, plan: &Plan, columns: Vec<Column>) -> anyhow::Result<i32> {

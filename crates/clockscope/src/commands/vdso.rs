@@ -22,17 +22,6 @@ const IMAGE_MAX: u64 = 16 << 20;
 /// How long each function is timed, by the vDSO and by system calls.
 const BOTH_WAYS: Duration = Duration::from_millis(20);
 
-/// Runs the subcommand and gives its exit status.
-pub fn run(args: &VdsoArgs) -> i32 {
-    match show(args) {
-        Ok(()) => exit::OK,
-        Err(error) => {
-            crate::printing::warn_user(&error);
-            exit::FAILURE
-        }
-    }
-}
-
 /// An image and where it was found.
 struct Found {
     source: ImageOrigin,
@@ -41,7 +30,12 @@ struct Found {
     mappings: Vec<Mapping>,
 }
 
-fn show(args: &VdsoArgs) -> Result<()> {
+/// Runs the subcommand; gives the exit status.
+///
+/// # Errors
+///
+/// Why it did not do what it should.
+pub fn run(args: &VdsoArgs) -> Result<i32> {
     let found = find(args)?;
     if let Some(path) = &args.dump {
         dump(found.image.bytes(), path)?;
@@ -50,7 +44,8 @@ fn show(args: &VdsoArgs) -> Result<()> {
     if args.dump.is_none() {
         measure(&mut view, &found.image);
     }
-    print(args, &view)
+    print(args, &view)?;
+    Ok(exit::OK)
 }
 
 fn find(args: &VdsoArgs) -> Result<Found> {

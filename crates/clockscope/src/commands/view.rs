@@ -12,26 +12,23 @@ use crate::printing::{replace_file, streams};
 use clockscope_page::{Document, MAX_BYTES};
 use clockscope_report::pages;
 
-/// Runs the subcommand; gives the exit code.
-pub fn run(args: &ViewArgs) -> i32 {
-    match view(args) {
-        Ok(()) => exit::OK,
-        Err(error) => {
-            crate::printing::warn_user(&error);
-            exit::FAILURE
-        }
-    }
-}
-
-fn view(args: &ViewArgs) -> Result<()> {
+/// Runs the subcommand; gives the exit status.
+///
+/// # Errors
+///
+/// Why it did not do what it should.
+pub fn run(args: &ViewArgs) -> Result<i32> {
     let (name, bytes) = read(&args.file)?;
     let page = Document::parse(&bytes)
         .map_err(Into::into)
         .and_then(|document| pages::of_document(&document, None));
     let page = page.with_context(|| format!("cannot show {name}"))?;
-    let Some(path) = &args.output else { return streams::print(&page) };
-    replace_file::replace(path, page.as_bytes())
-        .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display()))
+    match &args.output {
+        Some(path) => replace_file::replace(path, page.as_bytes())
+            .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display()))?,
+        None => streams::print(&page)?,
+    }
+    Ok(exit::OK)
 }
 
 /// A file, or standard input (`-`): what to call it, and its bytes.

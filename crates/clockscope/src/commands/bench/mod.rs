@@ -13,28 +13,20 @@ use crate::cli::measure::BenchArgs;
 use crate::exit;
 use clockscope_measure::bench::launch;
 use clockscope_measure::bench::measurement::Measurement;
-use output::{Outcome, Outputs};
+use output::Outputs;
 use progress::Progress;
 
-/// Runs the subcommand; gives the exit code.
-pub fn run(args: &BenchArgs) -> i32 {
-    let result = match args.as_launch {
-        Some(number) => {
-            let out = BufWriter::new(io::stdout().lock());
-            launch::run(&args.plan().request, args.cpu, number, out).map(|()| Outcome::Complete)
-        }
-        None => bench(args),
-    };
-    match result {
-        Ok(Outcome::Complete) => exit::OK,
-        Ok(Outcome::NotSaved(error)) | Err(error) => {
-            crate::printing::warn_user(&error);
-            exit::FAILURE
-        }
+/// Runs the subcommand; gives the exit status.
+///
+/// # Errors
+///
+/// Why it did not do what it should.
+pub fn run(args: &BenchArgs) -> Result<i32> {
+    if let Some(number) = args.as_launch {
+        let out = BufWriter::new(io::stdout().lock());
+        launch::run(&args.plan().request, args.cpu, number, out)?;
+        return Ok(exit::OK);
     }
-}
-
-fn bench(args: &BenchArgs) -> Result<Outcome> {
     let measurement =
         Measurement::new(args.plan()).map_err(|error| no_program(&args.names, error))?;
     let outputs = Outputs::open(args)?;
@@ -42,7 +34,8 @@ fn bench(args: &BenchArgs) -> Result<Outcome> {
     let measured = measurement.run(&mut |launch, share| progress.show(launch, share));
     progress.end();
     let (report, collected) = measured?;
-    outputs.write(args, &report, &collected)
+    outputs.write(args, &report, &collected)?;
+    Ok(exit::OK)
 }
 
 /// Says that programs are not measured, where one is named as for hyperfine.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Error, Result};
+use anyhow::{Context as _, Result};
 
 use crate::cli::measure::{BenchArgs, BenchFormat};
 use crate::printing::replace_file::Prepared;
@@ -15,15 +15,6 @@ use clockscope_text::foreign::{json_document, printable_lines};
 
 /// A file that ends so gets every batch.
 const BATCHES: &str = "ndjson";
-
-/// How the writing ended.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    /// Everything is where it belongs.
-    Complete,
-    /// The report was printed, but a file was not written.
-    NotSaved(Error),
-}
 
 /// The files of the command line, known to be writable before anything is measured.
 #[derive(Debug)]
@@ -71,15 +62,15 @@ impl Outputs {
     ///
     /// # Errors
     ///
-    /// When it cannot be printed.
+    /// When it cannot be printed, or a file cannot be written.
     pub(crate) fn write(
         self,
         args: &BenchArgs,
         report: &BenchReport,
         collected: &Collected,
-    ) -> Result<Outcome> {
+    ) -> Result<()> {
         let printed = render(args.format, report, collected)?;
-        let mut failed = None;
+        let mut failed: Option<anyhow::Error> = None;
         match self.output {
             None => print(args.format, &printed)?,
             Some(target) => {
@@ -96,9 +87,7 @@ impl Outputs {
                 failed = Some(error);
             }
         }
-        Ok(failed.map_or(Outcome::Complete, |error| {
-            Outcome::NotSaved(error.context("measured and printed, but not saved"))
-        }))
+        failed.map_or(Ok(()), |error| Err(error.context("measured and printed, but not saved")))
     }
 }
 

@@ -15,16 +15,15 @@ use clockscope_model::compare::{CompareReport, Verdict};
 use clockscope_report::compare::{self, Source, text};
 use clockscope_text::foreign::json_document;
 
-/// Runs the subcommand; gives the exit code.
-pub fn run(args: &CompareArgs) -> i32 {
-    let done = if args.ministat { ministat::run(args) } else { compare(args) };
-    done.unwrap_or_else(|error| {
-        crate::printing::warn_user(&error);
-        exit::FAILURE
-    })
-}
-
-fn compare(args: &CompareArgs) -> Result<i32> {
+/// Runs the subcommand; gives the exit status.
+///
+/// # Errors
+///
+/// Why it did not do what it should.
+pub fn run(args: &CompareArgs) -> Result<i32> {
+    if args.ministat {
+        return ministat::run(args);
+    }
     check_standard_input(args)?;
     let [before, after] = args.files.as_slice() else {
         bail!("two files are compared, not {}; with --ministat up to seven", args.files.len());

@@ -24,18 +24,12 @@ use clockscope_text::foreign;
 /// Less is too short to see the ticks of a coarse clock; more than a day is a mistake.
 const SECONDS: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
 
-/// Runs the subcommand; gives the exit code.
-pub fn run(args: &WrongnessArgs) -> i32 {
-    match try_run(args) {
-        Ok(code) => code,
-        Err(error) => {
-            crate::printing::warn_user(&error);
-            exit::FAILURE
-        }
-    }
-}
-
-fn try_run(args: &WrongnessArgs) -> Result<i32> {
+/// Runs the subcommand; gives the exit status.
+///
+/// # Errors
+///
+/// Why it did not do what it should.
+pub fn run(args: &WrongnessArgs) -> Result<i32> {
     if !SECONDS.contains(&args.time) {
         bail!(
             "cannot measure for {} seconds; --time takes {} to {}",
