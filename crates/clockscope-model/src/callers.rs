@@ -105,7 +105,8 @@ pub enum FrameKind {
     Signal,
     /// Code made at run time.
     Jit,
-    /// Nothing is known of the address.
+    /// Nothing is known of the address, or the report has a word that this version does not know.
+    #[serde(other)]
     Unknown,
 }
 

@@ -3,6 +3,7 @@
 
 use clockscope_containers::place::Place;
 use clockscope_text::foreign::Foreign;
+use serde::de::value::{Error, StrDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::callers::Callers;
@@ -29,6 +30,7 @@ pub struct TraceReport {
     /// Threads seen, first threads of processes included.
     pub threads: u64,
     /// How system calls were counted; `null` if that is not known.
+    #[serde(deserialize_with = "known_way")]
     pub via: Option<Way>,
     /// vDSO calls by function and clock, all processes together.
     pub vdso: Vec<VdsoRow>,
@@ -422,6 +424,12 @@ impl Way {
     }
 }
 
+/// Reads a word that this version does not know as `null`.
+fn known_way<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Way>, D::Error> {
+    let word = Option::<String>::deserialize(from)?;
+    Ok(word.and_then(|word| Way::deserialize(StrDeserializer::<Error>::new(&word)).ok()))
+}
+
 /// How a call is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -429,8 +437,11 @@ pub enum Via {
     /// By a system call.
     Syscall,
     /// Through the vDSO.
-    #[default]
     Vdso,
+    /// Missing in the report, or a word that this version does not know.
+    #[default]
+    #[serde(other)]
+    Unknown,
 }
 
 impl Via {
@@ -439,6 +450,7 @@ impl Via {
         match self {
             Self::Syscall => "syscall",
             Self::Vdso => "vdso",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -448,7 +460,6 @@ impl Via {
 #[serde(rename_all = "lowercase")]
 pub enum Missing {
     /// vDSO calls, which were not counted.
-    #[default]
     Vdso,
     /// System calls, which were not counted.
     Syscalls,
@@ -456,6 +467,10 @@ pub enum Missing {
     Callers,
     /// Names of functions.
     Names,
+    /// Missing in the report, or a word that this version does not know.
+    #[default]
+    #[serde(other)]
+    Unknown,
 }
 
 /// Why counting in a process that was attached to ended.
@@ -465,12 +480,15 @@ pub enum Ended {
     /// The time was over.
     Duration,
     /// The user asked for it.
-    #[default]
     Interrupted,
     /// The process exited.
     Exited,
     /// A signal killed the process.
     Killed,
+    /// Missing in the report, or a word that this version does not know.
+    #[default]
+    #[serde(other)]
+    Unknown,
 }
 
 /// Clocks that a program can be given.
@@ -520,6 +538,7 @@ pub(crate) fn null_is_no_number<'de, D: Deserializer<'de>>(from: D) -> Result<f6
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::callers::FrameKind;
     use clockscope_text::foreign::json;
 
     fn report() -> TraceReport {
@@ -553,6 +572,33 @@ mod tests {
         assert_eq!(json["vdso"][0]["calls"], u64::MAX);
         assert_eq!(json["vdso"][0]["time_avg_ps"], 20_500);
         assert_eq!(json["vdso"][0]["latency_ns"]["buckets"][0][1], 3);
+    }
+
+    #[test]
+    fn words_of_other_versions_are_unknown() {
+        let given = r#"{"schema": 1, "via": "x", "attached": [{"ended": "x"}, {}, {"ended": "killed"}],
+            "declines": [{"what": "x"}, {}, {"what": "callers"}],
+            "callers": {"called": [{"via": "x"}, {}, {"via": "vdso"}], "frames": [{"kind": "x"}]}}"#;
+        let report: TraceReport = serde_json::from_str(given).unwrap();
+        assert_eq!(report.via, None);
+        let ended: Vec<_> = report.attached.iter().map(|row| row.ended).collect();
+        assert_eq!(ended, [Ended::Unknown, Ended::Unknown, Ended::Killed]);
+        let missing: Vec<_> = report.declines.iter().map(|row| row.what).collect();
+        assert_eq!(missing, [Missing::Unknown, Missing::Unknown, Missing::Callers]);
+        let callers = report.callers.as_ref().unwrap();
+        let via: Vec<_> = callers.called.iter().map(|row| row.via).collect();
+        assert_eq!(via, [Via::Unknown, Via::Unknown, Via::Vdso]);
+        assert_eq!(callers.frames[0].kind, FrameKind::Unknown);
+        let json: serde_json::Value = serde_json::from_str(&json(&report, false).unwrap()).unwrap();
+        assert_eq!(json["via"], serde_json::Value::Null);
+        assert_eq!(json["attached"][0]["ended"], "unknown");
+        assert_eq!(json["declines"][0]["what"], "unknown");
+        assert_eq!(json["callers"]["called"][0]["via"], Via::Unknown.name());
+        for (word, way) in [("sites", Some(Way::Sites)), ("none", Some(Way::None))] {
+            let report = format!(r#"{{"via": "{word}"}}"#);
+            assert_eq!(serde_json::from_str::<TraceReport>(&report).unwrap().via, way);
+        }
+        assert_eq!(serde_json::from_str::<TraceReport>(r#"{"via": null}"#).unwrap().via, None);
     }
 
     #[test]

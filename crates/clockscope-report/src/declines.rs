@@ -55,6 +55,7 @@ fn sentence(group: &[&DeclineRow]) -> String {
         Missing::Syscalls => "system calls",
         Missing::Names => "names of code that was made at run time",
         Missing::Callers => "callers",
+        Missing::Unknown => "something unknown",
     };
     let who = match group {
         // What is so for all of them is of none.

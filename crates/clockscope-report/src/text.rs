@@ -125,6 +125,7 @@ fn attached(report: &TraceReport) -> String {
         let end = match process.ended {
             Ended::Exited => "; it exited".to_owned(),
             Ended::Killed => "; it was killed".to_owned(),
+            Ended::Unknown => "; why counting ended is not known".to_owned(),
             Ended::Duration | Ended::Interrupted => {
                 format!(" and {} at the end", units::nanos(process.detach_pause_ns))
             }

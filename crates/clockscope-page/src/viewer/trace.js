@@ -377,7 +377,7 @@ function traceAttached(attached) {
       'more while they are put back.'),
     table('Processes that were attached to', columns, attached.map((process, index) => [
       cell(process.pid, String), process.command, ...(tellsPlaces ? [places[index]] : []), cell(process.threads, count), pause(process.pause_ns),
-      pause(process.detach_pause_ns), ENDED[process.ended] || process.ended,
+      pause(process.detach_pause_ns), ENDED[process.ended] || process.ended || 'unknown',
     ])));
 }
 
@@ -396,11 +396,13 @@ function traceMethod(report, beside) {
   const via = {
     bpf: 'System calls are counted in the kernel, by eBPF, each one.',
     ptrace: 'System calls are counted by ptrace, each one.',
+    sites: 'System calls are counted by code in the program, each one.',
+    none: 'System calls were not counted.',
   };
   const hasCost = report.via !== 'none' || report.overhead.vdso_bracket_ps > 0;
   return [
     'vDSO calls are counted in the program itself, each one; their times are estimated from those calls that were timed.',
-    via[report.via] || 'System calls were not counted.',
+    via[report.via] || 'It is not known how system calls were counted.',
     beside.times && sentence('times ' + beside.times),
     beside.cost && hasCost && sentence('cost of counting: ' + beside.cost),
   ].filter(Boolean);

@@ -139,8 +139,11 @@ impl<'a> Builder<'a> {
 
     /// A place for what was called, above the innermost frame.
     fn called_location(&mut self, row: &CalledRow) -> u64 {
-        let by_syscall = row.via == Via::Syscall;
-        let mapping_id = self.mapping(if by_syscall { "[kernel]" } else { "[vdso]" });
+        let mapping_id = self.mapping(match row.via {
+            Via::Syscall => "[kernel]",
+            Via::Vdso => "[vdso]",
+            Via::Unknown => "[unknown]",
+        });
         let function_id = self.function(&names::called(row), "");
         self.location(mapping_id, 0, vec![Line { function_id, line: 0, column: 0 }])
     }

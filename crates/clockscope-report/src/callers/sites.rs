@@ -320,10 +320,14 @@ fn described((function, place): &Name) -> String {
 
 /// Advice on reads that the kernel answers.
 fn by_kernel(report: &TraceReport, row: &CalledRow) -> Option<Advice> {
-    if row.via == Via::Syscall {
-        let enough = syscall_row(report, row).filter(|found| found.calls >= TIMED_MIN);
-        let each_ps = enough.map_or(0, |found| found.time_avg_ps);
-        return Some(Advice::PastVdso { each_ps });
+    match row.via {
+        Via::Syscall => {
+            let enough = syscall_row(report, row).filter(|found| found.calls >= TIMED_MIN);
+            let each_ps = enough.map_or(0, |found| found.time_avg_ps);
+            return Some(Advice::PastVdso { each_ps });
+        }
+        Via::Vdso => {}
+        Via::Unknown => return None,
     }
     let found = vdso_row(report, row)?;
     let each_ps = if found.has_time() { found.time_avg_ps } else { 0 };
@@ -364,10 +368,14 @@ fn time_ns(report: &TraceReport, callers: &Callers, rows: &[(usize, f64)]) -> Op
 
 /// Average time of a call in picoseconds; `None` if no call was timed.
 pub(super) fn average_ps(report: &TraceReport, row: &CalledRow) -> Option<u64> {
-    if row.via == Via::Syscall {
-        syscall_row(report, row).map(|found| found.time_avg_ps).filter(|ps| *ps > 0)
-    } else {
-        vdso_row(report, row).filter(|found| found.has_time()).map(|found| found.time_avg_ps)
+    match row.via {
+        Via::Syscall => {
+            syscall_row(report, row).map(|found| found.time_avg_ps).filter(|ps| *ps > 0)
+        }
+        Via::Vdso => {
+            vdso_row(report, row).filter(|found| found.has_time()).map(|found| found.time_avg_ps)
+        }
+        Via::Unknown => None,
     }
 }
 

@@ -95,10 +95,9 @@ pub(super) fn notes(both: [(&String, &TraceReport); 2]) -> Vec<String> {
         notes.push(format!("The commands differ: {was}, then {is}."));
     }
     if a.via != b.via {
+        let [was, is] = [a, b].map(|report| report.via.map_or("unknown means", Way::name));
         notes.push(format!(
-            "System calls were counted by {}, then by {}, so their costs are not compared.",
-            a.via.map_or("", Way::name),
-            b.via.map_or("", Way::name)
+            "System calls were counted by {was}, then by {is}, so their costs are not compared."
         ));
     }
     for (file, report) in both {

@@ -416,6 +416,31 @@ fn what_is_no_report_is_refused_in_one_line() {
     }
 }
 
+#[test]
+fn words_of_other_versions_are_shown() {
+    let folder = tempfile::tempdir().expect("make a folder");
+    let whole = saved("trace.json");
+    let mut other = whole.clone();
+    let of_called = r#""called": [{"via": "vdso""#;
+    for (known, unknown) in [
+        (r#""ended": "duration""#, r#""ended": "x""#),
+        (r#""what": "vdso""#, r#""what": "x""#),
+        (r#""via": "bpf""#, r#""via": "x""#),
+        (of_called, r#""called": [{"via": "x""#),
+    ] {
+        assert!(other.contains(known), "{known}");
+        other = other.replacen(known, unknown, 1);
+    }
+    fs::write(folder.path().join("one"), &whole).expect("write a report");
+    fs::write(folder.path().join("other"), &other).expect("write a report");
+    let page = said_in(folder.path(), &["view", "other"], "").printed();
+    for words in ["why counting ended is not known", "something unknown of old32 (process 4100)"] {
+        assert!(page.contains(words), "{words}");
+    }
+    let compared = said_in(folder.path(), &["compare", "one", "other"], "").printed();
+    assert!(compared.contains("counted by bpf, then by unknown means"), "{compared}");
+}
+
 /// A page that breaks the rules is caught, so that the others passed for a reason.
 #[test]
 fn a_bad_page_is_noticed() {

@@ -91,7 +91,7 @@ prop_compose! {
 prop_compose! {
     fn decline()(
         (pid, command) in (any::<i32>(), word()),
-        what in prop_oneof![Just(Missing::Vdso), Just(Missing::Syscalls), Just(Missing::Names)],
+        what in prop_oneof![Just(Missing::Vdso), Just(Missing::Syscalls), Just(Missing::Callers), Just(Missing::Names), Just(Missing::Unknown)],
         reason in word(),
     ) -> DeclineRow {
         DeclineRow { pid, command: command.into(), what, reason }
@@ -182,7 +182,7 @@ prop_compose! {
     fn callers()(
         (samples, lost, freq) in (number(), number(), any::<u32>()),
         called in vec(
-            (prop_oneof![Just(Via::Vdso), Just(Via::Syscall)], prop_oneof!["clock_gettime", word()], option::of(word()), number(), number())
+            (prop_oneof![Just(Via::Vdso), Just(Via::Syscall), Just(Via::Unknown)], prop_oneof!["clock_gettime", word()], option::of(word()), number(), number())
                 .prop_map(|(via, name, clock, calls, samples)| {
                     let samples_effective = samples as f64 / 2.0;
                     let estimated = calls % 2 == 0;
