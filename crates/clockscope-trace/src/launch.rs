@@ -61,7 +61,8 @@ pub fn trace(
     let session = plan.session()?;
     waiting.until_ready().context(GONE)?;
     let counter = Counter::start(plan, program)?;
-    if plan.following != Following::Start {
+    // A verdict needs times, even if the tracer detaches at the start.
+    if plan.verdict || plan.following != Following::Start {
         session.allow_timing()?;
     }
     let keeper = clock_page::keep(&session, plan.force)?;

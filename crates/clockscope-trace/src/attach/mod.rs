@@ -49,21 +49,51 @@ impl SignalObserver for Nobody {
     fn delivered(&self, _signal: i32, _sender: i32) {}
 }
 
-/// Counts until the processes have ended or the user asks for the end. Also says whether all processes that were
-/// named were counted. Without a report if none could be attached to; the user was told why.
+/// What came of counting.
+#[derive(Debug)]
+pub struct Traced {
+    /// The report.
+    pub report: TraceReport,
+    /// Whether all processes that were named were counted.
+    pub is_complete: bool,
+    /// Handles SIGINT, SIGTERM and SIGHUP until it is dropped. Keep it until the report is written: another Ctrl-C
+    /// kills the process without it.
+    pub ending: Ending,
+}
+
+/// Processes that can be attached to. clockscope has only looked at them yet.
+pub struct Prepared<'a> {
+    plan: &'a Plan,
+    targets: &'a Targets,
+    attaching: Attaching,
+    pids: Vec<i32>,
+}
+
+/// Looks at the processes that are meant. `None` if there is none to attach to; the user was told why.
 ///
 /// # Errors
 ///
-/// When there is no memory to count in, no timer, or no system calls can be counted as was asked.
-pub fn trace(plan: &Plan, targets: &Targets) -> anyhow::Result<(Option<TraceReport>, bool)> {
+/// When a group cannot be found.
+pub fn prepare<'a>(plan: &'a Plan, targets: &'a Targets) -> anyhow::Result<Option<Prepared<'a>>> {
     let mut attaching = Attaching::new(Groups::find(&targets.groups)?, plan.voice);
     let pids = attaching.look_at_all(targets);
     if pids.is_empty() {
         if attaching.complete {
             (plan.voice.warn)("all processes that were meant have ended meanwhile");
         }
-        return Ok((None, false));
+        return Ok(None);
     }
+    Ok(Some(Prepared { plan, targets, attaching, pids }))
+}
+
+/// Counts until the processes have ended or the user asks for the end. `None` if none could be attached to; the
+/// user was told why.
+///
+/// # Errors
+///
+/// When there is no memory to count in, no timer, or no system calls can be counted as was asked.
+pub fn trace(prepared: Prepared<'_>) -> anyhow::Result<Option<Traced>> {
+    let Prepared { plan, targets, mut attaching, pids } = prepared;
     let costs = SyscallCosts::here();
     let stage = observers::stage(plan)?;
     let ending = Ending::expect().context(NO_TIMER)?;
@@ -86,7 +116,7 @@ pub fn trace(plan: &Plan, targets: &Targets) -> anyhow::Result<(Option<TraceRepo
     let mut arriving = Arriving { attaching: &mut attaching, counter: &counter };
     let limit = targets.duration;
     let counting = count(limit, &pids, &mut arriving, &session, syscalls, watcher, &ending);
-    let Some((started, follower, left)) = counting else { return Ok((None, false)) };
+    let Some((started, follower, left)) = counting else { return Ok(None) };
     let (mut processes, mut new_tasks, ends) = follower.into_parts();
     // What the processes do from now on, they do because they are let go.
     let counted = counter.counted();
@@ -118,7 +148,7 @@ pub fn trace(plan: &Plan, targets: &Targets) -> anyhow::Result<(Option<TraceRepo
         attached: attaching.rows,
         declines: attaching.declines,
     });
-    Ok((Some(report), attaching.complete))
+    Ok(Some(Traced { report, is_complete: attaching.complete, ending }))
 }
 
 /// Timers count as queued signals.

@@ -26,7 +26,7 @@ const WIDTH_MOST: usize = 160;
 ///
 /// # Errors
 ///
-/// Why it did not do what it should.
+/// When a group is not found, the report's file cannot be written to, or calls cannot be counted as was asked.
 pub fn run(args: &TraceArgs) -> anyhow::Result<i32> {
     let (plan, columns) = match args.plan(super::voice(args.quiet)) {
         Ok(planned) => planned,
@@ -43,11 +43,14 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<i32> {
 }
 
 fn trace_running(args: &TraceArgs, plan: &Plan, columns: Vec<Column>) -> anyhow::Result<i32> {
+    let targets = args.targets();
+    let Some(prepared) = attach::prepare(plan, &targets)? else { return Ok(exit::BEFORE_START) };
     let Some(output) = open(args)? else { return Ok(exit::FAILURE) };
-    let (report, is_complete) = attach::trace(plan, &args.targets())?;
-    let Some(report) = report else { return Ok(exit::BEFORE_START) };
-    write(output, &report, args, columns);
-    Ok(if is_complete { exit::OK } else { exit::INCOMPLETE })
+    let Some(traced) = attach::trace(prepared)? else { return Ok(exit::BEFORE_START) };
+    write(output, &traced.report, args, columns);
+    // Leaked: without it another Ctrl-C would kill clockscope before it gives its exit status.
+    std::mem::forget(traced.ending);
+    Ok(if traced.is_complete { exit::OK } else { exit::INCOMPLETE })
 }
 
 fn trace_program(args: &TraceArgs, plan: &Plan, columns: Vec<Column>) -> anyhow::Result<i32> {

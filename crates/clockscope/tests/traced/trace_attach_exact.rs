@@ -1,18 +1,27 @@
 //! Attached to a running process, clockscope counts what the process did, no call more or less.
 
 use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::support::attaching::{
     Attachment, Image, assert_attached, assert_code_is_of_its_files, assert_nothing_piles_up,
-    attach_for, mappings,
+    attach_for, mappings, signal,
 };
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_counts;
 use crate::support::conversation::Conversation;
 use crate::support::printed::Printed;
-use crate::support::running::{Report, Traced, untraced};
+use crate::support::running::{Report, Traced, clockscope, code_as_shell, finish, untraced};
 use crate::support::servers::{self, Postgres};
 use crate::support::{installed_or_skip, is_root_or_skip, server};
+
+/// A limit for what is stuck, not for what is slow.
+const HUNG_AFTER: Duration = Duration::from_secs(120);
 
 /// Ways to count system calls that can be used here.
 fn ways() -> &'static [&'static str] {
@@ -226,6 +235,38 @@ fn several_processes_at_once() {
     for server in [first, second, third] {
         server.ends_well();
     }
+}
+
+#[test]
+fn a_report_is_whole_however_often_its_end_is_asked_for() {
+    let Some(server) = server(3) else { return };
+    let folder = tempfile::tempdir().expect("make a temporary directory");
+    let page = folder.path().join("page.html");
+    let mut command = Command::new(clockscope());
+    command.args(["trace", "--via", "none", "--format", "html", "-p", &server.pid().to_string()]);
+    let mut child = command.arg("-o").arg(&page).stderr(Stdio::piped()).spawn().expect("start it");
+    let pid = child.id().try_into().expect("is a pid");
+    let mut said = BufReader::new(child.stderr.take().expect("is piped"));
+    let mut line = String::new();
+    while !line.contains("Ctrl-C ends it") {
+        line.clear();
+        assert!(said.read_line(&mut line).expect("read what it says") > 0, "it has ended");
+    }
+    let (sender, ended) = channel();
+    thread::spawn(move || sender.send(said.read_to_end(&mut Vec::new()).is_ok()));
+    let start = Instant::now();
+    // Nobody else has its number before it was waited for.
+    loop {
+        signal("INT", pid);
+        match ended.recv_timeout(Duration::from_millis(2)) {
+            Err(RecvTimeoutError::Timeout) => assert!(start.elapsed() < HUNG_AFTER),
+            ended => break assert_eq!(ended, Ok(true)),
+        }
+    }
+    assert_eq!(code_as_shell(finish(child).status), 0);
+    let page = fs::read_to_string(page).expect("read the page");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
+    server.ends_well();
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::support::conversation::Conversation;
 use crate::support::placed::{self, as_nobody, for_everybody};
 use crate::support::printed::Printed;
 use crate::support::running::{Report, Traced, clockscope, code_as_shell, untraced};
+use crate::support::terminal::{Terminal, quoted};
 use crate::support::{installed_or_skip, is_root_or_skip, server, skip};
 
 const VDSO: [&str; 2] = ["--via", "none"];
@@ -620,6 +621,17 @@ fn a_clockscope_that_traces_the_shell_in_which_another_is_started() {
     first.detach();
     image.assert_as_before(pid);
     shell.ends_well();
+}
+
+#[test]
+fn a_process_that_is_gone_is_said_whatever_the_output() {
+    for options in [["--format", "pprof"], ["-o", "absent/report"]] {
+        let words =
+            words![clockscope(), "trace", "-p", i32::MAX.to_string(), options[0], options[1]];
+        let Some(mut terminal) = Terminal::start(&quoted(&words)) else { return };
+        terminal.wait_for(&format!("cannot attach to {}: there is no such process", i32::MAX));
+        assert_eq!(terminal.finish(), 125, "{options:?}");
+    }
 }
 
 #[test]
