@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::chosen::{self, Chosen};
+use super::chosen::Chosen;
 use super::launches::{self, Collected};
 use super::{Plan, evaluation, instructions, launch};
 use crate::host;
@@ -23,14 +23,13 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Finds what there is to measure, and where.
+    /// Finds out where what was chosen can be measured.
     ///
     /// # Errors
     ///
-    /// A name that does not exist, a CPU that may not be used, or nothing that can be measured.
-    pub fn new(plan: Plan) -> Result<Self> {
+    /// A CPU that may not be used, or nothing that can be measured.
+    pub fn new(plan: Plan, chosen: Chosen) -> Result<Self> {
         let start = Instant::now();
-        let chosen = chosen::choose(&plan.request)?;
         if chosen.paths.len() == 1 {
             let reason = chosen.declined.first().map(|one| one.reason.as_str());
             bail!("nothing can be measured: {}", reason.unwrap_or("nothing was asked for"));

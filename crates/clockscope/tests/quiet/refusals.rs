@@ -2,7 +2,9 @@
 
 use std::env::consts::ARCH;
 use std::ffi::{OsStr, OsString};
+use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
 /// Words as a shell would take them apart, the exit status, and what is said after `clockscope: `.
@@ -106,6 +108,7 @@ doctor --root - --format metrics | 3 | of several machines there is a summary or
 doctor --summary --format metrics --root a | 3 | a summary is text or JSON; try --format json
 doctor --resume --root a --format json-lines | 3 | the following required arguments were not provided: --output <FILE>; see clockscope doctor --help
 capture -o absent/file | 2 | cannot write to absent/file; try -o FILE elsewhere: no such file or directory
+trace -p 2147483647 -o absent/report | 125 | cannot attach to 2147483647: there is no such process (any more); see `ps`
 trace -o absent/report touch started | 125 | cannot write to absent/report: no such file or directory
 vdso --dump absent/image.so | 2 | cannot save the image to absent/image.so: no such file or directory
 vdso --file absent | 2 | cannot read the image in absent: no such file or directory
@@ -173,6 +176,27 @@ fn what_is_refused_is_refused_in_one_line() {
     }
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
     assert!(rows.len() > 50);
+}
+
+#[test]
+fn only_a_name_that_does_not_exist_is_taken_for_a_program() {
+    let folder = tempfile::tempdir().expect("make a temporary directory");
+    for name in ["getppid", "tool"] {
+        let path = folder.path().join(name);
+        fs::write(&path, "#!/bin/sh\n").expect("write a program");
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("make it executable");
+    }
+    for (line, said) in [
+        ("bench getppid --cpu 99999", "cannot measure on CPU 99999; this process may use "),
+        ("bench tool", "bench measures clocks and system calls, no programs"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_clockscope"));
+        command.args(words(line)).env("PATH", folder.path());
+        let output = command.output().expect("run clockscope");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
+        assert!(stderr.starts_with(&format!("clockscope: {said}")), "{line}: {stderr}");
+    }
 }
 
 #[test]

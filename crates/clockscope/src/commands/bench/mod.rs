@@ -11,8 +11,8 @@ use anyhow::{Result, anyhow};
 use super::program;
 use crate::cli::measure::BenchArgs;
 use crate::exit;
-use clockscope_measure::bench::launch;
 use clockscope_measure::bench::measurement::Measurement;
+use clockscope_measure::bench::{chosen, launch};
 use output::Outputs;
 use progress::Progress;
 
@@ -20,15 +20,17 @@ use progress::Progress;
 ///
 /// # Errors
 ///
-/// Why it did not do what it should.
+/// When a name is no clock or system call, nothing can be measured, a launch fails, or the report cannot be
+/// written.
 pub fn run(args: &BenchArgs) -> Result<i32> {
     if let Some(number) = args.as_launch {
         let out = BufWriter::new(io::stdout().lock());
         launch::run(&args.plan().request, args.cpu, number, out)?;
         return Ok(exit::OK);
     }
-    let measurement =
-        Measurement::new(args.plan()).map_err(|error| no_program(&args.names, error))?;
+    let plan = args.plan();
+    let chosen = chosen::choose(&plan.request).map_err(|error| no_program(&args.names, error))?;
+    let measurement = Measurement::new(plan, chosen)?;
     let outputs = Outputs::open(args)?;
     let mut progress = Progress::new(measurement.launches());
     let measured = measurement.run(&mut |launch, share| progress.show(launch, share));
