@@ -3,6 +3,8 @@
 const BOLD: &str = "\x1b[1m";
 const CYAN: &str = "\x1b[36m";
 const PLAIN: &str = "\x1b[0m";
+/// All sequences that this module makes.
+pub const SEQUENCES: [&str; 3] = [BOLD, CYAN, PLAIN];
 /// A label has at most so many letters, so that its text starts in the column where all texts start.
 const LABEL_MOST: usize = 13;
 
@@ -64,7 +66,7 @@ mod tests {
 
     /// `text` without the sequences of this file.
     fn without(text: &str) -> String {
-        [BOLD, CYAN, PLAIN].iter().fold(text.to_owned(), |text, style| text.replace(style, ""))
+        SEQUENCES.iter().fold(text.to_owned(), |text, style| text.replace(style, ""))
     }
 
     #[test]
@@ -77,6 +79,15 @@ mod tests {
                         ----- -------\n    3\nOverhead:     none\n\n\x1b[1mvDSO:\x1b[0m fast\n";
         assert_eq!(emphasized(report, |row| row.contains(" vdso")), expected);
         assert_eq!(without(expected), report);
+    }
+
+    #[test]
+    fn a_line_that_has_a_colour_keeps_it_alone() {
+        let row = standing_out("    1 vdso: x\n");
+        let labelled = standing_out("Here: x\n");
+        let report = format!("{row}{labelled}Here: y\n");
+        let expected = format!("{row}{labelled}{BOLD}Here:{PLAIN} y\n");
+        assert_eq!(emphasized(&report, |text| text.contains('x')), expected);
     }
 
     proptest! {

@@ -11,7 +11,7 @@ use anstream::{AutoStream, ColorChoice};
 use super::streams::{self, coloured};
 use crate::cli::Color;
 use clockscope_text::foreign::printable_lines;
-use clockscope_text::style::emphasized;
+use clockscope_text::style::{SEQUENCES, emphasized};
 
 /// Takes the choice of the command line for all that is printed.
 pub(crate) fn choose(color: Color) {
@@ -58,5 +58,23 @@ pub(crate) fn print_report(text: &str) -> anyhow::Result<()> {
 
 /// A report for standard error, whose rows have their colours already.
 pub(crate) fn for_stderr(text: &str) -> String {
-    if on_stderr() { emphasized(&coloured(text), |_| false) } else { printable_lines(text) }
+    if on_stderr() { with_colours(text) } else { printable_lines(text) }
+}
+
+fn with_colours(text: &str) -> String {
+    emphasized(&coloured(text, |sequence| SEQUENCES.contains(&sequence)), |_| false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clockscope_text::style::standing_out;
+
+    #[test]
+    fn a_report_has_no_colours_but_ours() {
+        assert_eq!(with_colours("x\x1b[8my\x1b[1;36m\x1b[m\n"), "x?[8my?[1;36m?[m\n");
+        let row = standing_out("a row\n");
+        assert_eq!(with_colours(&row), row);
+        assert_eq!(with_colours("Here: x\n"), "\x1b[1mHere:\x1b[0m x\n");
+    }
 }

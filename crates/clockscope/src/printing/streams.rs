@@ -52,7 +52,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
 ///
 /// Those of [`print()`].
 pub(crate) fn print_coloured(text: &str) -> Result<()> {
-    print_bytes(coloured(text).as_bytes())
+    print_bytes(coloured(text, |_| true).as_bytes())
 }
 
 /// Prints what is no text, such as an archive.
@@ -100,8 +100,8 @@ fn write(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     out.write_all(bytes).and_then(|()| out.flush())
 }
 
-/// `text` without hidden characters, except in sequences `ESC [ 1 ; 2 m` (ECMA-48, 8.3.117).
-pub(crate) fn coloured(text: &str) -> String {
+/// `text` without hidden characters, except in those sequences `ESC [ 1 ; 2 m` (ECMA-48, 8.3.117) that are `ours`.
+pub(crate) fn coloured(text: &str, ours: impl Fn(&str) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("\x1b[") {
@@ -109,7 +109,8 @@ pub(crate) fn coloured(text: &str) -> String {
         out += &printable_lines(before);
         let parameters = from[2..].bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b';'));
         let end = 2 + parameters.count();
-        let length = if from[end..].starts_with('m') { end + 1 } else { 1 };
+        let is_ours = from[end..].starts_with('m') && ours(&from[..=end]);
+        let length = if is_ours { end + 1 } else { 1 };
         let (sequence, after) = from.split_at(length);
         out += if length == 1 { "?" } else { sequence };
         rest = after;
@@ -146,6 +147,6 @@ mod tests {
     #[test]
     fn colours_stay_and_nothing_else_does() {
         let text = "\x1b[1;31mred\x1b[0m\x1b]0;x\x07\x1b[2J\u{9b}\n\tend\x1b[";
-        assert_eq!(coloured(text), "\x1b[1;31mred\x1b[0m?]0;x??[2J?\n\tend?[");
+        assert_eq!(coloured(text, |_| true), "\x1b[1;31mred\x1b[0m?]0;x??[2J?\n\tend?[");
     }
 }
