@@ -20,9 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub enum Holder {
     /// A process that is seen to hold it.
     Process {
-        /// Its number.
+        /// Process id in this PID namespace.
         pid: i32,
-        /// The process.
+        /// Handle by which it is ended; never that of a later process with the same id.
         process: Process,
     },
     /// A process that is not seen from here, with the number that it wrote into the lock.

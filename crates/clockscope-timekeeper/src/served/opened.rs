@@ -44,9 +44,10 @@ impl Opened {
         let mut replaced = None;
         let page = match existing(path, &mut replaced)? {
             Some(page) => page,
-            None => {
-                make(path).with_context(|| format!("cannot make the page {}", path.display()))?
-            }
+            None => make(path).with_context(|| match &replaced {
+                Some(why) => format!("{why}; cannot make the new page"),
+                None => format!("cannot make the page {}", path.display()),
+            })?,
         };
         Ok(Self { page, replaced, _lock: lock })
     }

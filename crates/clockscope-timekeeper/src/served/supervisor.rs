@@ -6,11 +6,17 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 
 /// The supervisor by `$NOTIFY_SOCKET`, if there is one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Supervisor {
     watchdog: Option<Duration>,
     /// Looks when it was last told that all is well.
     looks: Cell<u64>,
+}
+
+impl Default for Supervisor {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Supervisor {
