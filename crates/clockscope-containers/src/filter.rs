@@ -23,9 +23,9 @@ pub struct Instruction {
 pub struct Call {
     /// Its name, for words.
     pub name: &'static str,
-    /// Its number.
+    /// Its number in the table of `arch`.
     pub number: i64,
-    /// In which table that is: `AUDIT_ARCH_*`.
+    /// The table of system calls: `AUDIT_ARCH_*`.
     pub arch: u32,
     /// Address of the instruction behind it.
     pub at: u64,

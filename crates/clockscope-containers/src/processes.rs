@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 /// A process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
+    /// Process id, in the namespace of the `/proc` that was read.
     pub pid: i32,
     /// Text of its `/proc/PID/cgroup`.
     pub cgroup: String,

@@ -20,7 +20,7 @@ const READS: u64 = 500;
 pub(crate) struct Reader {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<u64>,
-    /// Its number.
+    /// Thread id.
     pub(crate) tid: i32,
 }
 

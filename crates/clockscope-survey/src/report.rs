@@ -48,7 +48,7 @@ impl Costs {
 /// A process that was sampled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Its number.
+    /// Process id.
     pub pid: i32,
     /// Its name.
     pub command: String,

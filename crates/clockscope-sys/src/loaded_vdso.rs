@@ -14,7 +14,7 @@ const SIZE_MAX: u64 = 1 << 20;
 /// The vDSO image of a process as it lies in its memory.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The process.
+    /// Id of the process that has it mapped.
     pub pid: u32,
     /// The address of the image.
     pub base: u64,

@@ -81,7 +81,7 @@ pub struct PlaceSamples {
 /// A process as it was at its last sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sampled {
-    /// Its number.
+    /// Process id.
     pub process: i32,
     /// Its name as the kernel keeps it, up to 15 bytes.
     pub command: String,

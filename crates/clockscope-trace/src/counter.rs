@@ -33,7 +33,7 @@ pub(crate) enum Counter {
 
 /// What a counter has counted until a moment.
 pub(crate) struct Counted {
-    /// How.
+    /// What counted system calls.
     pub via: Way,
     /// The counts; none where code in the program has them.
     pub tallies: Vec<SyscallTally>,

@@ -122,9 +122,17 @@ mod tests {
             (Via::None, Way::None, [NOTHING; 4]),
         ] {
             for ([asked, follows], without) in ALL.into_iter().zip(without) {
-                let options = CountOptions { via, asked, follows, ..CountOptions::default() };
-                assert_eq!(options.way(true), Some(with), "{options:?}");
-                assert_eq!(options.way(false), without, "{options:?}");
+                for sites_answer in [false, true] {
+                    let options = CountOptions {
+                        via,
+                        asked,
+                        follows,
+                        sites_answer,
+                        ..CountOptions::default()
+                    };
+                    assert_eq!(options.way(true), Some(with), "{options:?}");
+                    assert_eq!(options.way(false), without, "{options:?}");
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ use fastclock::{Scale, Ticks};
 use clockscope_tracee::counts::{Times, Timings};
 use clockscope_tracee::session::Session;
 
-/// Converts TSC ticks to nanoseconds.
+/// Converts ticks of the CPU's counter to nanoseconds.
 pub(crate) struct TickTime {
     pub scale: Scale,
     /// In thousandths of a tick.

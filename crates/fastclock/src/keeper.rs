@@ -51,7 +51,7 @@ impl Keeper {
         Self { discipline: Discipline::new(settings), pace }
     }
 
-    /// Takes a reading in and says what it shows. Nothing is published: where the verdict has a
+    /// Takes a reading in and says what it shows. Nothing is published: where the step has a
     /// [`reason`](Step::reason), end the page with it; otherwise [`publish`](Self::publish).
     pub fn observe(&mut self, reading: &Reading) -> Step {
         self.discipline.observe(reading)

@@ -63,7 +63,7 @@ pub(crate) const STACK_GROWS: u64 = 1 << 30;
 /// A process that is being counted.
 #[derive(Debug)]
 pub struct Attached {
-    /// Its number.
+    /// Process id.
     pub pid: i32,
     /// Name of the program.
     pub command: Foreign,
@@ -102,7 +102,7 @@ pub struct How<'a> {
 /// How a process was let go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detached {
-    /// Its number.
+    /// Process id.
     pub pid: i32,
     /// How long a thread stood still at most.
     pub pause: Duration,

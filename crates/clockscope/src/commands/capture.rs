@@ -25,7 +25,7 @@ const HOST: usize = 64;
 ///
 /// # Errors
 ///
-/// Why it did not do what it should.
+/// When the archive would go to a terminal, cannot be made, or cannot be written.
 pub fn run(args: &CaptureArgs) -> Result<i32> {
     let output = args.output.as_deref();
     let to_stdout = output == Some(Path::new("-"));

@@ -11,7 +11,7 @@ use crate::printing::streams;
 ///
 /// # Errors
 ///
-/// Why it did not do what it should.
+/// When standard output cannot be written to.
 pub fn run(args: &CompletionsArgs) -> anyhow::Result<i32> {
     let shell = match args.shell {
         Shell::Bash => aot::Shell::Bash,

@@ -22,7 +22,8 @@ fn no_slow_reads(args: &RunArgs) -> Option<&'static str> {
 ///
 /// # Errors
 ///
-/// Why it did not do what it should.
+/// When the report's file cannot be written to, the clock cannot be given, or the program cannot be started or
+/// followed.
 pub fn run(args: &RunArgs) -> anyhow::Result<i32> {
     if let Some(contradiction) = contradiction(args) {
         crate::printing::warn_user(contradiction);

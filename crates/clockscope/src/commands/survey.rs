@@ -25,7 +25,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 ///
-/// Why it did not do what it should.
+/// When the duration is out of range, the CPUs cannot be sampled, or the report cannot be written.
 pub fn run(args: &SurveyArgs) -> Result<i32> {
     if args.duration < SHORTEST || args.duration > LONGEST {
         bail!("cannot survey for {:?}; --duration takes 100ms to 1h", args.duration);

@@ -34,7 +34,7 @@ struct Found {
 ///
 /// # Errors
 ///
-/// Why it did not do what it should.
+/// When there is no image to be read, or it cannot be saved or printed.
 pub fn run(args: &VdsoArgs) -> Result<i32> {
     let found = find(args)?;
     if let Some(path) = &args.dump {

@@ -16,7 +16,7 @@ use clockscope_report::pages;
 ///
 /// # Errors
 ///
-/// Why it did not do what it should.
+/// When the file cannot be read or is no report of clockscope, or the page cannot be written.
 pub fn run(args: &ViewArgs) -> Result<i32> {
     let (name, bytes) = read(&args.file)?;
     let page = Document::parse(&bytes)

@@ -19,7 +19,7 @@ use clockscope_text::foreign::json_document;
 ///
 /// # Errors
 ///
-/// Why it did not do what it should.
+/// When the files are not two that can be compared, or the comparison cannot be written.
 pub fn run(args: &CompareArgs) -> Result<i32> {
     if args.ministat {
         return ministat::run(args);

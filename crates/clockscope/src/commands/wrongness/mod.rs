@@ -28,7 +28,7 @@ const SECONDS: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
 ///
 /// # Errors
 ///
-/// Why it did not do what it should.
+/// When the time is out of range, a clock does not exist, or the report cannot be written.
 pub fn run(args: &WrongnessArgs) -> Result<i32> {
     if !SECONDS.contains(&args.time) {
         bail!(
