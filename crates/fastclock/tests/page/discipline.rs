@@ -177,10 +177,7 @@ fn jumps_are_noticed() {
         let outcome = run(TSC, &Plan::every(100.0 * MS), 12.0, &events);
         outcome.assert_good();
         let seen = kinds(&outcome);
-        assert!(
-            matches!(seen[..], [Step::Jumped(_) | Step::CounterBackwards]),
-            "{ticks} {seen:?}"
-        );
+        assert!(matches!(seen[..], [Step::Jumped(_) | Step::CounterBackwards]), "{ticks} {seen:?}");
     }
     for nanos in [4.0 * MS, -4.0 * MS, 5.0 * SECOND] {
         let events = [(5.03 * SECOND, Event::ClockJump(nanos))];
