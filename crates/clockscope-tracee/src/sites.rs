@@ -12,6 +12,7 @@ mod words;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::mem::offset_of;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ use super::processes::Process;
 use super::stepping;
 use clockscope_sites::{
     Found, Head, JUMP, Jump, KINDS, MADE_CODE, MAPPED, NOTICE, OTHERS, PLACES, SEALED, SEEN, Site,
-    Stubs, TIMES, Why, Write,
+    Stubs, TIMES, Why,
 };
 use clockscope_sys::memory;
 use clockscope_sys::proc_text;
@@ -37,7 +38,7 @@ use clockscope_sys::shm::Segment;
 use clockscope_text::units;
 use object::{Object as _, ObjectSymbol as _};
 use vdso_image::layout::{
-    AREA_SIZE, AREAS, Header, INSTALL_MARK, INSTALL_NOTICE, Kept, LIVE_OFFSET, PAGE, SHARED_OFFSET,
+    AREA_SIZE, AREAS, INSTALL_MARK, INSTALL_NOTICE, Kept, LIVE_OFFSET, PAGE, SHARED_OFFSET,
     SITE_KINDS, SITE_OWN, SITE_OWN_KINDS, SITE_SHARDS, SITE_TIMES, SITE_WORDS, Shared,
     THREADS_OFFSET, TIMING, Threads, Timing,
 };
@@ -56,15 +57,13 @@ const SYS_MMAP: u64 = libc::SYS_mmap.unsigned_abs();
 const PROT_READ: u64 = 1;
 const PROT_EXEC: u64 = 4;
 /// Offset from the image of the word that says where the process's own part of the table is.
-const OWN: u64 = (THREADS_OFFSET + std::mem::offset_of!(Threads, own_site_part)) as u64;
+const OWN: u64 = (THREADS_OFFSET + offset_of!(Threads, own_site_part)) as u64;
 /// Offset from the image of the table.
-const TABLE: u64 = (SHARED_OFFSET + std::mem::offset_of!(Shared, sites)) as u64;
+const TABLE: u64 = (SHARED_OFFSET + offset_of!(Shared, sites)) as u64;
 /// Offset of the places for timed calls.
-const TIMED_PLACES: u64 = (THREADS_OFFSET + std::mem::offset_of!(Threads, timing)) as u64;
+const TIMED_PLACES: u64 = (THREADS_OFFSET + offset_of!(Threads, timing)) as u64;
 /// Offset of the word that says that the counter must not be read.
-const NO_TIMING: u64 = (SHARED_OFFSET
-    + std::mem::offset_of!(Shared, header)
-    + std::mem::offset_of!(Header, no_timing)) as u64;
+const NO_TIMING: u64 = (SHARED_OFFSET + offset_of!(Shared, header.no_timing)) as u64;
 /// What is not counted, for one and for several.
 type Lost = (&'static str, &'static str);
 const NO_ROOM: Lost = (
@@ -84,9 +83,9 @@ const _: () = {
     assert!(clockscope_sites::KEPT_SIZE == size_of::<Kept>());
     assert!(PLACES == TIMING && clockscope_sites::PLACE_SIZE == size_of::<Timing>());
     assert!(TIMES == SITE_TIMES);
-    let table = std::mem::offset_of!(Shared, sites);
+    let table = offset_of!(Shared, sites);
     let words = SITE_KINDS * SITE_SHARDS * SITE_WORDS;
-    assert!(std::mem::offset_of!(Shared, site_times) == table + 8 * words);
+    assert!(offset_of!(Shared, site_times) == table + 8 * words);
 };
 
 /// A file, as its mappings name it.
@@ -165,7 +164,7 @@ impl Part {
 
     /// Where it is in a process with this image.
     fn address(&self, image: u64) -> u64 {
-        let first = SHARED_OFFSET + std::mem::offset_of!(Shared, own_sites);
+        let first = SHARED_OFFSET + offset_of!(Shared, own_sites);
         image + (first + self.index * SITE_OWN_KINDS * PAGE) as u64
     }
 }
@@ -433,17 +432,12 @@ impl Sites {
             return self.forget(thread);
         };
         self.awaited.remove(&thread);
-        self.write(process, image);
-        process.sites.give_part(thread, &pages);
-    }
-
-    /// Writes into all that a process has mapped.
-    fn write(&mut self, process: &mut Process, image: u64) {
         let pid = process.pid;
-        let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return };
-        let mappings = maps::parse(&text);
-        process.sites.begin(pid, image, &mappings, self.times);
-        self.patch(pid, &text, &mut process.sites, None, |_| true);
+        if let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) {
+            process.sites.begin(pid, image, &maps::parse(&text), self.times);
+            self.patch(pid, &text, &mut process.sites, None, |_| true);
+        }
+        process.sites.give_part(thread, &pages);
     }
 
     /// Looks at all files of a process that are executed.
@@ -704,7 +698,7 @@ impl InProcess {
             alive: image + LIVE_OFFSET as u64,
             mark: INSTALL_MARK,
             own: image + OWN,
-            kept: image + (THREADS_OFFSET + std::mem::offset_of!(Threads, kept)) as u64,
+            kept: image + (THREADS_OFFSET + offset_of!(Threads, kept)) as u64,
             places: image + TIMED_PLACES,
             no_timing: image + NO_TIMING,
             times,
@@ -713,7 +707,7 @@ impl InProcess {
         for place in self.places {
             let is_there = mappings.iter().any(|it| it.start == place && is_area(it));
             let (stubs, head) = Stubs::new(place, AREA_SIZE, head);
-            if is_there && write(pid, &head).is_ok() {
+            if is_there && memory::write_text(pid, head.at, &head.bytes).is_ok() {
                 self.areas.push(stubs);
             }
         }
@@ -795,14 +789,11 @@ impl InProcess {
             let sites = sites.unwrap_or_default();
             let mut here = Cow::Borrowed(sites);
             if let Some(there) = there {
-                let what = sites.iter().map(|site| match mapping.name == VDSO {
-                    // Its functions go elsewhere, and are compared with the kernel's.
-                    true => Err(Why::Changed),
-                    false => there.of_site(site, bias),
-                });
                 let mut displaced = Vec::new();
-                for what in what {
-                    match what {
+                for site in sites {
+                    match there.of_site(site, bias) {
+                        // Its functions go elsewhere, and are compared with the kernel's.
+                        _ if mapping.name == VDSO => left.push((Why::Changed, 1)),
                         Ok(site) => displaced.push(site),
                         Err(why) => left.push((why, 1)),
                     }
@@ -911,10 +902,6 @@ impl Parts {
 /// The memory of a process, as a debugger writes it.
 fn text_of(pid: i32) -> std::io::Result<File> {
     File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))
-}
-
-fn write(pid: i32, write: &Write) -> std::io::Result<()> {
-    memory::write_text(pid, write.at, &write.bytes)
 }
 
 /// The file of a mapping, if it can be had and is still that.
