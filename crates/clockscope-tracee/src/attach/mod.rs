@@ -10,6 +10,7 @@
 //! | `running_filters.rs` | the same of a process that runs |
 //! | `threads.rs` | tracing, stopping and resuming its threads |
 //! | `transfers.rs` | system calls that a stop would cut short |
+//! | `unlimited.rs` | system calls that a stop would end; pure |
 //! | `names.rs` | how it and its threads are called |
 //! | `place.rs` | where the shim goes; pure |
 //! | `injected.rs` | the instructions that map it; pure |
@@ -34,6 +35,7 @@ mod running_filters;
 pub(crate) mod stack_scan;
 pub mod threads;
 pub(crate) mod transfers;
+pub(crate) mod unlimited;
 
 use std::rc::Rc;
 use std::time::Duration;

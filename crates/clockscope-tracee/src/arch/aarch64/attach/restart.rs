@@ -13,6 +13,7 @@
 //! more (signal(7)). Where such a call waits without limit, the thread makes it again. With a limit, it would wait for longer
 //! than it was to, and is left alone.
 
+use crate::attach::unlimited;
 use clockscope_sys::ptrace::{self, Registers};
 use clockscope_sys::{proc_text, signals};
 
@@ -175,22 +176,7 @@ impl InCall {
 
     /// Whether it waits until something happens, and a stop ends it.
     fn waits_without_limit(&self) -> bool {
-        /// The fifth argument is a structure, or names one that was registered, in which there may be a limit:
-        /// `IORING_ENTER_EXT_ARG`, `IORING_ENTER_EXT_ARG_REG`, include/uapi/linux/io_uring.h (Linux 6.18).
-        const HAS_ARGUMENTS: u64 = 1 << 3 | 1 << 6;
-        let arguments = &self.arguments;
-        match self.number {
-            // Milliseconds, an `int`.
-            libc::SYS_epoll_pwait => arguments[3] & 0x8000_0000 != 0,
-            // A time, or none.
-            libc::SYS_epoll_pwait2 | libc::SYS_semtimedop => arguments[3] == 0,
-            libc::SYS_rt_sigtimedwait => arguments[2] == 0,
-            libc::SYS_io_getevents => arguments[4] == 0,
-            // It returns an error only if nothing was submitted, so nothing is submitted twice.
-            libc::SYS_io_uring_enter => arguments[3] & HAS_ARGUMENTS == 0,
-            libc::SYS_semop => true,
-            _ => false,
-        }
+        unlimited::waits_without_limit(self.number, &self.arguments)
     }
 }
 

@@ -7,6 +7,7 @@
 //! handler runs now, and otherwise to make it again. With a limit, it would wait for longer than it was
 //! to, and is left alone.
 
+use crate::attach::unlimited;
 use clockscope_sys::ptrace::{self, Registers};
 
 const EINTR: u64 = (-4_i64).cast_unsigned();
@@ -70,29 +71,12 @@ pub(crate) fn go_on_if(thread: i32, _before: Option<&InCall>, is_so: impl FnOnce
 
 /// Whether the thread is in a call that waits until something happens. Pure.
 fn waits_without_limit(registers: &Registers) -> bool {
-    const EPOLL_WAIT: u64 = 232;
-    const EPOLL_PWAIT: u64 = 281;
-    const EPOLL_PWAIT2: u64 = 441;
-    const RT_SIGTIMEDWAIT: u64 = 128;
-    const SEMOP: u64 = 65;
-    const SEMTIMEDOP: u64 = 220;
-    const IO_GETEVENTS: u64 = 208;
-    const IO_URING_ENTER: u64 = 426;
-    /// The fifth argument is a structure, or names one that was registered, in which there may be a limit:
-    /// `IORING_ENTER_EXT_ARG`, `IORING_ENTER_EXT_ARG_REG`, include/uapi/linux/io_uring.h (Linux 6.18).
-    const HAS_ARGUMENTS: u64 = 1 << 3 | 1 << 6;
-    match registers.orig_rax {
-        // Milliseconds, an `int`.
-        EPOLL_WAIT | EPOLL_PWAIT => registers.r10 & 0x8000_0000 != 0,
-        // A time, or none.
-        EPOLL_PWAIT2 | SEMTIMEDOP => registers.r10 == 0,
-        RT_SIGTIMEDWAIT => registers.rdx == 0,
-        IO_GETEVENTS => registers.r8 == 0,
-        // It returns an error only if nothing was submitted, so nothing is submitted twice.
-        IO_URING_ENTER => registers.r10 & HAS_ARGUMENTS == 0,
-        SEMOP => true,
-        _ => false,
-    }
+    let number = match registers.orig_rax.cast_signed() {
+        libc::SYS_epoll_wait => libc::SYS_epoll_pwait,
+        number => number,
+    };
+    let arguments = std::array::from_fn(|index| registers.argument(index));
+    unlimited::waits_without_limit(number, &arguments)
 }
 
 #[cfg(test)]
