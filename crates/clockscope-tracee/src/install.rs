@@ -17,7 +17,7 @@ use super::processes::Process;
 use super::session::{Session, seccomp_filters};
 use super::sites;
 use super::spare_pages::SparePages;
-use super::stack::{AT_EXECFN, VdsoEntry, find_value, find_vdso};
+use super::stack::{VdsoEntry, find_vdso};
 use clockscope_containers::filter;
 use clockscope_sys::shm::Segment;
 use clockscope_sys::{access, memory, ptrace};
@@ -210,9 +210,9 @@ pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> 
         return Err(Decline::Not64Bit);
     }
     let stack = registers.sp();
-    let read = |address, into: &mut [u8]| memory::read(pid, address, into).ok();
-    let vdso = find_vdso(stack, read).ok_or(Decline::NoVdso)?;
-    let path = find_value(stack, AT_EXECFN, read).ok_or(Decline::NoVdso)?;
+    let vdso = find_vdso(stack, |address, into| memory::read(pid, address, into).ok());
+    let vdso = vdso.ok_or(Decline::NoVdso)?;
+    let path = vdso.path.ok_or(Decline::NoVdso)?;
     let arguments = memory::read_u64(pid, stack).map_err(access)?;
     // The count, the arguments and a zero come before the environment.
     let size = arguments.checked_add(2).and_then(|words| words.checked_mul(8));

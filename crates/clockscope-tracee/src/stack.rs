@@ -17,23 +17,7 @@ const AT_NULL: u64 = 0;
 const AT_SYSINFO_EHDR: u64 = 33;
 
 /// `AT_EXECFN`: address of the path that was executed.
-pub(crate) const AT_EXECFN: u64 = 31;
-
-/// The value of an entry of the auxiliary vector; see [`find_vdso`].
-pub(crate) fn find_value(
-    stack_pointer: u64,
-    tag: u64,
-    read: impl FnMut(u64, &mut [u8]) -> Option<usize>,
-) -> Option<u64> {
-    let mut words = Words::at_vector(stack_pointer, read)?;
-    loop {
-        match (words.next()?, words.next()?) {
-            (AT_NULL, _) => return None,
-            (found, value) if found == tag => return Some(value),
-            _ => {}
-        }
-    }
-}
+const AT_EXECFN: u64 = 31;
 
 /// The entry of the auxiliary vector that says where the vDSO is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +30,8 @@ pub(crate) struct VdsoEntry {
     pub vector: u64,
     /// Size of the whole vector in bytes, its end included.
     pub vector_size: u32,
+    /// Address of the path that was executed.
+    pub path: Option<u64>,
 }
 
 /// Words of memory from an address on, read in chunks.
@@ -101,17 +87,18 @@ pub(crate) fn find_vdso(
 ) -> Option<VdsoEntry> {
     let mut words = Words::at_vector(stack_pointer, read)?;
     let vector = words.at;
-    let mut found = None;
+    let (mut found, mut path) = (None, None);
     loop {
         match (words.next()?, words.next()?) {
             (AT_NULL, _) => break,
             (AT_SYSINFO_EHDR, base) if base != 0 => found = Some((words.at - 8, base)),
+            (AT_EXECFN, at) => path = path.or(Some(at)),
             _ => {}
         }
     }
     let (slot, base) = found?;
     let vector_size = u32::try_from(words.at - vector).ok()?;
-    Some(VdsoEntry { slot, base, vector, vector_size })
+    Some(VdsoEntry { slot, base, vector, vector_size, path })
 }
 
 #[cfg(test)]
@@ -134,12 +121,13 @@ mod tests {
 
     #[test]
     fn the_entry_is_found_behind_arguments_and_environment() {
-        let stack = [2, 11, 12, 0, 21, 0, 3, 100, 33, 0x7fff_0000, 6, 4096, 0, 0];
+        let stack = [2, 11, 12, 0, 21, 0, 31, 100, 33, 0x7fff_0000, 6, 4096, 0, 0];
         let entry = VdsoEntry {
             slot: AT + 9 * 8,
             base: 0x7fff_0000,
             vector: AT + 6 * 8,
             vector_size: 4 * 16,
+            path: Some(100),
         };
         assert_eq!(find(&stack), Some(entry));
     }
@@ -160,7 +148,8 @@ mod tests {
             stack.extend([0, 16, 5, 33, 0x1000, 0, 0]);
             let slot = AT + 8 * (stack.len() as u64 - 3);
             let vector = slot - 24;
-            prop_assert_eq!(find(&stack), Some(VdsoEntry { slot, base: 0x1000, vector, vector_size: 48 }));
+            let entry = VdsoEntry { slot, base: 0x1000, vector, vector_size: 48, path: None };
+            prop_assert_eq!(find(&stack), Some(entry));
         }
 
         #[test]
