@@ -183,7 +183,7 @@ pub(crate) fn not_installed(pages: &Segment<Shared>, steps: &[InstallStep]) -> O
 /// another process of the user can write these.
 pub(crate) fn image_of(process: &Process, through: i32) -> Option<u64> {
     if let Some(patch) = &process.patch {
-        return Some(patch.base());
+        return Some(patch.base);
     }
     let base = memory::read_u64(through, process.image_slot?).ok()?;
     has_image(through, base).then_some(base)

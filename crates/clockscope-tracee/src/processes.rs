@@ -114,7 +114,7 @@ impl Processes {
     /// is gone. If that was attached to, it has the same image and jumps, which are to be taken out again.
     pub(crate) fn adopt(&mut self, pid: i32, command: Foreign) {
         let mut patches = self.patches.iter();
-        let known = patches.find(|(patch, _)| has_image(pid, patch.base())).cloned();
+        let known = patches.find(|(patch, _)| has_image(pid, patch.base)).cloned();
         let index = self.add(pid, command, None);
         if let Some((patch, sites)) = known {
             self.all[index].patch = Some(patch);

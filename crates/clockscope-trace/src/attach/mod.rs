@@ -394,5 +394,5 @@ fn not_redirected(attached: &Attached) -> Vec<DeclineRow> {
         what: Missing::Vdso,
         reason: format!("calls of {name} are not counted: {why}"),
     };
-    attached.patch.left().iter().map(row).collect()
+    attached.patch.left.iter().map(row).collect()
 }

@@ -249,10 +249,10 @@ impl Leaving<'_> {
     fn replace_pages(&self, threads: &mut Threads, thread: i32) -> Result<(), Refusal> {
         let Some(patch) = self.patch else { return Ok(()) };
         // What a program has that was executed since is no image of ours.
-        if !threads.settle(thread) || !has_image(thread, patch.base()) {
+        if !threads.settle(thread) || !has_image(thread, patch.base) {
             return Err(Refusal::Gone);
         }
-        let work = work_in_image(patch.base(), ATTACH_LEAVE, 0, 0)?;
+        let work = work_in_image(patch.base, ATTACH_LEAVE, 0, 0)?;
         run(threads, thread, &patch.room, &work)
     }
 
@@ -293,7 +293,7 @@ impl Leaving<'_> {
         // A first thread that has ended shows no memory.
         let all = listed(self.pid()).into_iter();
         let maps = all.filter_map(|thread| mappings(thread).ok()).find(|maps| !maps.is_empty());
-        let at = patch.base() + LIVE_OFFSET as u64;
+        let at = patch.base + LIVE_OFFSET as u64;
         maps.is_some_and(|maps| maps.iter().any(|map| map.start == at && map.perms.ends_with('s')))
     }
 

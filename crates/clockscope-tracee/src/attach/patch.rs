@@ -16,6 +16,7 @@ use crate::arch::attach::trampoline::{self, JUMP, Padding};
 use crate::arch::tasks;
 use crate::attach::Refusal;
 use crate::attach::threads::{Threads, state};
+use crate::decline::Decline;
 use crate::install::has_image;
 use crate::session::Session;
 use crate::sites::{self, OldArea};
@@ -34,12 +35,12 @@ const ATTEMPTS: u32 = 12;
 #[derive(Debug)]
 pub struct Patch {
     /// Address of the shim.
-    pub(super) base: u64,
+    pub(crate) base: u64,
     /// Where the kernel's image is.
     pub(super) vdso: Range<u64>,
     pub(super) functions: Vec<Redirected>,
-    /// Functions that could not be redirected: name and reason.
-    pub(super) left: Vec<(&'static str, String)>,
+    /// Functions that could not be redirected, so that they are not counted: name and reason.
+    pub left: Vec<(&'static str, String)>,
     /// The end of the kernel's page, for code.
     pub(super) room: Room,
     /// Images of sessions before. They stay mapped: a context that is suspended in one may be resumed at any time.
@@ -55,16 +56,6 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// Address of the shim.
-    pub fn base(&self) -> u64 {
-        self.base
-    }
-
-    /// Functions that are not counted: name and reason.
-    pub fn left(&self) -> &[(&'static str, String)] {
-        &self.left
-    }
-
     /// Looks at the kernel's image in a process and says how its functions go to the image that a session before has
     /// left there, if it is like this session's; otherwise to one at `base`.
     ///
@@ -96,8 +87,8 @@ impl Patch {
         maps: &[Mapping],
         base: u64,
     ) -> Result<Self, Refusal> {
-        let mapping = vdso_of(maps).ok_or(no_vdso())?;
-        let kernel = Image::parse(&own.bytes).map_err(|_| no_vdso())?;
+        let mapping = vdso_of(maps).ok_or(Refusal::Declined(Decline::NoVdso))?;
+        let kernel = Image::parse(&own.bytes).map_err(|_| Refusal::Declined(Decline::NoVdso))?;
         let theirs = read_whole(pid, mapping)?;
         let room = session.room.clone();
         let at = room.start;
@@ -190,17 +181,11 @@ impl Patch {
         };
         // The jump behind them differs.
         let undo = &undo[..undo.len().saturating_sub(JUMP)];
-        let mut found = vec![0; undo.len()];
-        memory::read(pid, target, &mut found).is_ok_and(|read| read == undo.len()) && found == undo
+        stands(pid, target, undo)
     }
 
     /// Whether an image that was left is like the one of this session, with all that belongs to it.
     fn is_whole_in(&self, pid: i32, session: &Session, maps: &[Mapping]) -> bool {
-        let is = |at: u64, bytes: &[u8]| {
-            let mut found = vec![0; bytes.len()];
-            memory::read(pid, at, &mut found).is_ok_and(|read| read == bytes.len())
-                && found == bytes
-        };
         let end = self.base + TOTAL_SIZE as u64;
         let mut at = self.base;
         for mapping in maps.iter().filter(|mapping| mapping.end > self.base) {
@@ -209,10 +194,10 @@ impl Patch {
             }
         }
         at >= end
-            && is(self.base, &session.image(None)[..IMAGE_SIZE])
+            && stands(pid, self.base, &session.image(None)[..IMAGE_SIZE])
             && self
                 .trampolines()
-                .is_some_and(|page| is(self.base + TRAMPOLINE_OFFSET as u64, &page))
+                .is_some_and(|page| stands(pid, self.base + TRAMPOLINE_OFFSET as u64, &page))
     }
 
     /// The page of the trampolines.
@@ -245,9 +230,7 @@ impl Patch {
     /// Puts the kernel's bytes back wherever our jumps stand in functions, and nowhere else. All threads stand still.
     pub(super) fn put_back(&self, pid: i32) -> Result<(), Refusal> {
         for change in self.changes().filter(|change| !change.stays) {
-            let mut found = vec![0; change.jump.len()];
-            let read = memory::read(pid, change.at, &mut found);
-            if read.is_ok_and(|read| read == found.len()) && found == change.jump {
+            if stands(pid, change.at, &change.jump) {
                 memory::write_text(pid, change.at, &change.original)
                     .map_err(Refusal::at("writing to its vDSO"))?;
             }
@@ -260,13 +243,15 @@ impl Patch {
     }
 }
 
+/// Whether these bytes stand at an address of a process.
+fn stands(pid: i32, at: u64, bytes: &[u8]) -> bool {
+    let mut found = vec![0; bytes.len()];
+    memory::read(pid, at, &mut found).is_ok_and(|read| read == found.len()) && found == bytes
+}
+
 /// Whether programs can have enclaves: they are made through this file (arch/x86/kernel/cpu/sgx/driver.c, Linux 6.18).
 fn has_enclaves() -> bool {
     std::path::Path::new("/dev/sgx_enclave").exists()
-}
-
-fn no_vdso() -> Refusal {
-    Refusal::Declined(crate::decline::Decline::NoVdso)
 }
 
 /// The kernel's image in a process.

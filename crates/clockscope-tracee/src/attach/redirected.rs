@@ -97,7 +97,7 @@ pub(crate) struct Redirected {
 }
 
 /// Bytes of the code.
-pub(crate) fn slice(text: Text<'_>, start: u64, length: usize) -> Option<&[u8]> {
+pub(crate) fn slice(text: Text<'_>, start: u64, length: u64) -> Option<&[u8]> {
     let at = usize::try_from(start.checked_sub(text.base)?).ok()?;
-    text.bytes.get(at..at.checked_add(length)?)
+    text.bytes.get(at..at.checked_add(usize::try_from(length).ok()?)?)
 }

@@ -57,7 +57,7 @@ pub(crate) fn redirect(
     trampoline: u64,
 ) -> Result<Redirected, NotMovable> {
     let instruction = |at| {
-        let bytes = slice(text, at, JUMP).and_then(|bytes| bytes.first_chunk::<JUMP>());
+        let bytes = slice(text, at, JUMP as u64).and_then(|bytes| bytes.first_chunk::<JUMP>());
         bytes.copied().filter(|_| at + JUMP as u64 <= start + size).ok_or(NotMovable::TooShort)
     };
     let first = u32::from_le_bytes(instruction(start)?);
@@ -186,10 +186,7 @@ fn name(word: u32) -> String {
 fn is_jumped_to(text: Text<'_>, start: u64) -> bool {
     text.code.iter().any(|(offset, size)| {
         let from = text.base + offset;
-        let Some(code) = usize::try_from(*size).ok().and_then(|size| slice(text, from, size))
-        else {
-            return true;
-        };
+        let Some(code) = slice(text, from, *size) else { return true };
         code.chunks_exact(4).zip((from..).step_by(4)).any(|(bytes, at)| {
             let word = u32::from_le_bytes(bytes.try_into().unwrap_or_default());
             match relative(word, at) {

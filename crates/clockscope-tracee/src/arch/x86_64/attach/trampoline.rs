@@ -105,7 +105,7 @@ pub(crate) fn redirect(
     let enters = if undo.is_empty() { target } else { undo_at };
     code.extend(&undo);
     let change = |at, jump: Vec<u8>, stays| {
-        let original = slice(text, at, jump.len()).ok_or(NotMovable::TooShort)?.to_vec();
+        let original = slice(text, at, jump.len() as u64).ok_or(NotMovable::TooShort)?.to_vec();
         Ok(Change { at, original, jump, stays })
     };
     let mut changes = Vec::new();
@@ -159,8 +159,8 @@ fn ends(instruction: &Instruction) -> bool {
 fn instructions(text: Text<'_>) -> impl Iterator<Item = Instruction> + '_ {
     text.code.iter().flat_map(move |(offset, size)| {
         let from = text.base + offset;
-        let code = usize::try_from(*size).ok().and_then(|size| slice(text, from, size));
-        Decoder::with_ip(64, code.unwrap_or_default(), from, DecoderOptions::NONE).into_iter()
+        let code = slice(text, from, *size).unwrap_or_default();
+        Decoder::with_ip(64, code, from, DecoderOptions::NONE).into_iter()
     })
 }
 
@@ -172,8 +172,7 @@ fn displaced(
     start: u64,
     size: u64,
 ) -> Result<(Vec<Instruction>, Vec<Place>), NotMovable> {
-    let length = usize::try_from(size).map_err(|_| NotMovable::TooShort)?;
-    let code = slice(text, start, length).ok_or(NotMovable::TooShort)?;
+    let code = slice(text, start, size).ok_or(NotMovable::TooShort)?;
     let mut instructions: Vec<Instruction> = Vec::new();
     let mut first_short = None;
     for instruction in Decoder::with_ip(64, code, start, DecoderOptions::NONE).iter() {
@@ -262,9 +261,8 @@ fn encoded(
 /// shim, or into a jump.
 fn is_jumped_into(text: Text<'_>, start: u64, end: u64) -> bool {
     let inside = |target: u64| target > start && target < end;
-    text.code.iter().any(|(offset, size)| {
-        usize::try_from(*size).ok().and_then(|size| slice(text, text.base + offset, size)).is_none()
-    }) || instructions(text).any(|instruction| inside(instruction.near_branch_target()))
+    text.code.iter().any(|(offset, size)| slice(text, text.base + offset, *size).is_none())
+        || instructions(text).any(|instruction| inside(instruction.near_branch_target()))
 }
 
 #[cfg(test)]
@@ -368,7 +366,10 @@ mod tests {
                 changed.push((change.at, end));
                 let own = change.at >= start && end <= start + symbol.size;
                 assert_eq!(own, !change.stays, "{name}");
-                assert_eq!(change.original, slice(text, change.at, change.jump.len()).unwrap());
+                assert_eq!(
+                    change.original,
+                    slice(text, change.at, change.jump.len() as u64).unwrap()
+                );
             }
             let (undo, to) = followed(&redirected);
             assert_eq!(to, IMAGE, "{name}");
