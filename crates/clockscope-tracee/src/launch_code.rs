@@ -50,6 +50,14 @@ pub(crate) struct Launch {
     pub params: LaunchParams,
 }
 
+/// Makes system calls, as a filter sees them, of code of ours at an address.
+pub(crate) fn marked_calls(at: u64) -> impl Fn(&'static str, i64, [u64; 5]) -> Call {
+    move |name, number, [a, b, c, d, e]| {
+        let arguments = [a, b, c, d, e, INSTALL_MARK];
+        Call { name, number, arch: AUDIT_ARCH, at, arguments }
+    }
+}
+
 /// The system calls of the code and of the installer where calls are counted, as a filter sees them. The kernel says
 /// later where the image will be: the addresses are stand-ins.
 pub(crate) fn calls(copies_itself: bool, shared_id: u64, live_id: u64, at: u64) -> Vec<Call> {
@@ -59,11 +67,7 @@ pub(crate) fn calls(copies_itself: bool, shared_id: u64, live_id: u64, at: u64) 
     const READ_EXECUTE: u64 = 5;
     let size = |bytes: usize| bytes as u64;
     let (base, total) = (at & !(size(PAGE) - 1), size(TOTAL_SIZE));
-    let call = |name, number, arguments: [u64; 5]| {
-        let [a, b, c, d, e] = arguments;
-        let arguments = [a, b, c, d, e, INSTALL_MARK];
-        Call { name, number, arch: AUDIT_ARCH, at, arguments }
-    };
+    let call = marked_calls(at);
     let access = if copies_itself { READ_WRITE } else { READ_EXECUTE };
     let private = size(THREADS_OFFSET + THREADS_SIZE - CONFIG_OFFSET);
     let memory_map = size(size_of::<MemoryMap>());

@@ -2,10 +2,13 @@
 
 use std::io;
 
+use super::process;
+use super::threads::Threads;
+use super::transfers::PATIENCE;
+use crate::attach::Refusal;
 use clockscope_containers::filter::Instruction;
-use clockscope_sys::ptrace;
+use clockscope_sys::ptrace::{self, Resume};
 
-pub use super::running_filters::of_running;
 pub use crate::arch::AUDIT_ARCH;
 
 /// All filters of a stopped thread, the last one that was set first.
@@ -19,4 +22,32 @@ pub(crate) fn of(thread: i32) -> io::Result<Vec<Vec<Instruction>>> {
         filters.push(filter.into_iter().map(Instruction::parse).collect());
     }
     Ok(filters)
+}
+
+/// The filters of the first thread of a process that runs, which is stopped for the moment that this takes.
+///
+/// # Errors
+///
+/// A [`Refusal`]: why it cannot be traced, or does not stop, or may not be looked at.
+pub fn of_running(number: i32) -> Result<Vec<Vec<Instruction>>, Refusal> {
+    let known = process::known(number)?;
+    process::not_frozen(known.pid)?;
+    let mut threads = Threads::seize(known.pid).map_err(|error| match error.raw_os_error() {
+        Some(libc::ESRCH) => Refusal::Gone,
+        _ => known.not_allowed(),
+    })?;
+    threads.patience = PATIENCE;
+    threads.let_transfers_end();
+    let thread = threads.all().first().copied().unwrap_or(known.pid);
+    let found = if threads.stop(thread) {
+        of(thread).map_err(|error| match error.raw_os_error() {
+            Some(libc::EACCES | libc::EPERM | libc::EINVAL) => Refusal::Filters,
+            _ => Refusal::at("reading its seccomp filter")(error),
+        })
+    } else {
+        Err(Refusal::Uninterruptible(thread))
+    };
+    threads.resume_all(Resume::Run);
+    threads.release();
+    found
 }

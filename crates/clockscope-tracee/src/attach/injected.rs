@@ -12,14 +12,13 @@ use std::mem::offset_of;
 use std::ops::Range;
 
 use vdso_image::layout::{
-    AREA_SIZE, AREAS, ATTACH_LEAVE, AttachParams, AttachSlots, CONFIG_OFFSET, INSTALL_MARK,
-    InjectedSlots, LIVE_OFFSET, MAP_PRIVATE_THERE, PAGE, REPLACED_SIZE, SHARED_OFFSET,
-    THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE, TRAMPOLINE_OFFSET,
+    AREA_SIZE, AREAS, ATTACH_LEAVE, AttachParams, AttachSlots, CONFIG_OFFSET, InjectedSlots,
+    LIVE_OFFSET, MAP_PRIVATE_THERE, PAGE, REPLACED_SIZE, SHARED_OFFSET, THREADS_OFFSET,
+    THREADS_SIZE, TOTAL_SIZE, TRAMPOLINE_OFFSET,
 };
 
-use crate::arch::AUDIT_ARCH;
 use crate::arch::attach::registers;
-use crate::launch_code::{Stub, attach, map};
+use crate::launch_code::{Stub, attach, map, marked_calls};
 use clockscope_containers::filter::Call;
 use clockscope_sys::ptrace::Registers;
 
@@ -125,11 +124,7 @@ pub(super) fn of_areas(areas: &[u64; AREAS]) -> impl Iterator<Item = (u64, u64)>
 
 /// The system calls that this work makes, as a filter sees them.
 pub(super) fn calls(work: &Work, at: u64) -> Vec<Call> {
-    let call = |name, number, arguments: [u64; 5]| {
-        let [a, b, c, d, e] = arguments;
-        let arguments = [a, b, c, d, e, INSTALL_MARK];
-        Call { name, number, arch: AUDIT_ARCH, at, arguments }
-    };
+    let call = marked_calls(at);
     let size = |bytes: usize| bytes as u64;
     let set_mask = size(2); // SIG_SETMASK
     let (name, number, arguments) = registers::waiting(at);

@@ -7,7 +7,6 @@
 //! | `refusal.rs` | why a process is left alone |
 //! | `process.rs` | what is known of the process before it is touched |
 //! | `filters.rs` | what its seccomp filters are |
-//! | `running_filters.rs` | the same of a process that runs |
 //! | `threads.rs` | tracing, stopping and resuming its threads |
 //! | `transfers.rs` | system calls that a stop would cut short |
 //! | `unlimited.rs` | system calls that a stop would end; pure |
@@ -31,7 +30,6 @@ mod place;
 pub(crate) mod process;
 pub(crate) mod redirected;
 mod refusal;
-mod running_filters;
 pub(crate) mod stack_scan;
 pub mod threads;
 pub(crate) mod transfers;
