@@ -1,4 +1,4 @@
-//! What `capture` saves of a machine: the files that doctor read, its measurements, and the lines of
+//! A capture of a machine: the files that doctor read, its measurements, and the lines of
 //! the kernel's log that speak of clocks. Pure but for the reading below the root.
 
 use std::io::{self, Read};
@@ -41,13 +41,13 @@ const CPUINFO: [&str; 12] = [
 pub struct Member {
     /// Relative to the root.
     pub path: String,
-    /// What is saved of it.
+    /// The saved bytes.
     pub bytes: Vec<u8>,
-    /// What to know of it, as a clause.
+    /// A remark for the user, as a clause.
     pub remark: Option<String>,
 }
 
-/// What is saved of a machine.
+/// The capture of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
     /// Sorted by path.
@@ -56,7 +56,7 @@ pub struct Capture {
     pub unread: Vec<Unread>,
 }
 
-/// Collects what `facts` were read from. `root` is what they were read from.
+/// Collects the files of `facts` from `root`, which they were read from.
 ///
 /// # Errors
 ///
@@ -87,7 +87,7 @@ pub fn collect(root: &Root, facts: &Facts) -> io::Result<Capture> {
         capture.members.push(Member { path: LOG.to_owned(), bytes, remark: Some(remark) });
     }
     if let Some(measured) = &facts.measured {
-        // It is in the files that it comes from: no more copies than needed of what may be secret.
+        // Its own file has it: no more copies than needed of a line that may hold a secret.
         let mut measured = measured.clone();
         measured.host.command_line = None;
         let bytes = serde_json::to_vec_pretty(&measured)?;
@@ -177,7 +177,7 @@ fn rendered(log: &Log) -> String {
 
 fn line(event: &Event) -> String {
     let text = match &event.kind {
-        // Longer than what is kept as evidence.
+        // Longer than evidence may be.
         EventKind::CommandLine(line) => format!("Command line: {line}"),
         _ => event.evidence.text.clone(),
     };
@@ -204,7 +204,7 @@ pub fn archive(capture: &Capture, unix_seconds: u64) -> io::Result<Vec<u8>> {
     Ok(packed(&builder.into_inner()?))
 }
 
-/// Packed, or merely wrapped should the packer have made what does not give the same bytes.
+/// Packed bytes, or merely wrapped ones if the packer's output does not unpack to the same bytes.
 fn packed(bytes: &[u8]) -> Vec<u8> {
     let packed = compress_to_vec(bytes, CompressionLevel::Fastest);
     let mut again = Vec::new();

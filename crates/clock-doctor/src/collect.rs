@@ -19,8 +19,8 @@ pub fn facts(root: &Root) -> Facts {
     facts_with_log(root, None)
 }
 
-/// As [`facts`], with the running kernel's own log, and what to call it. Files of logs add to it
-/// only what is of the same boot.
+/// As [`facts`], with the running kernel's own log and a name for it. Files of logs add to it
+/// only lines of the same boot.
 pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)>) -> Facts {
     let mut files = Files::of(root);
     let kernel = kernel(&mut files);
@@ -93,7 +93,7 @@ fn distribution(text: &str) -> Option<String> {
     Some(words.join(" ")).filter(|words| !words.is_empty())
 }
 
-/// The files of a root, with a list of what was read and what was not.
+/// The files of a root, with lists of those that were read and those that were not.
 struct Files<'a> {
     root: &'a Root,
     read: Vec<String>,
@@ -111,7 +111,7 @@ impl<'a> Files<'a> {
         self.noted(below, text)
     }
 
-    /// What was found, with a note that it was read, or of why it was not.
+    /// The content that was found. Notes that the file was read, or the reason against it.
     fn noted<T>(&mut self, below: &str, found: Result<Option<T>, Unread>) -> Option<T> {
         match found {
             Ok(Some(found)) => {

@@ -5,14 +5,14 @@ use std::{fmt, io};
 use clockscope_text::foreign::printable_lines;
 use serde::{Deserialize, Serialize};
 
-/// Where something was seen, and the words that were seen.
+/// A place and the words that were seen there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Evidence {
-    /// The file, relative to the root (`var/log/dmesg`), or `measured` for what was measured.
+    /// The file, relative to the root (`var/log/dmesg`), or `measured` for a measurement.
     pub file: String,
     /// The line's number in that file, from 1; `None` where it does not matter.
     pub line: Option<u64>,
-    /// The line as it stands there, without what the logger put in front, at most 300 characters.
+    /// The line as it stands there, without the logger's prefix, at most 300 characters.
     pub text: String,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn in_words(error: &io::Error) -> String {
     first.unwrap_or_default() + characters.as_str()
 }
 
-/// The text without what would act on a terminal or hide in it; line ends and tabs stay, and a zero
+/// The text without characters that would act on a terminal or hide in it; line ends and tabs stay, and a zero
 /// byte is a line end.
 pub fn clean(text: &str) -> String {
     printable_lines(&text.replace('\0', "\n").replace('\r', " "))

@@ -1,6 +1,6 @@
 //! Everything known of a machine's timekeeping, each fact with where it came from. Plain data.
 //!
-//! What is absent here was not seen. Only where the source was readable and complete does that mean
+//! A fact that is absent here was not seen. Only where the source was readable and complete does that mean
 //! that it is not there: see [`Log::is_complete`] and [`CpuFacts::flags_are_complete`].
 
 pub use super::evidence::{Evidence, Known, Unread};
@@ -61,7 +61,7 @@ impl CommandLine {
         self.words.iter().any(|one| one == word)
     }
 
-    /// What is said of NAME in `NAME=VALUE`: the last one wins, as in the kernel for `clocksource=`.
+    /// VALUE of NAME in `NAME=VALUE`: the last one wins, as in the kernel for `clocksource=`.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.words.iter().rev().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     }
@@ -86,7 +86,7 @@ pub struct CpuFacts {
     pub count: Option<Known<u32>>,
     /// Processor entries in `/proc/cpuinfo` are those of a 32-bit ARM.
     pub is_arm32: bool,
-    /// `uname -m`, or what the log or `/proc/version` tells of it (`x86_64`, `aarch64`).
+    /// `uname -m`, or the machine by the log or `/proc/version` (`x86_64`, `aarch64`).
     pub machine: Option<Known<String>>,
 }
 
@@ -101,7 +101,7 @@ impl CpuFacts {
     }
 }
 
-/// What tells which machine or hypervisor this is.
+/// A sign of the machine or hypervisor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sign {
     /// A DMI field: name (`sys_vendor`) and value.
@@ -120,7 +120,7 @@ pub enum Sign {
     Container(String),
 }
 
-/// What a seccomp filter or profile makes of reads of the clock by system call.
+/// The effect of a seccomp filter or profile on reads of the clock by system call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadFilter {
     /// Whose it is: `container web`, `process nginx (12)`, or the name of a profile's file.
@@ -142,13 +142,13 @@ pub struct Facts {
     pub command_line: Option<Known<CommandLine>>,
     /// `ID` and then `ID_LIKE` of `etc/os-release`, with blanks between: `ubuntu debian`.
     pub distribution: Option<Known<String>>,
-    /// What `current_clocksource` says. What the log says of it is for the rules.
+    /// The content of `current_clocksource`. The rules judge the log's lines on it.
     pub current: Option<Known<String>>,
-    /// What `available_clocksource` says.
+    /// The content of `available_clocksource`.
     pub available: Option<Known<Vec<String>>>,
     /// The CPUs.
     pub cpu: CpuFacts,
-    /// What tells the machine or hypervisor, besides the log.
+    /// Signs of the machine or hypervisor, besides the log.
     pub signs: Vec<Known<Sign>>,
     /// The kernel's log.
     pub log: Option<Log>,
@@ -177,7 +177,7 @@ impl Facts {
         self.log.iter().flat_map(|log| &log.events)
     }
 
-    /// Adds to the signs what the measurement tells: the hypervisor's signature.
+    /// Adds the measured signature of the hypervisor to the signs.
     pub fn with_signature(mut self) -> Facts {
         let cpuid = self.measured.as_ref().and_then(|measured| measured.cpuid.as_ref());
         if let Some(signature) = cpuid.and_then(|cpuid| cpuid.hypervisor.clone()) {

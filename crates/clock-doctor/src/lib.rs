@@ -1,4 +1,4 @@
-//! What is known of the machine that decides what a clock read costs, and what it means.
+//! Facts of the machine that decide the cost of a clock read, and their meaning.
 //!
 //! Start at [`rules`]. [`collect`] reads files below a root; everything else is pure.
 

@@ -1,5 +1,5 @@
-//! What a machine measures of itself, as data. A capture carries it to where it is judged.
-//! Fields are added, never renamed; what is not known is `null`.
+//! A machine's measurements of itself, as data. A capture carries them to the host that judges.
+//! Fields are added, never renamed; a value that is not known is `null`.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,13 +15,13 @@ pub struct Measured {
     /// The state of the host as `bench` records it: vDSO, TSC rate against the kernel's clock,
     /// seccomp, time namespace, tracing of system calls, load.
     pub host: HostState,
-    /// What a read of each clock costs.
+    /// The cost of a read of each clock.
     pub reads: Vec<ReadCost>,
     /// Worst lag of one CPU's TSC behind another's.
     pub warp: Option<WarpMeasured>,
-    /// What `prctl(PR_GET_TSC)` answers: `rdtsc` in this process is allowed.
+    /// The answer of `prctl(PR_GET_TSC)`: `rdtsc` in this process is allowed.
     pub tsc_allowed: Option<bool>,
-    /// What the kernel says of its clock's synchronisation (`adjtimex(2)`).
+    /// The state of the kernel clock's synchronisation (`adjtimex(2)`).
     pub discipline: Option<Discipline>,
     /// CPUID leaves that tell of the TSC.
     pub cpuid: Option<Cpuid>,
@@ -29,11 +29,11 @@ pub struct Measured {
     pub pvclock: Option<Pvclock>,
     /// Microseconds that measuring took.
     pub took_us: u64,
-    /// What could not be measured, and why: one clause each.
+    /// Measurements that failed, with the reason: one clause each.
     pub unmeasured: Vec<String>,
 }
 
-/// What one clock's read costs.
+/// The cost of a read of one clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReadCost {

@@ -1,4 +1,4 @@
-//! What doctor says, in every form: [`model`] is made from a diagnosis, the rest from the model.
+//! Doctor's report in every form: [`model`] is made from a diagnosis, the rest from the model.
 
 #[cfg(test)]
 mod case_tests;

@@ -16,7 +16,7 @@ use super::log::{Log, reader};
 use archive::Archive;
 use directory::Directory;
 
-/// Where a log is cut, its first line is looked for within so many bytes.
+/// If a log is cut, its first whole line is looked for within so many bytes.
 const LINE: u64 = 1 << 20;
 /// The most that is read of a short file, in bytes; the rest is left.
 pub(crate) const SMALL: u64 = 1 << 20;
@@ -89,7 +89,7 @@ impl Root {
         Root { tree, limits: LOG_LIMITS, logs_read: Cell::new(0) }
     }
 
-    /// What was refused when it was opened.
+    /// Files that were refused when it was opened.
     pub fn refused(&self) -> &[Unread] {
         match &self.tree {
             Tree::Directory(_) => &[],
@@ -156,7 +156,7 @@ impl Root {
         }
         let skipped_bytes = length.saturating_sub(room);
         let mut start = file.seek(SeekFrom::Start(skipped_bytes))?;
-        // What grows meanwhile must not be read for ever.
+        // A log that grows meanwhile must not be read for ever.
         let mut bytes = BufReader::new((&mut file).take(room));
         if skipped_bytes > 0 {
             // To the next line, if there is one near.

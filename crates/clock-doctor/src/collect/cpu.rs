@@ -10,7 +10,7 @@ const FILE: &str = "proc/cpuinfo";
 /// Every CPU that runs Linux on x86-64 has more flags than this; a list cut by hand has fewer.
 const FEWEST_FLAGS: usize = 20;
 
-/// What is known of the CPUs.
+/// The facts of the CPUs.
 pub(super) fn facts(files: &mut Files) -> CpuFacts {
     let text = files.text(FILE).unwrap_or_default();
     let known = |name: &str| {
@@ -56,7 +56,7 @@ fn sockets(cpuinfo: &str) -> Option<u32> {
 
 fn count(files: &mut Files, cpuinfo: &str, processors: u32) -> Option<Known<u32>> {
     let online = files.value("sys/devices/system/cpu/online", count_cpus);
-    // A file as long as what is read of it may go on.
+    // A file that fills the limit may go on.
     let is_whole = (cpuinfo.len() as u64) < SMALL;
     online.or_else(|| {
         let text = format!("{processors} processor entries");

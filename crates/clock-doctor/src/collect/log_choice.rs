@@ -1,10 +1,10 @@
-//! Which of several logs tells most of the last boot, and what the others add to it.
+//! The log that tells most of the last boot, and the lines that others add to it.
 //!
 //! - The running kernel's own log, where it is given, comes first: files may be of other boots.
 //! - Of files, one of another kernel than `/proc` names comes last; one that begins at the boot goes
 //!   before one that does not; then more marks, warps and the like; then more lines of clocks; then
 //!   the order of [`crate::root::paths::LOGS`].
-//! - The others add what they alone have if they are of the same boot. That is so if they share
+//! - The others add the lines that they alone have if they are of the same boot. That is so if they share
 //!   lines with the same stamp (to the microsecond), or if they begin within a boot and go on after
 //!   the end of the chosen one: a log of several boots would show the next boot's beginning.
 
@@ -85,7 +85,7 @@ fn release(log: &Log) -> Option<&str> {
     releases.next_back()
 }
 
-/// Whether a line tells that something happened, and not merely what there is.
+/// Whether a line tells of an event rather than of hardware.
 fn is_heavy(kind: &EventKind) -> bool {
     kind.has_figures()
         || matches!(

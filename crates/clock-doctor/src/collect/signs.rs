@@ -1,4 +1,4 @@
-//! What tells the machine, the hypervisor or the container, and the device tree's timer.
+//! Signs of the machine, the hypervisor or the container, and the device tree's timer.
 
 use super::{Files, field, first_line};
 use crate::facts::{Evidence, Known, Sign};

@@ -40,7 +40,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Whether what is not in it did not happen: it begins at the boot and nothing was left out.
+    /// Whether the absence of a line proves anything: the log begins at the boot and nothing was left out.
     /// A fragment may begin at the boot and lack lines all the same: this is necessary, not
     /// sufficient.
     pub fn is_complete(&self) -> bool {
@@ -88,7 +88,7 @@ pub enum UnstableReason {
     BootParameter,
     /// `notsc`, a boot parameter in older words.
     NoTsc,
-    /// `TSCs unsynchronized`: the CPU does not promise otherwise, and nobody looked.
+    /// `TSCs unsynchronized`: the CPU does not promise otherwise, and the kernel did not test it.
     Unsynchronized,
     /// `TSC halts in idle`
     HaltsInIdle,
@@ -118,8 +118,7 @@ const KNOWN_WHEN_CUT: [&str; 5] = [
 ];
 
 impl UnstableReason {
-    /// The reason in these words, or cut short of them: not all that a log kept is whole. And whether the
-    /// words are whole.
+    /// The reason in these words, which the log may have cut short, and whether the words are whole.
     pub fn of(text: &str) -> (UnstableReason, bool) {
         let text = text.trim().trim_start_matches([':', ' ']).trim_end_matches('.').trim();
         let is_cut = |known: &str| text.len() >= 6 && known.starts_with(text) && text != known;
@@ -146,7 +145,7 @@ impl UnstableReason {
     }
 }
 
-/// What a line says. Names are as in the log; durations in nanoseconds.
+/// The meaning of a line. Names are as in the log, durations in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventKind {
     /// `Linux version RELEASE ...`: the boot begins.
@@ -175,7 +174,7 @@ pub enum EventKind {
     HyperVNoInvariantTsc,
     /// A line that only one platform's code prints: that platform, as in its label.
     OfPlatform(&'static str),
-    /// `CPU MTRRs all blank - virtualized system.`: a virtual machine, whoever's.
+    /// `CPU MTRRs all blank - virtualized system.`: a virtual machine of any hypervisor.
     VirtualMachine,
     /// `tdx: Guest detected`, `SEV: Status: SEV SEV-ES SEV-SNP SecureTSC`: a guest whose memory its host cannot read.
     Confidential {
@@ -234,9 +233,9 @@ pub enum EventKind {
     AdjustDiffers(bool),
     /// `Marking TSC unstable due to REASON`
     Unstable {
-        /// What it means, by its words.
+        /// The reason, by its words.
         reason: UnstableReason,
-        /// The words are whole: what is cut short may have gone on otherwise, and proves nothing about the machine.
+        /// The words are whole. Words that are cut short may have gone on otherwise, so they prove nothing about the machine.
         is_whole: bool,
         /// As it stands.
         text: String,

@@ -5,10 +5,10 @@ use std::mem::{Discriminant, discriminant};
 
 use super::event::{Event, EventKind};
 
-/// Of each kind, this many of the first and as many of the last are kept: lines that a
+/// So many of the first and as many of the last events of each kind are kept: lines that a
 /// machine prints once for each of 512 CPUs all fit.
 const EACH_END: usize = 256;
-/// Of episodes of the watchdog.
+/// The same for episodes of the watchdog.
 const EPISODES_EACH_END: usize = 128;
 
 /// An event with the number of what is kept or left out as a whole with it: one event, or the lines

@@ -1,4 +1,4 @@
-//! The kernel's log: what it says of clocks, in the words of twenty years of kernels.
+//! The kernel's log: its lines on clocks, in the words of twenty years of kernels.
 //!
 //! `lines` splits the stream, `prefix` takes off the texts that loggers put in front, `parse` understands the rest, `kept`
 //! keeps memory bounded, `reader` joins them and tells one boot from the next. `order` turns a log round whose newest line

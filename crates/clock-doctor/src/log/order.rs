@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 use std::io::{self, Read};
 
-/// What is looked at to tell the order, in bytes: some hundred lines.
+/// Bytes that are looked at to tell the order: some hundred lines.
 const HEAD: u64 = 64 << 10;
-/// What is read of a log that has to be turned round, from its beginning, in bytes. The newest lines stand there.
+/// Bytes that are read of a log that has to be turned round, from its beginning, where the newest lines stand.
 const TURNED_MAX: u64 = 32 << 20;
 /// Lines without an exception after which the order is known: the time goes down twice, and never up.
 const DOWN_FROM: usize = 2;
@@ -17,7 +17,7 @@ const DIGITS: usize = 7;
 
 /// The beginning of a log, and how it goes on.
 pub(super) enum Order {
-    /// The oldest line comes first: what was read of it already.
+    /// The oldest line comes first: the bytes that were read already.
     OldestFirst(Vec<u8>),
     /// The newest line came first: the log turned round, and how many bytes of its old end were left out.
     Turned(Vec<u8>, u64),

@@ -1,5 +1,5 @@
-//! From a line to what it says. Tolerant of prefixes that drifted from version to version and of
-//! lines that were cut; what is cut is never taken for whole.
+//! From a line to its meaning. Tolerant of prefixes that drifted from version to version and of
+//! lines that were cut; a cut word or number is never taken for whole.
 
 mod arm;
 mod hosts;
@@ -15,10 +15,10 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use super::event::EventKind;
 
-/// What a message says, if it speaks of clocks.
+/// The meaning of a message, if it speaks of clocks.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
-    /// What it says as far as it goes.
+    /// The event, as far as the line goes.
     pub(crate) kind: Option<EventKind>,
     /// The line ends in the middle of a format, so that its rest may stand on the next line: mail
     /// programs fold them.

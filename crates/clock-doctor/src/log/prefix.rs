@@ -1,4 +1,4 @@
-//! Takes off what loggers, mail programs and archives put in front of a line of the kernel.
+//! Takes off the texts that loggers, mail programs and archives put in front of a line of the kernel.
 
 mod dates;
 mod stamps;
@@ -12,7 +12,7 @@ pub(crate) struct Split<'a> {
     pub(crate) stamp: Option<&'a str>,
     /// Where the message begins in the line.
     pub(crate) start: usize,
-    /// What the kernel or a service said.
+    /// The message of the kernel or a service.
     pub(crate) message: &'a str,
     /// Nothing was in front but blanks and the marks of a quoted mail.
     pub(crate) is_bare: bool,
@@ -23,7 +23,7 @@ const QUOTES: [char; 5] = [' ', '>', '|', '│', '\u{a0}'];
 /// Bytes in front of a line's stamp within which it is looked for.
 const STAMP_WITHIN: usize = 160;
 
-/// What was in front so far.
+/// The parts that were taken off so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen<'a> {
     stamp: Option<(f64, &'a str)>,
@@ -66,7 +66,7 @@ fn step<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
     before_stamp(text, seen)
 }
 
-/// What is known by its form.
+/// Takes off a part that is known by its form.
 fn known<'a>(text: &'a str, first: u8, seen: &mut Seen<'a>) -> Option<&'a str> {
     match first {
         b'[' => bracket(text, seen),

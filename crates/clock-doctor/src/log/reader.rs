@@ -22,13 +22,13 @@ const TEXT_MAX: usize = 300;
 const LOOKED_AT: u64 = 100;
 /// A stamp below is that of a boot, in seconds.
 const NEAR_START: f64 = 1.0;
-/// Nobody folds a message that is shorter, in bytes.
+/// Mail programs and consoles fold no message that is shorter, in bytes.
 const FOLDED_FROM: usize = 24;
 /// Lines within which the same `Linux version` line is a copy rather than another boot: loggers
 /// that read the kernel's log twice write lines in pairs.
 const COPIED_WITHIN: u64 = 10;
 
-/// Reads a log to its end and keeps what speaks of clocks, of its last boot.
+/// Reads a log to its end and keeps the lines of its last boot that speak of clocks.
 ///
 /// A log whose newest line comes first is turned round.
 ///
@@ -98,7 +98,7 @@ struct Open {
 }
 
 impl Open {
-    /// What the line says together with `rest`, and what stood between: mail programs fold at a blank,
+    /// The event of the line together with `rest`, and the text between them: mail programs fold at a blank,
     /// consoles anywhere. `None` if `rest` is a line of its own, or tells nothing more.
     fn joined(&self, rest: &str) -> Option<(&'static str, EventKind)> {
         let alone = parse::said(rest);
@@ -123,7 +123,7 @@ impl Open {
     }
 }
 
-/// The boots of a log, of which the last one is kept.
+/// The boots of a log. The last one is kept.
 struct Boots<'a> {
     file: &'a str,
     kept: Kept,
@@ -235,7 +235,7 @@ impl<'a> Boots<'a> {
             return;
         }
         let has_version = version.is_some();
-        // Of a boot that a mark announced, this is the first line.
+        // A mark may have announced this boot already.
         let was_announced = has_version && self.version.is_none() && self.count > 0;
         self.version = version.map(|text| (line, text));
         self.begins_at_boot = has_version;
@@ -257,7 +257,7 @@ impl<'a> Boots<'a> {
         for event in &mut events {
             self.file.clone_into(&mut event.evidence.file);
         }
-        // What stands before the first mark or version is a boot too; one that is cut.
+        // The lines before the first mark or version are a boot too, one that is cut.
         Log {
             file: self.file.to_owned(),
             lines,
@@ -284,7 +284,7 @@ fn is_first(kind: &EventKind) -> bool {
     )
 }
 
-/// What of a line is shown.
+/// The part of a line that is shown.
 fn shown(split: &Split) -> String {
     let mut text = String::with_capacity(split.message.len() + 24);
     if let Some(stamp) = split.stamp {

@@ -10,7 +10,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-/// A metric: its name, what it says, and its values by labels.
+/// A metric: its name, its meaning, and its values by labels.
 #[derive(Clone, Debug)]
 pub(super) struct Family {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Many machines: one line of JSON for each, and what they have in common.
+//! Many machines: one line of JSON for each, and a summary of all.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ pub struct MachineLine {
     pub root: String,
     /// The machine's name, by that of the archive or the folder.
     pub host: String,
-    /// What `clockscope doctor --root` exits with for it: 0 to 3.
+    /// The exit status of `clockscope doctor --root` for it: 0 to 3.
     pub status: i32,
     /// The status in words.
     pub verdict: String,
@@ -105,7 +105,7 @@ fn verdict(status: i32) -> &'static str {
     }
 }
 
-/// What an archive's name ends with.
+/// Endings of archives' names.
 const ENDINGS: [&str; 9] =
     [".tar", ".tar.zst", ".tar.gz", ".tar.xz", ".tgz", ".txz", ".tzst", ".tar.zstd", ".tar.gzip"];
 
@@ -136,7 +136,7 @@ fn host(root: &str) -> String {
 /// Machines that have something in common.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
-    /// What that is.
+    /// The common property.
     pub name: String,
     /// How many there are.
     pub machines: u64,
@@ -153,14 +153,14 @@ pub struct Unreadable {
     pub error: String,
 }
 
-/// What many machines have in common. In each list the largest group comes first.
+/// Many machines in groups. In each list the largest group comes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Version of this schema: 1.
     pub schema: u32,
     /// How many there are, with those that could not be read.
     pub machines: u64,
-    /// By what doctor's exit status says.
+    /// By doctor's exit status.
     pub verdict: Vec<Group>,
     /// By the first finding that costs time or makes it wrong.
     pub cause: Vec<Group>,
@@ -174,7 +174,7 @@ pub struct Summary {
     pub unreadable: Vec<Unreadable>,
 }
 
-/// Hosts by what they have in common.
+/// Hosts by a common property.
 type Hosts = BTreeMap<String, Vec<String>>;
 
 /// Collects a summary, a machine at a time.
@@ -221,7 +221,7 @@ impl Tally {
         self.unreadable.len()
     }
 
-    /// The exit status: the worst of all machines, where what is not known is better than what is slow.
+    /// The exit status: the worst of all machines, where not known is better than slow.
     pub fn status(&self) -> i32 {
         match self.worst {
             Some(0) => NOTHING_TO_MEND,

@@ -5,7 +5,7 @@ use crate::rules::catalogue::{Page, pages};
 use crate::rules::finding::Severity;
 use clockscope_text::names::nearest;
 
-/// What stands in front of the words in `labels` that are no findings.
+/// Prefixes of the words in `labels` that are no findings.
 const PREFIXES: [&str; 4] = ["state:", "source:", "platform:", "fix:"];
 
 /// There is no such label.

@@ -58,7 +58,7 @@ fn verdict(report: &DoctorReport) -> Vec<Family> {
     ]
 }
 
-/// One series for each machine, with what rules and alerts group by.
+/// One series for each machine, with the labels that rules and alerts group by.
 fn verdict_in_words(report: &DoctorReport) -> Family {
     let word = |word: Option<&str>| word.unwrap_or_default().to_owned();
     Family::gauge(

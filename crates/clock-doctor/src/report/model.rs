@@ -26,9 +26,9 @@ pub struct DoctorReport {
     pub because: String,
     /// The current clocksource.
     pub source: Option<String>,
-    /// What tells the clocksource.
+    /// The lines that tell the clocksource.
     pub source_evidence: Vec<Evidence>,
-    /// What a read of `CLOCK_MONOTONIC` costs: measured, or expected from published figures.
+    /// The cost of a read of `CLOCK_MONOTONIC`: measured, or expected from published figures.
     pub cost: Option<Cost>,
     /// The first of `platforms`.
     pub platform: Option<String>,
@@ -44,15 +44,15 @@ pub struct DoctorReport {
     pub is_live: bool,
     /// State, source, platforms, findings and fixes as a flat list of words.
     pub labels: Vec<String>,
-    /// What was found; a cause stands before what follows from it, and the worst first.
+    /// Findings. A cause stands before its consequences, and the worst first.
     pub findings: Vec<FindingRow>,
-    /// What to do, the best first.
+    /// Advice, the best first.
     pub advice: Vec<Advice>,
-    /// What never to do on this machine, a sentence each.
+    /// Warnings for this machine, a sentence each.
     pub never: Vec<String>,
-    /// What clockscope can do until it is mended, a sentence each.
+    /// Help that clockscope gives until it is mended, a sentence each.
     pub meanwhile: Vec<String>,
-    /// What is not known and would decide, a clause each.
+    /// Open questions that would decide, a clause each.
     pub missing: Vec<String>,
     /// Files that were read, relative to the root.
     pub read: Vec<String>,
@@ -71,13 +71,13 @@ pub struct FindingRow {
     pub severity: Severity,
     /// One line, without a full stop.
     pub title: String,
-    /// What is special on this machine: whole sentences.
+    /// Details of this machine in whole sentences.
     pub detail: Vec<String>,
     /// The lines that it rests on.
     pub evidence: Vec<Evidence>,
-    /// What it means and why it happens, on any machine.
+    /// The meaning and the reason, on any machine.
     pub explanation: String,
-    /// What helps, in words, on any machine.
+    /// The remedy in words, on any machine.
     pub fix: String,
     /// When not; may be empty.
     pub caveat: String,

@@ -21,7 +21,7 @@ pub fn nagios(report: &DoctorReport) -> String {
         out += &format!(" [{}]", cause.id);
     }
     if let Some(cost) = report.cost.filter(|cost| cost.is_measured) {
-        // The middle is the median; what is measured has one figure.
+        // The middle is the median; a measured cost has one figure.
         let median_ns = f64::midpoint(cost.low_ns, cost.high_ns);
         out += &format!(" | read={}s;;;0", fixed(median_ns / NANOS_A_SECOND));
     }
@@ -35,7 +35,7 @@ pub fn nagios(report: &DoctorReport) -> String {
     out
 }
 
-/// What a monitoring plugin prints if it could not look, and why, as a clause.
+/// The output of a monitoring plugin that could not look. `why` is a clause.
 pub fn nagios_failure(why: &str) -> String {
     format!("CLOCK {} - {}\n", nagios_state(UNKNOWN), in_plain(why))
 }

@@ -14,7 +14,7 @@ pub const WRONG: i32 = 2;
 pub const UNKNOWN: i32 = 3;
 
 impl DoctorReport {
-    /// What doctor exits with after this report: the worst finding decides; without one the state does.
+    /// Doctor's exit status after this report: the worst finding decides; without one the state does.
     pub fn exit_status(&self) -> i32 {
         match (self.severity, self.state) {
             (Severity::Wrong, _) => WRONG,

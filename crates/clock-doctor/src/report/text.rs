@@ -1,4 +1,4 @@
-//! The report for people: the verdict, why, what to do, and what is not known.
+//! The report for people: verdict, reasons, advice, and open questions.
 
 mod advice;
 mod findings;
@@ -17,7 +17,7 @@ pub(super) fn indented(indent: usize, text: &str) -> String {
     paragraph::wrapped(&" ".repeat(indent), indent, text)
 }
 
-/// A number, and what there is so many of; further lines are indented as far.
+/// A number and its noun; further lines are indented as far.
 pub(super) fn counted(number: u64, words: &str) -> String {
     paragraph::wrapped(&format!("{number:>7}  "), 9, words)
 }
@@ -61,7 +61,7 @@ pub fn render(report: &DoctorReport, options: &TextOptions) -> String {
     out
 }
 
-/// The first line, without its end: how the clock is read, from what, and what that costs.
+/// The first line, without its end: how the clock is read, from which clocksource, and the cost.
 pub(super) fn verdict(report: &DoctorReport) -> String {
     headline::render(report).lines().next().unwrap_or_default().to_owned()
 }

@@ -17,7 +17,7 @@ use clockscope_text::foreign::printable;
 const DEPTH: usize = 3;
 /// The most that is kept, in bytes.
 const KEPT: usize = 64 << 20;
-/// What an event of a log takes, in bytes, roughly.
+/// Bytes that an event of a log takes, roughly.
 const EVENT: usize = 512;
 /// A folder with so many files such as doctor reads is a machine's root.
 const MACHINE: usize = 3;
@@ -28,11 +28,11 @@ const NAME: u64 = 4096;
 /// Longest PAX header that is read, in bytes; the longest are extended attributes.
 const PAX: u64 = 1 << 20;
 
-/// What was kept of an archive.
+/// The members of an archive that were kept.
 #[derive(Debug, Default)]
 pub(super) struct Archive {
     files: BTreeMap<String, Kept>,
-    /// What was refused and must be said.
+    /// Refused members that the report must name.
     pub(super) refused: Vec<Unread>,
 }
 
@@ -76,7 +76,7 @@ impl Archive {
         }
     }
 
-    /// What a log tells; `None` if there is none.
+    /// A log; `None` if there is none.
     pub(super) fn log(&self, below: &str) -> Result<Option<&Log>, String> {
         match self.files.get(below) {
             Some(Kept::Log(log)) => Ok(Some(log)),
@@ -97,7 +97,7 @@ impl Archive {
     fn refusal<T>(&self, kept: &Kept) -> Result<Option<T>, String> {
         match kept {
             Kept::Refused(why) => Err(why.clone()),
-            // What it leads to is read by its own name: sosreport links its most asked files so.
+            // The target is read by its own name: sosreport links its most asked files so.
             Kept::Link(target) if self.files.contains_key(target) => Ok(None),
             _ => Err("a link in the archive, which is not followed".to_owned()),
         }
@@ -286,7 +286,7 @@ impl Members {
     }
 }
 
-/// What to keep of a member.
+/// The part of a member to keep.
 fn kept(content: Content, below: &str, entry: &mut Entry<impl Read>) -> io::Result<Kept> {
     let why = match entry.header().entry_type() {
         EntryType::Regular | EntryType::Continuous => {
@@ -309,7 +309,7 @@ fn kept(content: Content, below: &str, entry: &mut Entry<impl Read>) -> io::Resu
     Ok(Kept::Refused(why.to_owned()))
 }
 
-/// Where a link leads, below the root if it stays there; empty if it leads out.
+/// The target of a link below the root; empty if it leads out.
 fn target(below: &str, entry: &Entry<impl Read>) -> String {
     let Some(link) = entry.link_name_bytes() else { return String::new() };
     let link = String::from_utf8_lossy(&link).into_owned();

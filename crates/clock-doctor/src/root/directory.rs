@@ -111,7 +111,7 @@ impl Directory {
         refused("links in a loop")
     }
 
-    /// Where `path` leads by its first link that is absolute, taken from the root.
+    /// The target of the first absolute link in `path`, taken from the root.
     fn past_absolute_link(&self, path: &Path) -> Option<PathBuf> {
         let mut so_far = PathBuf::new();
         let mut parts = path.components();
@@ -120,7 +120,7 @@ impl Directory {
             let Ok(target) = self.top.read_link_contents(&so_far) else { continue };
             if target.is_absolute() {
                 let below = target.components().filter(|part| matches!(part, Component::Normal(_)));
-                // `..` after a link is not what it looks like: such links are left alone.
+                // `..` after a link may lead elsewhere than it seems: such links are left alone.
                 if target.components().any(|part| part == Component::ParentDir) {
                     return None;
                 }

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-/// What a file is, which decides how it is read.
+/// The kind of a file, which decides how it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Short: read whole, up to `super::SMALL` bytes.
@@ -23,19 +23,19 @@ pub(crate) const DMI_FIELDS: [&str; 7] = [
     "bios_vendor",
     "bios_version",
 ];
-/// What `dmidecode` printed.
+/// Files with the output of `dmidecode`.
 pub(crate) const DMIDECODE: [&str; 2] = ["dmidecode", "sos_commands/hardware/dmidecode"];
-/// What `uname -a` printed.
+/// Files with the output of `uname -a`.
 pub(crate) const UNAME: [&str; 2] = ["sos_commands/kernel/uname_-a", "uname"];
 /// The two places of a device tree; the first is a link to the second.
 pub(crate) const DEVICE_TREE: [&str; 2] = ["proc/device-tree", "sys/firmware/devicetree/base"];
-/// What is read of a device tree.
+/// The files of a device tree that are read.
 pub(crate) const DEVICE_TREE_FIELDS: [&str; 3] =
     ["hypervisor/compatible", "timer/compatible", "timer/arm,cpu-registers-not-fw-configured"];
-/// Where chronyd keeps the drift.
+/// Files in which chronyd keeps the drift.
 pub(crate) const CHRONY_DRIFT: [&str; 3] =
     ["var/lib/chrony/drift", "var/lib/chrony/chrony.drift", "var/lib/chrony.drift"];
-/// Where ntpd keeps the drift.
+/// Files in which ntpd keeps the drift.
 pub(crate) const NTP_DRIFT: [&str; 5] = [
     "var/lib/ntp/ntp.drift",
     "var/lib/ntp/drift",
@@ -99,7 +99,7 @@ pub fn small() -> Vec<String> {
     all
 }
 
-/// What the file is, if doctor reads it. `below` is relative to the root, with single slashes.
+/// The kind of the file, if doctor reads it. `below` is relative to the root, with single slashes.
 pub fn content(below: &str) -> Option<Content> {
     let is_log = |pattern: &str| match pattern.strip_suffix('*') {
         Some(start) => below.strip_prefix(start).is_some_and(is_plain_ending),
@@ -121,7 +121,7 @@ pub fn content(below: &str) -> Option<Content> {
     is_small.then_some(Content::Small)
 }
 
-/// What may stand for the `*` of a pattern: a short name of plain characters, uncompressed.
+/// Whether a text may stand for the `*` of a pattern: a short name of plain characters, uncompressed.
 pub(crate) fn is_plain_ending(rest: &str) -> bool {
     const LENGTH: RangeInclusive<usize> = 0..=64;
     const PACKED: [&str; 4] = [".gz", ".xz", ".zst", ".bz2"];

@@ -37,7 +37,7 @@ pub(super) const HEAD: usize = 512;
 ///
 /// # Errors
 ///
-/// What it is instead, as a clause.
+/// The other kind of file that it is, as a clause.
 pub(super) fn packing(head: &[u8]) -> Result<Packing, &'static str> {
     let is_skippable =
         head.len() >= 4 && head[0] & 0xf0 == 0x50 && head[1..4] == [0x2a, 0x4d, 0x18];
@@ -92,7 +92,7 @@ fn xz_limit() -> u32 {
     u32::try_from(WINDOW / 1024).unwrap_or(u32::MAX) + 1024
 }
 
-/// Counts what is read.
+/// Counts the bytes that are read.
 struct Counted<R> {
     inner: R,
     count: Rc<Cell<u64>>,

@@ -22,7 +22,7 @@ use crate::rules::trust::AIMS_AT_TSC;
 /// The file that tells and takes the clocksource.
 const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// What to measure before a check is turned off.
+/// The measurement before a check is turned off.
 const MEASURE: &str =
     "clockscope wrongness --time 60   # first: no warp, offsets below a read, drift under 100 ppm";
 

@@ -8,7 +8,7 @@ use crate::rules::catalogue::{Fix, Label};
 /// The erratum of Cortex-A76 and Neoverse-N1 whose workaround concerns 32-bit programs only.
 const COMPAT_ONLY: &str = "1418040";
 
-/// What these rules find.
+/// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let found = [vdso_off(facts), compat_only(facts), trapped(facts), entries_off(facts, verdict)];
     found.into_iter().flatten().collect()

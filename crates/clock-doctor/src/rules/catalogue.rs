@@ -1,4 +1,4 @@
-//! Every label and every fix that doctor knows. Their words are in `pages.md`, and what follows from them in `bearings`.
+//! Every label and every fix that doctor knows. Their words are in `pages.md`, and their consequences too: see `bearings`.
 
 mod bearings;
 mod names;

@@ -1,10 +1,10 @@
-//! What seccomp filters make of reads of the clock that the vDSO leaves to the kernel.
+//! Seccomp filters on reads of the clock that the vDSO leaves to the kernel.
 
 use super::finding::{Finding, State, Verdict};
 use crate::facts::{Evidence, Facts, ReadFilter};
 use crate::rules::catalogue::Label;
 
-/// What these rules find.
+/// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let refusing = facts.read_filters.iter().filter(|filter| !filter.refuses.is_empty());
     refusing.map(|filter| refused(filter, facts, verdict)).collect()

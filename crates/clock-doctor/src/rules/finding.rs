@@ -6,28 +6,28 @@ use super::catalogue::{Fix, Label, Says};
 pub use super::catalogue::{Severity, State};
 use crate::facts::Evidence;
 
-/// What a rule found.
+/// The finding of a rule.
 #[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What it is, in a word.
+    /// Its name.
     pub label: Label,
     /// How bad it is here; the catalogue has the usual one.
     pub severity: Severity,
-    /// What is special here, in whole sentences with the figures: comes before the explanation.
+    /// Details of this machine in whole sentences with the figures, before the explanation.
     pub detail: Vec<String>,
     /// The lines that it rests on.
     pub evidence: Vec<Evidence>,
     /// Fixes that it asks for, best first.
     pub fixes: Vec<Fix>,
-    /// What must not be advised because of it.
+    /// Fixes that must not be advised because of it.
     pub forbids: Vec<Fix>,
     /// The label of the finding that this one follows from, if that was found too.
     pub follows_from: Option<Label>,
 }
 
 impl Finding {
-    /// A finding with what its label's row says.
+    /// A finding filled in from the catalogue page of its label.
     pub fn new(label: Label) -> Finding {
         Finding {
             label,
@@ -63,7 +63,7 @@ impl Finding {
         lines.into_iter().fold(self, Finding::seen)
     }
 
-    /// Adds a sentence on what is special here.
+    /// Adds a sentence on this machine.
     pub fn detail(mut self, sentence: impl Into<String>) -> Finding {
         self.detail.push(sentence.into());
         self
@@ -85,7 +85,7 @@ impl Finding {
         self
     }
 
-    /// Adds what must not be advised because of it.
+    /// Adds fixes that must not be advised because of it.
     pub fn forbid(mut self, fixes: &[Fix]) -> Finding {
         self.forbids.extend(fixes);
         self
@@ -99,7 +99,7 @@ impl Finding {
 }
 
 /// One finding for each label, in the order in which the labels come, with all that was said under it;
-/// `forbid` adds what the later ones forbid.
+/// `forbid` adds the fixes that the later ones forbid.
 pub(crate) fn merged(
     findings: Vec<Finding>,
     forbid: impl Fn(&mut Vec<Fix>, Vec<Fix>),
@@ -120,7 +120,7 @@ pub(crate) fn merged(
     merged
 }
 
-/// Adds what is not there yet.
+/// Adds the values that are not there yet.
 pub(crate) fn append<T: PartialEq>(to: &mut Vec<T>, from: Vec<T>) {
     for one in from {
         if !to.contains(&one) {
@@ -129,7 +129,7 @@ pub(crate) fn append<T: PartialEq>(to: &mut Vec<T>, from: Vec<T>) {
     }
 }
 
-/// What a read of `CLOCK_MONOTONIC` costs, in nanoseconds.
+/// The cost of a read of `CLOCK_MONOTONIC`, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Least; the measured one if measured.
@@ -151,7 +151,7 @@ pub struct Verdict {
     pub source: Option<String>,
     /// The lines that tell the source.
     pub source_evidence: Vec<Evidence>,
-    /// What a read costs.
+    /// The cost of a read.
     pub cost: Option<Cost>,
     /// Platforms, the most telling first: `virtualbox`, `aws`, `kvm`, ... (`platform:NAME`).
     pub platforms: Vec<&'static str>,
@@ -162,25 +162,25 @@ pub struct Verdict {
 pub struct Advice {
     /// Which fix it is; the label is `fix:NAME`.
     pub name: String,
-    /// What to do, in a few words: `boot with tsc=nowatchdog`.
+    /// The action in a few words: `boot with tsc=nowatchdog`.
     pub title: String,
     /// Why it helps here, in a sentence or two.
     pub why: String,
-    /// Where it is done: `here`, `on the host`, `in the firmware`.
+    /// The place: `here`, `on the host`, `in the firmware`.
     pub place: String,
     /// Exact commands.
     pub commands: Vec<String>,
-    /// Commands that show whether it worked, with what to expect.
+    /// Commands that show whether it worked, with the expected output.
     pub verify: Vec<String>,
-    /// What it risks, and when not to; empty if nothing.
+    /// Risks and exceptions; empty if there are none.
     pub caveats: Vec<String>,
-    /// Where that is documented.
+    /// References.
     pub reference: Vec<String>,
-    /// What it changes on the kernel's command line, for programs that do so; `None` if it is no such fix, if somebody else sets
+    /// The change of the kernel's command line, for programs that edit it; `None` if it is no such fix, if another system sets
     /// that line, or if something else has to come first.
     #[serde(default)]
     pub kernel_parameters: Option<KernelParameters>,
-    /// What other advice depends on; the report does not tell it.
+    /// Properties that other advice depends on; the report does not tell them.
     #[serde(skip)]
     pub basis: Basis,
 }
@@ -201,7 +201,7 @@ impl Advice {
     }
 }
 
-/// What a fix does and rests on, beside its words.
+/// Effects and needs of a fix, beside its words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Basis {
     /// One of its commands measures the TSC.
@@ -219,15 +219,15 @@ pub struct Basis {
 pub struct Diagnosis {
     /// The verdict.
     pub verdict: Verdict,
-    /// Findings, causes before what follows from them, the worst first.
+    /// Findings, causes before their consequences, the worst first.
     pub findings: Vec<Finding>,
     /// Advice, the best first, each once.
     pub advice: Vec<Advice>,
-    /// What never to do here: each reads on after `Never:`, and ends with the reason.
+    /// Warnings: each reads on after `Never:`, and ends with the reason.
     pub never: Vec<String>,
-    /// What clockscope itself can do now, with its command; a sentence each.
+    /// Help that clockscope itself gives now, with its command; a sentence each.
     pub meanwhile: Vec<String>,
-    /// What is not known and would decide: one clause each with the command that gets it.
+    /// Open questions that would decide: one clause each with the command that answers it.
     pub missing: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the firmware did, and what the kernel says of HPET and ACPI timer.
+//! The firmware's changes of counters, and the kernel's lines on HPET and ACPI timer.
 
 use super::finding::{Finding, Severity, Verdict};
 use super::watchdog::episode;
@@ -7,7 +7,7 @@ use crate::facts::{Evidence, Facts};
 use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
 
-/// What these rules find.
+/// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let machine = Machine::of(facts, verdict);
     let mut findings = Vec::new();

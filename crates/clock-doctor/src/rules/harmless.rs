@@ -1,4 +1,4 @@
-//! What looks bad in a log and is not.
+//! Lines that look bad in a log and are not.
 
 use super::finding::{Finding, State, Verdict};
 use super::state::source::{gives_tsc_up, is_tsc};
@@ -10,7 +10,7 @@ use crate::rules::catalogue::Label;
 /// too.
 const BOOT_S: f64 = 120.0;
 
-/// What these rules find.
+/// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let found =
         [early_switch(facts, verdict), calibration(facts, verdict), hpet_pc10(facts, verdict)];

@@ -1,4 +1,4 @@
-//! What is special to a hypervisor, a cloud or a kind of machine.
+//! Rules for single hypervisors, clouds and kinds of machines.
 
 mod hyperv;
 mod kvm;
@@ -15,7 +15,7 @@ use crate::facts::{Evidence, Facts, Kernel};
 use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
 
-/// What these rules find.
+/// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut found = kvm::find(facts, verdict);
     found.extend(hyperv::find(facts, verdict));

@@ -1,9 +1,9 @@
-//! What the table of bearings says a label implies: other findings, and the state where nothing else tells it.
+//! Other findings that a label implies by the catalogue, and the state where nothing else tells it.
 
 use super::catalogue::Label;
 use super::finding::{Finding, Severity, State, Verdict};
 
-/// Adds what the findings imply and no rule has found. What is only noted implies nothing: something measured
+/// Adds implied findings that no rule has found. A mere note implies nothing: a measurement
 /// speaks against it.
 pub(crate) fn complete(verdict: &mut Verdict, findings: &mut Vec<Finding>) {
     let counts = |finding: &&Finding| {

@@ -1,4 +1,4 @@
-//! What a machine measured of itself, and what its files say of the process that measured.
+//! The machine's measurements of itself, and the state of the process that measured.
 
 use super::finding::{Finding, Severity, Verdict};
 use crate::facts::{Evidence, Facts};
@@ -18,7 +18,7 @@ const DEVICES: [&str; 7] =
 /// A step back that was seen once in some thousand hand-overs is told and not believed.
 const BELIEVED: u64 = 2;
 
-/// What these rules find.
+/// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut findings: Vec<Finding> = vsyscall64(facts).into_iter().collect();
     let Some(measured) = &facts.measured else { return findings };
@@ -261,7 +261,7 @@ fn traced(measured: &Measured) -> Option<Finding> {
     Some(finding.detail(is_concerned))
 }
 
-/// What is special about the process that measured; programs started in the same way share it.
+/// Properties of the process that measured; programs started in the same way share it.
 fn process(measured: &Measured) -> Vec<Finding> {
     let host = &measured.host;
     let mut findings = Vec::new();

@@ -46,7 +46,7 @@ const RULES: [Rules; 11] = [
     watchdog::find,
 ];
 
-/// Judges a machine by what is known of it.
+/// Judges a machine by its facts.
 pub fn examine(facts: &Facts) -> Diagnosis {
     let mut verdict = state::verdict(facts);
     let mut findings = RULES.iter().flat_map(|find| find(facts, &verdict)).collect();

@@ -1,4 +1,4 @@
-//! Kernel parameters that somebody set once.
+//! Kernel parameters on the command line.
 
 use super::finding::{Finding, Severity, State, Verdict};
 use super::state::source::is_tsc;
@@ -6,7 +6,7 @@ use crate::facts::{CommandLine, Facts, Known};
 use crate::log::event::{Event, EventKind};
 use crate::rules::catalogue::{Fix, Label};
 
-/// What these rules find.
+/// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let Some(line) = &facts.command_line else {
         return Vec::new();
@@ -108,7 +108,7 @@ fn reliable_ignored(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding>
              RHEL 8.",
         ),
     };
-    // What the watchdog saw may be true all the same.
+    // The watchdog may be right all the same.
     Some(found.fix(&[Fix::NewerKernel]).forbid(&[Fix::TscReliable, Fix::TscNowatchdog]))
 }
 

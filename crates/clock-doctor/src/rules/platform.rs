@@ -5,24 +5,24 @@ use std::collections::BTreeSet;
 use crate::facts::{Facts, Known, Sign};
 use crate::log::event::EventKind;
 
-/// What tells a platform, in lower case.
+/// Hints of a platform, in lower case.
 #[derive(Debug, Default)]
 struct Hints {
     /// DMI fields and lines.
     dmi: Vec<String>,
-    /// What calls the hypervisor by name: CPUID, the log, systemd, sysfs.
+    /// Names of the hypervisor by CPUID, the log, systemd and sysfs.
     names: Vec<String>,
     /// Names of the CPU.
     cpus: Vec<String>,
     /// Names of clocksources.
     sources: Vec<String>,
-    /// The kernel's release, and what stands with it.
+    /// The kernel's release and the words beside it.
     kernel: String,
     /// `DMI not present or invalid`
     dmi_absent: bool,
     /// A device tree names the board.
     board: bool,
-    /// Platforms of which the log has a line that no other one prints.
+    /// Platforms that printed a line that no other platform prints.
     lines: BTreeSet<&'static str>,
     /// `Booting paravirtualized kernel on bare hardware`
     bare_hardware: bool,

@@ -12,7 +12,7 @@ const WRONG_PPM: f64 = 500.0;
 /// A crystal's own error is below this, in parts per million.
 const NORMAL_PPM: f64 = 100.0;
 
-/// What these rules find.
+/// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut signs = Vec::new();
     signs.extend(by_log(facts));
@@ -98,7 +98,7 @@ fn by_log(facts: &Facts) -> Option<Sign> {
     Some(Sign { said, evidence, fixes })
 }
 
-/// Two rates in MHz, the kernel's and the true one, and what that does to the clock.
+/// Two rates in MHz, the kernel's and the true one, and the effect on the clock.
 fn rates_in_words(kernel: f64, truth: f64) -> String {
     let ppm = (truth / kernel - 1.0) * 1e6;
     let way = if ppm > 0.0 { "fast" } else { "slow" };
@@ -161,7 +161,7 @@ fn by_correction(facts: &Facts) -> Option<Sign> {
     Some(Sign { said: vec![said], evidence, fixes: vec![Fix::BiosUpdate, Fix::TscRecalibrate] })
 }
 
-/// The TSC was measured against the kernel's clock and differs from what the kernel tells.
+/// The TSC was measured against the kernel's clock and differs from the kernel's rate.
 fn by_measurement(facts: &Facts) -> Option<Sign> {
     let host = &facts.measured.as_ref()?.host;
     let (kernel, measured) = (host.tsc_hz_kernel?, host.tsc_hz_measured?);

@@ -9,7 +9,7 @@ use super::finding::{Finding, Verdict};
 use super::watchdog::machine::Machine;
 use crate::facts::Facts;
 
-/// What these rules find.
+/// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let machine = Machine::of(facts, verdict);
     let mut findings = warp::find(facts, &machine);

@@ -10,7 +10,7 @@ use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, EventKind};
 use crate::rules::catalogue::{Fix, Label};
 
-/// What these rules find.
+/// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut found = missing::find(facts, verdict);
     found.extend(rejected(facts, verdict));

@@ -30,7 +30,7 @@ const DEVICES: [(&str, &str); 12] = [
     ("arm_global_timer", "a timer on the bus"),
     ("vmi-timer", "the hypervisor's timer"),
 ];
-/// Clocksources of other architectures, of which nothing is known here.
+/// Clocksources of other architectures. Nothing is known of them here.
 const ELSEWHERE: [&str; 5] = ["timebase", "tod", "Constant", "stick", "MIPS"];
 
 /// Decides source, state, cost and platforms.
@@ -82,7 +82,7 @@ fn measured(facts: &Facts) -> Option<Seen> {
     }
 }
 
-/// What was measured, but a device stays slow when it is the vDSO that reads it.
+/// The measured state, but a device stays slow when it is the vDSO that reads it.
 fn refine(seen: &Seen, source: Option<&str>, facts: &Facts) -> (State, String) {
     if seen.state == State::Fast && source == Some("hpet") {
         return (State::Slow, hpet(facts));
@@ -192,7 +192,7 @@ fn unnamed(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (Sta
     unknown("nothing here says which clocksource is current")
 }
 
-/// The command line or a sysctl keeps everybody from the vDSO's clocks.
+/// The command line or a sysctl keeps all programs from the vDSO's clocks.
 fn vdso_is_off(facts: &Facts) -> Option<String> {
     if facts.command_line.as_ref().is_some_and(|line| line.value.has("vdso=0")) {
         return Some("vdso=0 on the command line takes the vDSO away".to_owned());

@@ -57,7 +57,7 @@ pub(crate) fn uses_tsc(finding: &Finding) -> bool {
     asks(Fix::SwitchToTsc) || asks(Fix::ClocksourceTsc) || unrefuses
 }
 
-/// What speaks against using the TSC as it is; `None` if the CPU, the kernel's own words or the platform prove it.
+/// The objection to using the TSC as it is; `None` if the CPU, the kernel's own words or the platform prove it.
 pub(crate) fn doubt(facts: &Facts, platforms: &[&str]) -> Option<Doubt> {
     let is_guest = platform::is_guest(facts, platforms);
     let of = |why: &str| Some(Doubt { why: why.to_owned(), may_use: true, may_measure: true });

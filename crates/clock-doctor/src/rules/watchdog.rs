@@ -29,7 +29,7 @@ use crate::facts::Facts;
 use crate::log::event::{EventKind, Mark};
 use crate::rules::catalogue::{Fix, Label};
 
-/// What these rules find.
+/// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let machine = Machine::of(facts, verdict);
     let rates = Rates::of(facts);

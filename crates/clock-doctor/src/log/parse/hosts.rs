@@ -1,4 +1,4 @@
-//! What the kernel says of the hypervisor that it runs on.
+//! The kernel's lines on the hypervisor that it runs on.
 
 use super::tokens::{after, phrase};
 use crate::log::event::EventKind;

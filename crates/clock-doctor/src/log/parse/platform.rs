@@ -79,7 +79,7 @@ pub(crate) fn suspended(message: &str, _: usize) -> Option<EventKind> {
         "PM: Creating hibernation image",
     ];
     const WAKES: [&str; 7] = [
-        // Xen saves or moves the guest with the next line: what follows it is said by the restored one.
+        // Xen saves or moves the guest with the next line: the restored guest prints the lines behind it.
         "suspending xenstore",
         "PM: suspend exit",
         "PM: hibernation exit",

@@ -1,4 +1,4 @@
-//! The clocks that the TSC is compared with, and what keeps a clock out of the vDSO.
+//! The clocks that the TSC is compared with, and reasons to keep a clock out of the vDSO.
 
 use super::tokens::last_name;
 use crate::log::event::EventKind;

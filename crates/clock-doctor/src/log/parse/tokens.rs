@@ -5,12 +5,12 @@
 const NAME_MAX: usize = 64;
 const PHRASE_MAX: usize = 300;
 
-/// What follows `label`.
+/// The text behind `label`.
 pub(super) fn after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     text.split_once(label).map(|(_, rest)| rest)
 }
 
-/// A number in decimal digits, and what follows. A number at the end of the line may have lost
+/// A number in decimal digits, and the rest of the text. A number at the end of the line may have lost
 /// digits, as may one before the `>` that a pager prints; no format ends with one.
 pub(super) fn decimal(text: &str) -> Option<(u64, &str)> {
     digits(text.trim_start(), 10)
@@ -62,7 +62,7 @@ pub(super) fn megahertz_before(text: &str, at: usize) -> Option<f64> {
     megahertz(&text[at - number.len()..])
 }
 
-/// A name in quotes, or up to a blank or colon; and what follows. A name before a pager's `>`, or
+/// A name in quotes, or up to a blank or colon; and the rest of the text. A name before a pager's `>`, or
 /// without its closing quote, is not whole.
 pub(super) fn name(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start();
@@ -84,7 +84,7 @@ pub(super) fn name(text: &str) -> Option<(&str, &str)> {
 pub(super) fn last_name(text: &str) -> Option<&str> {
     let text = text.trim_end();
     let name = match text.strip_suffix('\'') {
-        // Without the quote before it, it is what a fold left of a name.
+        // Without the quote before it, a fold has cut the name.
         Some(quoted) => quoted.rsplit_once('\'')?.1,
         None => text.rsplit(' ').next()?,
     };

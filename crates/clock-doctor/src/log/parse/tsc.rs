@@ -60,7 +60,7 @@ fn adjust(message: &str, at: usize) -> Option<EventKind> {
     is_known.then(|| EventKind::AdjustDiffers(rest.contains("Restoring")))
 }
 
-/// Lines of rates that somebody else knew, or knew better.
+/// Lines of rates that the hypervisor, CPUID or a timer states.
 fn rate(message: &str, at: usize) -> Option<EventKind> {
     let rest = &message[at..];
     // The number follows the last colon; names of timers stand before it.

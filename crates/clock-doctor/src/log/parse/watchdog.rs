@@ -3,7 +3,7 @@
 use super::tokens::{after, decimal, hexadecimal, last_name, name, signed};
 use crate::log::event::{EventKind, Mark, Role};
 
-/// Of a list of CPUs, this much is kept.
+/// Characters of a list of CPUs that are kept.
 const LIST_MAX: usize = 200;
 
 /// Whether nanoseconds follow: a number that a fold has split has its other half there.

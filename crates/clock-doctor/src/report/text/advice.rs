@@ -1,13 +1,13 @@
-//! What to do, what never to do, what can be done meanwhile, and what is not known.
+//! The advice, the warnings, the stopgaps, and the open questions.
 
 use super::TextOptions;
 use super::paragraph::{command, sentence, wrapped};
 use crate::report::model::DoctorReport;
 use crate::rules::finding::{Advice, State};
 
-/// Where most advice is carried out, which goes without saying.
+/// The usual place of an advice, which the text leaves out.
 const HERE: &str = "here";
-/// In front of what belongs to a numbered line.
+/// The indent below a numbered line.
 const PAD: &str = "   ";
 /// There is no advice, and the clock is slow.
 const HELPLESS: &str = "Nothing that doctor knows of mends this. Where a timer tick's resolution \

@@ -1,4 +1,4 @@
-//! What was found: each cause once, with the lines it rests on, and under it what follows.
+//! The findings: each cause once, with the lines that it rests on, and its consequences below it.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::rules::finding::Severity;
 const LINES_MAX: usize = 6;
 /// So many characters on this machine make the general explanation superfluous.
 const ENOUGH: usize = 100;
-/// Sentences of what is only a remark, or of the general explanation; `--explain` has the rest.
+/// Sentences of a remark, or of the general explanation; `--explain` has the rest.
 const SENTENCES_MAX: usize = 2;
 
 /// Those that cost time or may make it wrong.
@@ -31,7 +31,7 @@ pub(super) fn render(report: &DoctorReport, options: &TextOptions) -> String {
     out
 }
 
-/// What is only worth knowing, a paragraph each, and what looks bad and is not, in one paragraph.
+/// Notes, a paragraph each, and harmless findings in one paragraph.
 pub(super) fn remarks(report: &DoctorReport) -> String {
     let rows: Vec<&FindingRow> = roots(report)
         .filter(|root| root.severity < Severity::Slow)
@@ -157,7 +157,7 @@ fn titled(row: &FindingRow) -> String {
     format!("{} [{}]", sentence(&row.title), row.id)
 }
 
-/// Title and what is special, as short as that is.
+/// Title and the first details.
 fn remark(row: &FindingRow) -> String {
     match row.detail.first() {
         Some(detail) => format!("{}: {}", titled(row), sentences(detail, SENTENCES_MAX)),

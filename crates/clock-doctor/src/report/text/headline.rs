@@ -1,4 +1,4 @@
-//! The first line: how the clock is read, from what, and what that costs.
+//! The first line: how the clock is read, from which clocksource, and the cost.
 
 use super::TextOptions;
 use super::paragraph::{quoted, wrapped};
@@ -32,7 +32,7 @@ pub(super) fn render(report: &DoctorReport) -> String {
     if let Some(cost) = &report.cost {
         out += &format!("; {}", cost_clause(report.state, cost));
     }
-    // One line however long: it is what is copied and searched for.
+    // One line however long: users copy it and search for it.
     out.push('\n');
     if !because.is_empty() {
         out += &wrapped("  ", 2, &format!("because {because}"));
@@ -40,7 +40,7 @@ pub(super) fn render(report: &DoctorReport) -> String {
     out + &machine(report)
 }
 
-/// What tells the clocksource, where it is not fast and no finding says it again.
+/// The lines that tell the clocksource, where it is not fast and no finding cites them.
 pub(super) fn evidence(report: &DoctorReport, options: &TextOptions) -> String {
     let cited = |line: &Evidence| report.findings.iter().any(|row| row.evidence.contains(line));
     let lines = report.source_evidence.iter().filter(|line| !cited(line)).take(EVIDENCE_MAX);
@@ -104,7 +104,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// What kind of machine it is, if anything is known of that.
+/// The kind of machine, if anything is known of that.
 fn machine(report: &DoctorReport) -> String {
     let title = |name: &String| match catalogue::platform(name) {
         Some(page) => page.title.to_owned(),

@@ -1,4 +1,4 @@
-//! Paragraphs, evidence and commands: what is wrapped, what is cut, and what is neither.
+//! Paragraphs are wrapped, evidence is cut, commands stay whole.
 
 use crate::facts::Evidence;
 use clockscope_text::foreign::printable;
@@ -11,7 +11,7 @@ const GAP_MAX: usize = 5;
 const EVIDENCE_MIN: usize = 60;
 
 /// `text` behind `first`, broken between words; further lines are indented by `indent`. What stands
-/// between backticks is one word, and a word longer than a line stays whole: somebody copies it.
+/// between backticks is one word, and a word longer than a line stays whole, because users copy it.
 pub(super) fn wrapped(first: &str, indent: usize, text: &str) -> String {
     let mut out = first.to_owned();
     let mut column = width(first);
@@ -36,7 +36,7 @@ pub(super) fn wrapped(first: &str, indent: usize, text: &str) -> String {
     out
 }
 
-/// The words of a text; a command in backticks is one word, with what follows it at once.
+/// The words of a text; a command in backticks is one word, with the characters that touch it.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text.trim_start();
     std::iter::from_fn(move || {

@@ -28,7 +28,7 @@ impl Case<'_> {
         self.because.iter().any(|finding| labels.contains(&finding.label))
     }
 
-    /// What speaks against using the TSC as it is.
+    /// The objection to using the TSC as it is.
     pub(super) fn doubt(&self) -> Option<Doubt> {
         trust::doubt(self.facts, &self.verdict.platforms)
     }

@@ -207,7 +207,7 @@ fn clocksource_tsc<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     Some(draft.tag_if(by_aws, "aws").tag_if(!by_aws, "elsewhere").with("words", words))
 }
 
-/// Nothing to do: said where something else would be tempting. `None` where time is counted in ticks: a lost tick is lost
+/// Advises to do nothing where a change would be tempting. `None` where time is counted in ticks: a lost tick is lost
 /// time.
 fn keep<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     let source = case.verdict.source.as_deref();
@@ -271,7 +271,7 @@ fn early_khz<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     Some(Draft::of(&[tag]).with("word", word).needs_kernel(has(case, (5, 8), None)?))
 }
 
-/// What the findings say of the command line; `None` if none of it is there.
+/// Takes the words off the command line that findings object to; `None` if none of them is there.
 fn remove<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     let line = &case.facts.command_line.as_ref()?.value;
     let words = line.words.iter().map(String::as_str);
@@ -389,7 +389,7 @@ fn stop_tracing<'a>(case: &Case<'a>) -> Draft<'a> {
     Draft::of(&[if who.is_empty() { "unknown" } else { "known" }]).with("who", who)
 }
 
-/// What measurements tell: of the vDSO doctor's own, of the TSC those of wrongness.
+/// A measurement: of the vDSO by doctor itself, of the TSC by `clockscope wrongness`.
 fn measure<'a>(case: &Case<'a>) -> Draft<'a> {
     const APART: [Label; 4] =
         [Label::TscWarp, Label::TscWarpSmall, Label::PerCpuSyncSuspicious, Label::TscWarpRuntime];

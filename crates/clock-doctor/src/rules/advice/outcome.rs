@@ -1,4 +1,4 @@
-//! Which clocksource the kernel takes at its next boot: what a fix may promise.
+//! The clocksource that the kernel takes at its next boot, which a fix may promise.
 
 use super::case::Case;
 use super::{CURRENT, fixes};
@@ -51,7 +51,7 @@ impl<'a> Case<'a> {
             .collect()
     }
 
-    /// Of such a CPU the kernel refuses it too, sooner or later.
+    /// The kernel refuses the TSC of such a CPU too, sooner or later.
     pub(super) fn may_never_use_tsc(&self) -> bool {
         self.doubt().is_some_and(|doubt| !doubt.may_use)
     }

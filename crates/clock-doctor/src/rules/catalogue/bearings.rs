@@ -1,11 +1,11 @@
-//! What follows from a label: for the other findings, for the advice, for the guards. The catalogue's lines with a `@`
+//! The consequences of a label: for the other findings, for the advice, for the guards. The catalogue's lines with a `@`
 //! state it.
 
 use std::sync::LazyLock;
 
 use super::{Fix, Label, Says};
 
-/// What a label means to the other findings and to the advice.
+/// The consequences of a label for the other findings and the advice.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bearing {
     /// Rather a cause (high) or a consequence (low).
@@ -72,7 +72,7 @@ fn all<T>(names: &str, named: fn(&str) -> Option<T>) -> Option<Vec<T>> {
 }
 
 impl Label {
-    /// What follows from it.
+    /// Its consequences.
     pub(crate) fn bearing(self) -> &'static Bearing {
         &BEARINGS[self as usize]
     }

@@ -69,7 +69,7 @@ named! {
 }
 
 named! {
-    /// What a label says that something else is decided by.
+    /// Statements of a label that rules and advice ask for.
     pub enum Says {
         /// The TSC's time is wrong, or is likely to be.
         TscIsWrong = "tsc-is-wrong",

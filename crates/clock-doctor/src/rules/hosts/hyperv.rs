@@ -5,7 +5,7 @@ use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Severity, Verdict};
 
-/// What these rules find.
+/// The findings of these rules.
 pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let rules = [unstable_on_purpose, page_needs_kernel, wsl_rate];
     rules.iter().filter_map(|rule| rule(facts, verdict)).collect()

@@ -9,7 +9,7 @@ use crate::rules::platform;
 use crate::rules::state::source::is_tsc;
 use crate::rules::watchdog::figures::count;
 
-/// What these rules find.
+/// The findings of these rules.
 pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let rules = [clock_present, clock_without_vdso, lacks_invtsc, snapshots];
     rules.iter().filter_map(|rule| rule(facts, verdict)).collect()
@@ -126,7 +126,7 @@ fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
             ))
         }
     };
-    // Whoever reads kvm-clock by the vDSO needs no more.
+    // A guest that reads kvm-clock by the vDSO needs no more.
     let fast = verdict.state == State::Fast;
     let found = if fast { found.severity(Severity::Note) } else { found };
     Some(found.fix(&[Fix::Invtsc, Fix::KvmClock]).forbid(&[Fix::TscReliable, Fix::TscNowatchdog]))

@@ -1,4 +1,4 @@
-//! VMware, and whoever else vouches for the TSC.
+//! VMware, and other platforms that vouch for the TSC.
 
 use super::flag_evidence;
 use crate::facts::Facts;
@@ -7,7 +7,7 @@ use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Verdict};
 use crate::rules::state::source::is_tsc;
 
-/// What these rules find.
+/// The findings of these rules.
 pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     trusted(facts).into_iter().chain(guest_support_missing(facts, verdict)).collect()
 }

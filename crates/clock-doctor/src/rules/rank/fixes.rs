@@ -1,4 +1,4 @@
-//! Which fixes are advised: what findings ask for, less what any of them forbids.
+//! The advised fixes: those that findings ask for, less those that any of them forbids.
 
 use super::super::advice;
 use super::super::catalogue::{Fix, Says};
@@ -15,7 +15,7 @@ pub(super) fn is_forbidden(fix: Fix, findings: &[Finding]) -> bool {
     findings.iter().any(|finding| finding.rules_out(fix))
 }
 
-/// What an order of findings asks for, written out; the main cause's best fix first.
+/// The fixes that findings ask for, written out; the main cause's best fix first.
 pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> Vec<Advice> {
     let mut fixes: Vec<Fix> = Vec::new();
     let asked = findings
@@ -43,7 +43,7 @@ pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> 
     let mut written = Vec::new();
     for &fix in &fixes {
         let advice = write(fix, fix);
-        // What stands in for it on kernels that do not have it.
+        // tsc=reliable stands in for it on kernels that do not have it.
         let advice = advice.or_else(|| {
             let stands_in = fix == Fix::TscNowatchdog
                 && lacks_nowatchdog(facts)
@@ -86,7 +86,7 @@ fn trusted_only(doubt: &Doubt, findings: &[Finding], fixes: &mut Vec<Fix>) {
     }
 }
 
-/// A measurement before what rests on it, a mere reboot before a parameter.
+/// A measurement before the fixes that rest on it, a mere reboot before a parameter.
 fn first_things_first(fixes: &mut Vec<Fix>) {
     for first in [Fix::Reboot, Fix::Measure] {
         let at = |wanted: &[Fix]| fixes.iter().position(|fix| wanted.contains(fix));
@@ -115,7 +115,7 @@ fn say_measurement_once(written: &mut [Advice]) {
     }
 }
 
-/// What is harmless asks for nothing; a note asks for nothing that costs a reboot.
+/// A harmless finding asks for nothing; a note asks for nothing that costs a reboot.
 fn may_ask(finding: &Finding, fix: Fix) -> bool {
     match finding.severity {
         Severity::Ok => false,

@@ -1,4 +1,4 @@
-//! What must not be done on this machine, as far as somebody might: an order to go after `Never:`,
+//! Tempting changes that would do harm on this machine: an order to go after `Never:`,
 //! with the reason.
 
 use super::super::catalogue::{Fix, Label, Says};

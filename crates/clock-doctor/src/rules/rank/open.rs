@@ -1,4 +1,4 @@
-//! What clockscope can do until then, and what is not known and would decide.
+//! Help that clockscope gives meanwhile, and open questions that would decide.
 
 use super::super::advice::tsc_guards;
 use super::super::catalogue::{Fix, Label, Says};
@@ -8,7 +8,7 @@ use crate::log::event::{EventKind, Role};
 
 const CLOCKSOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// Where nothing that is known speaks against the TSC.
+/// Said where no fact speaks against the TSC.
 const TSC_CLOCK: &str = "`clockscope run --clock tsc --force -- CMD` gives a program the time by the \
     TSC, kept to the kernel's clock, for about 20 ns a read. Nothing that is known here speaks \
     against the TSC; it is compared all the time, and the kernel's clock answers again if they differ.";
@@ -17,7 +17,7 @@ fn says(diagnosis: &Diagnosis, what: Says) -> bool {
     diagnosis.findings.iter().any(|finding| finding.says(what))
 }
 
-/// What clockscope can do now, with its command.
+/// Help that clockscope gives now, with its command.
 pub(super) fn meanwhile(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     let mut sentences = Vec::new();
     let is_x86 = match &facts.cpu.machine {
@@ -49,7 +49,7 @@ pub(super) fn meanwhile(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     sentences
 }
 
-/// What a coarse read costs there if that was measured, and otherwise what is usual.
+/// The measured cost of a coarse read, or the usual one.
 fn coarse_cost(facts: &Facts) -> String {
     let reads = facts.measured.iter().flat_map(|measured| &measured.reads);
     let mut coarse = reads.filter(|read| read.clock == "CLOCK_MONOTONIC_COARSE");
@@ -77,7 +77,7 @@ fn duration(ns: f64) -> String {
     if rounded < 1000.0 { format!("{rounded:.0} ns") } else { format!("{} us", rounded / 1000.0) }
 }
 
-/// What is not known and would decide, with the command that gets it.
+/// Open questions that would decide, with the command that answers each.
 pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     let mut missing = Vec::new();
     let verdict = &diagnosis.verdict;

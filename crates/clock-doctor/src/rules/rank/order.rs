@@ -1,4 +1,4 @@
-//! Causes first, the worst first, each followed by what follows from it.
+//! Causes first, the worst first, each followed by its consequences.
 
 use std::cmp::Reverse;
 
@@ -20,7 +20,7 @@ pub(super) fn ordered(findings: Vec<Finding>) -> Vec<Finding> {
     order.into_iter().filter_map(|index| taken[index].take()).collect()
 }
 
-/// Each finding's parent, without circles: what rules say comes before what the labels' rows say.
+/// Each finding's parent, without circles: a rule's word comes before the catalogue's.
 fn parents(findings: &[Finding]) -> Vec<(Option<Label>, Option<usize>)> {
     let find = |label: Label| findings.iter().position(|finding| finding.label == label);
     let mut parents: Vec<Option<usize>> = vec![None; findings.len()];
@@ -68,7 +68,7 @@ impl Tree<'_> {
         }
     }
 
-    /// The worst of a finding and what follows from it.
+    /// The worst of a finding and its consequences.
     fn worst(&self, index: usize) -> super::Severity {
         let children = (0..self.findings.len()).filter(|&one| self.parents[one] == Some(index));
         let below = children.map(|child| self.worst(child)).max();

@@ -21,7 +21,7 @@ pub(crate) fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     findings
 }
 
-/// What a reason means here; none for those that the watchdog, the comparison of CPUs, Hyper-V or
+/// The findings of a reason; none for those that the watchdog, the comparison of CPUs, Hyper-V or
 /// a boot parameter gave.
 fn by_reason(reason: UnstableReason, text: &str, machine: &Machine) -> Vec<Finding> {
     match reason {

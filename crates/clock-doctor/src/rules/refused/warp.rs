@@ -9,14 +9,14 @@ use crate::rules::watchdog::machine::Machine;
 use crate::rules::watchdog::rates::Rates;
 use crate::rules::watchdog::resume::is_soon;
 
-/// A warp below this is about what handing the lock over takes, in ticks.
+/// A warp below this is about the time that handing the lock over takes, in ticks.
 const SMALL: u64 = 2_000;
 /// A warp from here on is firmware's doing, in ticks: a thirtieth of a second and more.
 const FIRMWARE: u64 = 100_000_000;
 /// CPUs of the boot are up by then, in seconds.
 const BOOT_S: f64 = 300.0;
 
-/// What the log says of a comparison that failed.
+/// The log's lines on a comparison that failed.
 #[derive(Default)]
 struct Seen<'a> {
     lines: Vec<&'a Evidence>,

@@ -1,4 +1,4 @@
-//! tsc is not there: since when nobody knows, or for a reason that is told.
+//! tsc is missing, for a reason that the log tells or without one.
 
 use crate::facts::Facts;
 use crate::log::event::EventKind;
@@ -7,7 +7,7 @@ use crate::rules::finding::{Finding, Severity, State, Verdict};
 use crate::rules::state::source::{is_tsc, tsc_given_up};
 use crate::rules::{arm, params, refused, watchdog};
 
-/// What these rules find.
+/// The findings of these rules.
 pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut found: Vec<Finding> = absent(facts, verdict).into_iter().collect();
     // A line that gives tsc up is a cause, known by name or not.

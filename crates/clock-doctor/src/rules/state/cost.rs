@@ -1,10 +1,10 @@
-//! What a read costs, from published figures: their ratios matter, not the values.
+//! The cost of a read, from published figures: their ratios matter, not the values.
 
 use crate::facts::Facts;
 use crate::rules::finding::{Cost, State};
 
-/// What a read of `CLOCK_MONOTONIC` costs: as measured on that machine, else as published for the
-/// clocksource `source`; `None` where nobody has published anything.
+/// The cost of a read of `CLOCK_MONOTONIC`: as measured on that machine, else as published for the
+/// clocksource `source`; `None` without a published figure.
 pub(super) fn cost(facts: &Facts, state: State, source: &str, is_vm: bool) -> Option<Cost> {
     measured(facts).or_else(|| expected(state, source, is_vm))
 }

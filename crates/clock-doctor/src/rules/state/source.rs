@@ -1,4 +1,4 @@
-//! Which clocksource is current: from the file, or from what the log says last.
+//! The current clocksource: from the file, or from the log's last word.
 
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, EventKind};
@@ -9,14 +9,14 @@ const BOOT_S: f64 = 10.0;
 /// The same where the kernel gave the TSC up already: devices and paravirtual clocks come at once.
 const DEVICES_S: f64 = 2.0;
 
-/// What is known of the current clocksource.
+/// The current clocksource, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::rules) struct Current {
     /// Its name, if it can be told.
     pub(in crate::rules) name: Option<String>,
     /// The lines that tell it.
     pub(in crate::rules) evidence: Vec<Evidence>,
-    /// It was tsc until this line gave tsc up, and no line says what came then.
+    /// It was tsc until this line gave tsc up, and no line names the next one.
     pub(in crate::rules) lost: Option<Evidence>,
     /// It was this one so early in the boot that it says nothing of the end.
     pub(in crate::rules) early: Option<String>,

@@ -59,7 +59,7 @@ pub(crate) struct Episode {
     pub delay: Option<(u64, bool)>,
     /// The clocksource that was watched, where a line says so: `tsc`, `tsc-early`, or one that is not the TSC's.
     pub name: Option<String>,
-    /// What was current, by the kernel's words.
+    /// The current clocksource, by the kernel's words.
     pub current: Option<(Option<String>, bool)>,
     /// The first other clocksource that was switched to afterwards, and the line.
     pub fallback: Option<(String, Evidence)>,

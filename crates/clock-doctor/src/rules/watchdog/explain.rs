@@ -1,4 +1,4 @@
-//! What a label means here, in sentences with the machine's own figures.
+//! The sentences of a label with this machine's figures.
 
 use super::episode::Episode;
 use super::figures::{a_day, count, duration, fine, gigahertz, hertz, share};
@@ -45,7 +45,7 @@ pub(crate) fn name(interval: &Interval) -> &str {
     interval.reference.as_deref().unwrap_or("the reference")
 }
 
-/// What the numbers say where no other label explains them.
+/// The sentences for figures that no other label explains.
 pub(crate) fn alone(interval: &Interval) -> Vec<String> {
     let mut said = Vec::new();
     match (interval.skew_ns, both(interval)) {

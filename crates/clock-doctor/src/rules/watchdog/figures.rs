@@ -59,7 +59,7 @@ pub(crate) fn share(ppm: f64) -> String {
     }
 }
 
-/// What a rate error makes in a day: `1.0 h a day`, `3.5 s a day`.
+/// The sum of a rate error in a day: `1.0 h a day`, `3.5 s a day`.
 pub(crate) fn a_day(ppm: f64) -> String {
     let seconds = ppm.abs() * 0.0864;
     match seconds {

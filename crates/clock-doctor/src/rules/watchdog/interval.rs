@@ -1,20 +1,20 @@
-//! The arithmetic on one decision of the watchdog: what each clock counted between two checks.
+//! The arithmetic on one decision of the watchdog: the counts of each clock between two checks.
 
 use super::episode::{Count, Episode};
 use super::rates::{HPET_HZ, Origin, Rate, Rates};
 
-/// One comparison. Durations in nanoseconds, rates in hertz; what is `None` cannot be told.
+/// One comparison. Durations in nanoseconds, rates in hertz; a `None` cannot be told.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Interval {
     /// The reference's name.
     pub reference: Option<String>,
-    /// The name is concluded from what was switched to afterwards.
+    /// The name is concluded from the clocksource that was switched to afterwards.
     pub reference_is_inferred: bool,
-    /// What the reference counted.
+    /// The count of the reference.
     pub elapsed_ns: Option<f64>,
-    /// What the TSC counted, by its rate.
+    /// The count of the TSC, by its rate.
     pub counted_ns: Option<f64>,
-    /// What the TSC counted, in ticks.
+    /// The count of the TSC, in ticks.
     pub cycles: Option<u64>,
     /// By how much the TSC was ahead; negative: behind.
     pub skew_ns: Option<f64>,
@@ -34,7 +34,7 @@ pub(crate) struct Interval {
     pub is_before_zero: bool,
     /// A reference of full width was lower than at the check before.
     pub reference_is_backwards: bool,
-    /// A second reference, by name, and what it counted.
+    /// A second reference, by name, and its count.
     pub second: Option<(String, f64)>,
     /// The readings, now and before.
     pub readings: Option<(u64, u64)>,
@@ -47,7 +47,7 @@ pub(crate) struct Interval {
 const FULL_WIDTH: u64 = 1 << 58;
 
 impl Interval {
-    /// Computes what follows from the lines of `episode`.
+    /// Computes the figures from the lines of `episode`.
     pub(crate) fn of(episode: &Episode, rates: &Rates) -> Interval {
         let mut interval = Interval {
             is_new_format: episode.reference_interval.is_some()
@@ -189,7 +189,7 @@ impl Interval {
     }
 }
 
-/// What a counter counted, in nanoseconds.
+/// The count of a counter, in nanoseconds.
 fn elapsed(count: &Count, rate: &Rate) -> Option<f64> {
     let ticks = count.now.wrapping_sub(count.last) & count.mask;
     let ns = ticks as f64 / rate.hz * 1e9;

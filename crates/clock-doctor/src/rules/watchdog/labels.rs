@@ -1,4 +1,4 @@
-//! What the numbers of one comparison mean: pure arithmetic to labels.
+//! The meaning of one comparison's numbers: pure arithmetic to labels.
 
 use super::interval::Interval;
 use crate::rules::catalogue::Label;
@@ -105,7 +105,7 @@ pub(crate) fn only_a_rate_decides(interval: &Interval, is_rate: bool) -> bool {
     }
 }
 
-/// What the size of the difference says where nothing else explains it.
+/// The label by the size of the difference, where nothing else explains it.
 fn by_size(interval: &Interval) -> Option<Label> {
     let (skew, ppm) = (interval.skew_ns?.abs(), interval.ppm()?);
     let elapsed = interval.elapsed_ns?;

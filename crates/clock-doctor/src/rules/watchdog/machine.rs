@@ -1,4 +1,4 @@
-//! What decides which advice fits: a virtual machine or not, and which kernel.
+//! The properties that decide which advice fits: a virtual machine or not, and which kernel.
 
 use crate::facts::{Facts, Kernel};
 use crate::log::event::EventKind;
@@ -26,7 +26,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Reads what advice depends on from the facts.
+    /// Reads these properties from the facts.
     pub(crate) fn of(facts: &Facts, verdict: &Verdict) -> Machine {
         let is_physical = verdict.platforms.contains(&"bare-metal");
         let is_virtual = platform::is_guest(facts, &verdict.platforms);

@@ -1,4 +1,4 @@
-//! The rate of each clocksource, from what the kernel's log says of it.
+//! The rate of each clocksource, from the kernel's log.
 
 use crate::facts::{Evidence, Facts};
 use crate::log::event::EventKind;
@@ -9,7 +9,7 @@ pub(crate) const ACPI_PM_HZ: f64 = 3_579_545.0;
 /// chipsets', and QEMU's.
 pub(crate) const HPET_HZ: [f64; 4] = [14_318_180.0, 24_000_000.0, 25_000_000.0, 100_000_000.0];
 
-/// Where a rate comes from.
+/// The origin of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
     /// A clocksource's registration line, by arithmetic.
@@ -27,7 +27,7 @@ pub(crate) enum Origin {
 pub(crate) struct Rate {
     /// In hertz; above 0.
     pub hz: f64,
-    /// Where from.
+    /// Its origin.
     pub origin: Origin,
     /// The line, if there is one.
     pub evidence: Option<Evidence>,

@@ -12,7 +12,7 @@ pub(crate) struct Remedy {
     pub forbids: Vec<Fix>,
 }
 
-/// What keeps the watchdog off: `tsc=nowatchdog` where the kernel knows it, which leaves the check
+/// Keeps the watchdog off: `tsc=nowatchdog` where the kernel knows it, which leaves the check
 /// of the CPUs' counters alive; else `tsc=reliable`, which 4.16 to 5.4 ignored for `tsc-early`.
 pub(crate) fn no_watchdog(machine: &Machine) -> Vec<Fix> {
     match (machine.has_nowatchdog(), machine.since(3, 3)) {
@@ -22,7 +22,7 @@ pub(crate) fn no_watchdog(machine: &Machine) -> Vec<Fix> {
     }
 }
 
-/// What `label` asks for.
+/// The remedy for `label`.
 pub(crate) fn of(label: Label, machine: &Machine, rate_is_unchecked: bool) -> Remedy {
     let mut fixes = Vec::new();
     let mut forbids = Vec::new();

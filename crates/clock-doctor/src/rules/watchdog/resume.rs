@@ -11,7 +11,7 @@ use crate::rules::catalogue::Label;
 use crate::rules::finding::{Finding, Severity};
 use crate::rules::state::source::is_tsc;
 
-/// What is noticed within that time after waking comes from it, in seconds.
+/// A loss within that time after waking comes from it, in seconds.
 const AFTER_S: f64 = 60.0;
 
 /// The finding `after-resume`, from the log's lines on sleeping and waking.

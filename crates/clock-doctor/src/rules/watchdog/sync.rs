@@ -1,4 +1,4 @@
-//! What the kernel found when it compared the CPUs' counters after a mark.
+//! The kernel's comparison of the CPUs' counters after a mark.
 
 use super::machine::Machine;
 use super::remedies;
