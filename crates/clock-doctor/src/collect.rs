@@ -25,32 +25,31 @@ pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)
     let mut files = Files::of(root);
     let kernel = kernel(&mut files);
     let log = log_choice::choose(&mut files, kernel.as_ref(), kernel_log);
-    let from_log = |read: &dyn Fn(&EventKind) -> Option<String>| {
-        let events = log.iter().flat_map(|log| &log.events);
-        let mut found = events.filter_map(|event| Some((read(&event.kind)?, &event.evidence)));
-        found.next_back().map(|(text, evidence)| (text, evidence.clone()))
+    let from_log = |said: fn(&EventKind) -> Option<&str>| {
+        let mut events = log.iter().flat_map(|log| &log.events).rev();
+        events.find_map(|event| Some((said(&event.kind)?, event.evidence.clone())))
     };
     let kernel = kernel.or_else(|| {
-        let (release, evidence) = from_log(&|kind| match kind {
-            EventKind::LinuxVersion(release) => Some(release.clone()),
+        let (release, evidence) = from_log(|kind| match kind {
+            EventKind::LinuxVersion(release) => Some(release),
             _ => None,
         })?;
-        Some(Known { value: Kernel::parse(&release)?, evidence })
+        Some(Known { value: Kernel::parse(release)?, evidence })
     });
     let command_line = files.value("proc/cmdline", |text| {
         Some(CommandLine::parse(text)).filter(|line| !line.words.is_empty())
     });
     let command_line = command_line.or_else(|| {
-        let (text, evidence) = from_log(&|kind| match kind {
-            EventKind::CommandLine(line) => Some(line.clone()),
+        let (text, evidence) = from_log(|kind| match kind {
+            EventKind::CommandLine(line) => Some(line),
             _ => None,
         })?;
-        Some(Known { value: CommandLine::parse(&text), evidence })
+        Some(Known { value: CommandLine::parse(text), evidence })
     });
     Facts {
         is_live: false,
         boot_id: files.value(paths::BOOT_ID, boot_id),
-        current: files.value(&clocksource("current"), |text| first_word(text).map(str::to_owned)),
+        current: files.value(&clocksource("current"), first_word),
         available: files.value(&clocksource("available"), |text| {
             Some(text.split_whitespace().map(str::to_owned).collect())
         }),
@@ -153,8 +152,8 @@ fn clocksource(which: &str) -> String {
     format!("{}/{which}_clocksource", paths::CLOCKSOURCE)
 }
 
-fn first_word(text: &str) -> Option<&str> {
-    text.split_whitespace().next()
+fn first_word(text: &str) -> Option<String> {
+    text.split_whitespace().next().map(str::to_owned)
 }
 
 fn kernel(files: &mut Files) -> Option<Known<Kernel>> {

@@ -4,9 +4,9 @@
 //! that it is not there: see [`Log::is_complete`] and [`CpuFacts::flags_are_complete`].
 
 pub use super::evidence::{Evidence, Known, Unread};
-use super::log::Event;
 pub use super::log::Log;
-use super::measured::Measured;
+use super::log::{Event, EventKind};
+use super::measured::{Cpuid, Measured};
 use std::collections::BTreeSet;
 
 /// A kernel, by the release that it calls itself.
@@ -179,12 +179,36 @@ impl Facts {
 
     /// Adds the measured signature of the hypervisor to the signs.
     pub fn with_signature(mut self) -> Facts {
-        let cpuid = self.measured.as_ref().and_then(|measured| measured.cpuid.as_ref());
-        if let Some(signature) = cpuid.and_then(|cpuid| cpuid.hypervisor.clone()) {
+        if let Some(signature) = self.cpuid().and_then(|cpuid| cpuid.hypervisor.clone()) {
             let text = format!("CPUID leaf 0x40000000 says {signature:?}");
             self.signs.push(Known::new(Sign::Cpuid(signature), "measured", &text));
         }
         self
+    }
+
+    /// The first line of the log that says such a thing.
+    pub(crate) fn logged(&self, is_it: impl Fn(&EventKind) -> bool) -> Option<&Event> {
+        self.events().find(|event| is_it(&event.kind))
+    }
+
+    /// Whether that clocksource can be selected; `None` if the list is not known.
+    pub(crate) fn lists(&self, name: &str) -> Option<bool> {
+        Some(self.available.as_ref()?.value.iter().any(|one| one == name))
+    }
+
+    /// The command line, if it has this very word.
+    pub(crate) fn line_with(&self, word: &str) -> Option<&Known<CommandLine>> {
+        self.command_line.as_ref().filter(|line| line.value.has(word))
+    }
+
+    /// Whether the vDSO was measured to make a system call for each read.
+    pub(crate) fn falls_back(&self) -> Option<bool> {
+        self.measured.as_ref()?.host.vdso.falls_back
+    }
+
+    /// The CPUID leaves of the measurement.
+    pub(crate) fn cpuid(&self) -> Option<&Cpuid> {
+        self.measured.as_ref()?.cpuid.as_ref()
     }
 
     /// The kernel's version, if known.

@@ -75,25 +75,9 @@ fn is_arm32(cpuinfo: &str) -> bool {
 }
 
 /// Names by which `uname -m` calls machines.
-const MACHINES: [&str; 16] = [
-    "x86_64",
-    "i386",
-    "i486",
-    "i586",
-    "i686",
-    "aarch64",
-    "armv5tel",
-    "armv6l",
-    "armv7l",
-    "armv8l",
-    "ppc64",
-    "ppc64le",
-    "s390x",
-    "riscv64",
-    "loongarch64",
-    "mips64",
-];
-/// What in a kernel's release or compiler tells the machine.
+const MACHINES: &str = "x86_64 i386 i486 i586 i686 aarch64 armv5tel armv6l armv7l armv8l ppc64 \
+    ppc64le s390x riscv64 loongarch64 mips64";
+/// Parts of a kernel's release or compiler that tell the machine.
 const HINTS: [(&str, &str); 9] = [
     ("x86_64", "x86_64"),
     ("-amd64", "x86_64"),
@@ -109,7 +93,7 @@ const HINTS: [(&str, &str); 9] = [
 fn machine(files: &mut Files) -> Option<Known<String>> {
     let by_word = |text: &str| {
         let mut words = text.split_whitespace();
-        words.find(|word| MACHINES.contains(word)).map(str::to_owned)
+        words.find(|word| MACHINES.split(' ').any(|name| name == *word)).map(str::to_owned)
     };
     let by_hint = |text: &str| {
         let hint = HINTS.iter().find(|(hint, _)| text.contains(hint));

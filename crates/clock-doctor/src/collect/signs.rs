@@ -1,18 +1,20 @@
 //! Signs of the machine, the hypervisor or the container, and the device tree's timer.
 
-use super::{Files, field, first_line};
+use super::{Files, field, first_line, first_word};
 use crate::facts::{Evidence, Known, Sign};
 use crate::root::paths;
 
 /// All signs, the strongest first.
 pub(super) fn machine(files: &mut Files) -> Vec<Known<Sign>> {
     let mut signs = dmi(files);
-    signs.extend(files.value("sys/hypervisor/type", |text| word(text).map(Sign::SysHypervisor)));
+    signs.extend(
+        files.value("sys/hypervisor/type", |text| first_word(text).map(Sign::SysHypervisor)),
+    );
     signs.extend(files.value("proc/xen/capabilities", |text| {
         Some(Sign::XenCapabilities(text.trim().to_owned()))
     }));
     signs.extend(device_tree(files, "hypervisor/compatible", |text| {
-        word(text).map(Sign::DeviceTree)
+        first_word(text).map(Sign::DeviceTree)
     }));
     let flag = files.value("proc/cpuinfo", |text| {
         let flags = field(text, "flags")?;
@@ -21,7 +23,8 @@ pub(super) fn machine(files: &mut Files) -> Vec<Known<Sign>> {
     signs.extend(
         flag.map(|known| Known::new(known.value, &known.evidence.file, "flags: hypervisor")),
     );
-    signs.extend(files.value("run/systemd/container", |text| word(text).map(Sign::Container)));
+    signs
+        .extend(files.value("run/systemd/container", |text| first_word(text).map(Sign::Container)));
     signs.extend(files.value("run/.containerenv", |_| Some(Sign::Container("podman".to_owned()))));
     signs
 }
@@ -85,10 +88,6 @@ fn dmidecode(file: &str, text: &str) -> Vec<Known<Sign>> {
         }
     }
     signs
-}
-
-fn word(text: &str) -> Option<String> {
-    text.split_whitespace().next().map(str::to_owned)
 }
 
 fn device_tree<T>(

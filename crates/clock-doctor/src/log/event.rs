@@ -59,6 +59,21 @@ pub enum Role {
     Watched,
 }
 
+/// A counter at two checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// The clocksource.
+    pub name: String,
+    /// The interval in nanoseconds, where the kernel printed it.
+    pub nsec: Option<i64>,
+    /// At this check.
+    pub now: u64,
+    /// At the one before.
+    pub last: u64,
+    /// Which bits it has.
+    pub mask: u64,
+}
+
 /// Why the watchdog gave a clocksource up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
@@ -108,40 +123,37 @@ pub enum UnstableReason {
     Other,
 }
 
-/// The reasons that are known by their beginning too.
-const KNOWN_WHEN_CUT: [&str; 5] = [
-    "clocksource watchdog",
-    "check_tsc_sync_source",
-    "running on Hyper-V",
-    "boot parameter",
-    "TSCs unsynchronized",
+/// Words of each reason, and whether their beginning is enough. The first that fits counts.
+const REASONS: [(&str, bool, UnstableReason); 13] = [
+    ("clocksource watchdog", true, UnstableReason::Watchdog),
+    ("check_tsc_sync_source", true, UnstableReason::SyncCheck),
+    ("running on Hyper-V", true, UnstableReason::HyperV),
+    ("boot parameter", true, UnstableReason::BootParameter),
+    ("TSCs unsynchronized", true, UnstableReason::Unsynchronized),
+    ("C1E", false, UnstableReason::HaltsInC1e),
+    ("deeper than C2", false, UnstableReason::HaltsBelowC2),
+    ("TSC halt", false, UnstableReason::HaltsInIdle),
+    ("backwards TSC", false, UnstableReason::Backwards),
+    ("cpufreq", false, UnstableReason::CpuFrequency),
+    ("calibrate", false, UnstableReason::NotCalibrated),
+    ("calculate TSC", false, UnstableReason::NotCalculated),
+    ("Hyper-V", false, UnstableReason::HyperVOtherwise),
 ];
 
 impl UnstableReason {
     /// The reason in these words, which the log may have cut short, and whether the words are whole.
     pub fn of(text: &str) -> (UnstableReason, bool) {
         let text = text.trim().trim_start_matches([':', ' ']).trim_end_matches('.').trim();
+        if text == "notsc" {
+            return (UnstableReason::NoTsc, true);
+        }
         let is_cut = |known: &str| text.len() >= 6 && known.starts_with(text) && text != known;
-        let says = |known: &str| text.contains(known) || is_cut(known);
-        let halts = text.contains("TSC halt") || text.contains("C1E");
-        let reason = match () {
-            () if says("clocksource watchdog") => UnstableReason::Watchdog,
-            () if says("check_tsc_sync_source") => UnstableReason::SyncCheck,
-            () if says("running on Hyper-V") => UnstableReason::HyperV,
-            () if says("boot parameter") => UnstableReason::BootParameter,
-            () if text == "notsc" => UnstableReason::NoTsc,
-            () if says("TSCs unsynchronized") => UnstableReason::Unsynchronized,
-            () if halts && text.contains("C1E") => UnstableReason::HaltsInC1e,
-            () if halts && text.contains("deeper than C2") => UnstableReason::HaltsBelowC2,
-            () if halts => UnstableReason::HaltsInIdle,
-            () if text.contains("backwards TSC") => UnstableReason::Backwards,
-            () if text.contains("cpufreq") => UnstableReason::CpuFrequency,
-            () if text.contains("calibrate") => UnstableReason::NotCalibrated,
-            () if text.contains("calculate TSC") => UnstableReason::NotCalculated,
-            () if text.contains("Hyper-V") => UnstableReason::HyperVOtherwise,
-            () => UnstableReason::Other,
+        let says = |(known, by_beginning, _): &&(&str, bool, _)| {
+            text.contains(known) || *by_beginning && is_cut(known)
         };
-        (reason, !KNOWN_WHEN_CUT.into_iter().any(is_cut))
+        let reason =
+            REASONS.iter().find(says).map_or(UnstableReason::Other, |(.., reason)| *reason);
+        (reason, !REASONS.iter().any(|(known, by_beginning, _)| *by_beginning && is_cut(known)))
     }
 }
 
@@ -255,20 +267,7 @@ pub enum EventKind {
         delta_ns: i64,
     },
     /// `'NAME' wd_nsec: N wd_now: X wd_last: X mask: X` and its like with `cs_`, `wd2_`.
-    Reading {
-        /// Whose.
-        role: Role,
-        /// The clocksource.
-        name: String,
-        /// Its interval, where the kernel prints it (6.0 and later).
-        nsec: Option<i64>,
-        /// Counter.
-        now: u64,
-        /// Counter at the check before.
-        last: u64,
-        /// Mask of the counter.
-        mask: u64,
-    },
+    Reading(Role, Count),
     /// `Clocksource 'tsc' skewed N ns (N ms) over watchdog 'hpet' interval of N ns (N ms)`
     Skewed {
         /// The clocksource.
@@ -394,7 +393,7 @@ impl EventKind {
             | EventKind::Switched(name)
             | EventKind::Marked { name, .. }
             | EventKind::OldDelta { name, .. }
-            | EventKind::Reading { name, .. }
+            | EventKind::Reading(_, Count { name, .. })
             | EventKind::ReferenceInterval { name, .. }
             | EventKind::WatchedInterval { name, .. }
             | EventKind::Current { name: Some(name), .. }
@@ -412,7 +411,7 @@ impl EventKind {
         matches!(
             self,
             EventKind::OldDelta { .. }
-                | EventKind::Reading { .. }
+                | EventKind::Reading(..)
                 | EventKind::Skewed { .. }
                 | EventKind::ReferenceInterval { .. }
                 | EventKind::WatchedInterval { .. }

@@ -121,16 +121,11 @@ fn says_the_same_again(kind: &EventKind) -> bool {
 
 /// The watchdog says this in a row with others.
 fn is_of_episode(kind: &EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::Marked { .. }
-            | EventKind::Reading { .. }
-            | EventKind::Skewed { .. }
-            | EventKind::Current { .. }
-            | EventKind::ReferenceInterval { .. }
-            | EventKind::WatchedInterval { .. }
-            | EventKind::CpuCycles { .. }
-    )
+    match kind {
+        EventKind::OldDelta { .. } | EventKind::ReadDelay { .. } => false,
+        EventKind::Marked { .. } | EventKind::Current { .. } => true,
+        kind => kind.has_figures(),
+    }
 }
 
 /// Whether `event` is a further line of the newest episode rather than the first one of another.
@@ -139,7 +134,7 @@ fn continues(episodes: &Ends, event: &Event) -> bool {
         return false;
     }
     let slot = |kind: &EventKind| match kind {
-        EventKind::Reading { role, .. } => (discriminant(kind), Some(*role)),
+        EventKind::Reading(role, _) => (discriminant(kind), Some(*role)),
         _ => (discriminant(kind), None),
     };
     // An episode has each line once, so that it cannot grow.
@@ -151,7 +146,7 @@ fn continues(episodes: &Ends, event: &Event) -> bool {
 mod tests {
     use super::*;
     use crate::facts::Evidence;
-    use crate::log::event::{Mark, Role};
+    use crate::log::event::{Count, Mark, Role};
 
     fn event(line: u64, kind: EventKind) -> Event {
         Event { evidence: Evidence { line: Some(line), ..Evidence::default() }, at: None, kind }
@@ -162,7 +157,7 @@ mod tests {
     }
 
     fn reading(role: Role) -> EventKind {
-        EventKind::Reading { role, name: "tsc".into(), nsec: None, now: 2, last: 1, mask: 3 }
+        EventKind::Reading(role, Count { name: "tsc".into(), nsec: None, now: 2, last: 1, mask: 3 })
     }
 
     #[test]

@@ -28,7 +28,9 @@ pub(crate) struct Said {
 /// Understands a message that holds a keyword; the number is where the keyword begins.
 type Parser = fn(&str, usize) -> Option<EventKind>;
 
-/// Each keyword and what understands lines with it. A line may hold several: the first parser that
+const NOTE: Parser = |_, _| Some(EventKind::CalibrationNote);
+
+/// Each keyword and the parser of lines that hold it. A line may hold several: the first parser that
 /// understands it decides.
 const KEYWORDS: &[(&str, Parser)] = &[
     ("_now:", watchdog::reading),
@@ -41,7 +43,7 @@ const KEYWORDS: &[(&str, Parser)] = &[
     (" unstable (delta = ", watchdog::old_delta),
     (" skewed ", watchdog::skewed),
     ("is current clocksource", watchdog::current),
-    ("No current clocksource", watchdog::no_current),
+    ("No current clocksource", |_, _| Some(EventKind::Current { name: None, is_other: false })),
     (" interval:", watchdog::interval),
     ("Override clocksource ", watchdog::overridden),
     ("read-back delay of ", watchdog::read_delay),
@@ -60,13 +62,20 @@ const KEYWORDS: &[(&str, Parser)] = &[
     ("TSC ", tsc::of_tsc),
     (" MHz TSC", tsc::detected_tsc),
     (" MHz processor", tsc::detected_processor),
-    ("Unable to calibrate against PIT", tsc::note),
-    ("reference calibration", tsc::note),
+    ("Unable to calibrate against PIT", NOTE),
+    ("using HPET reference calibration", NOTE),
+    ("using PMTIMER reference calibration", NOTE),
     (" GTOD ", tsc::gtod),
-    ("sched_clock: Marking unstable", tsc::sched_clock),
-    ("leap second", tsc::leap_second),
-    ("HPET/PMTIMER", tsc::note),
-    ("HPET", references::hpet),
+    ("sched_clock: Marking unstable", |_, _| Some(EventKind::SchedClockUnstable)),
+    ("Clock: inserting leap", |_, _| Some(EventKind::LeapSecond)),
+    ("Clock: deleting leap", |_, _| Some(EventKind::LeapSecond)),
+    ("No reference (HPET/PMTIMER) available", NOTE),
+    ("HPET/PMTIMER calibration failed", NOTE),
+    ("HPET not enabled in BIOS", |_, _| Some(EventKind::HpetNotEnabled)),
+    ("HPET dysfunctional in PC10", |_, _| Some(EventKind::HpetPc10)),
+    ("Counter not counting. HPET disabled", |_, _| Some(EventKind::HpetDisabled)),
+    ("HPET counter not counting", |_, _| Some(EventKind::HpetDisabled)),
+    ("Will disable the HPET", |_, _| Some(EventKind::HpetDisabled)),
     ("PM-Timer", references::pm_timer),
     ("VDSO", references::vdso),
     ("Linux version ", platform::version),
@@ -84,42 +93,21 @@ const KEYWORDS: &[(&str, Parser)] = &[
     ("HyperV", hosts::hyper_v),
     ("hv_vmbus: ", hosts::hyper_v),
     ("hv_utils: ", hosts::hyper_v),
-    ("Xen: ", hosts::signature),
-    ("xen:", hosts::signature),
-    ("xen_netfront", hosts::signature),
     ("suspending xenstore", platform::suspended),
-    ("vmware: ", hosts::signature),
-    ("vmw_vmci", hosts::signature),
-    ("vmw_balloon", hosts::signature),
-    ("vboxguest: ", hosts::signature),
-    ("kvm-guest: ", hosts::signature),
-    ("kvm-stealtime: ", hosts::signature),
-    ("KVM setup ", hosts::signature),
-    ("hypervisor services detected", hosts::signature),
-    ("hv_netvsc", hosts::signature),
-    ("hv_storvsc", hosts::signature),
-    ("hv_balloon: ", hosts::signature),
-    ("hyperv_fb: ", hosts::signature),
-    ("hyperv_drm", hosts::signature),
-    ("hyperv_keyboard", hosts::signature),
     ("ACPI: RSDP ", hosts::firmware),
-    ("CPU MTRRs all blank", hosts::blank_mtrrs),
+    ("CPU MTRRs all blank - virtualized system", |_, _| Some(EventKind::VirtualMachine)),
     ("tdx: Guest detected", hosts::confidential),
     ("Memory Encryption Features active", hosts::confidential),
     ("SEV: ", hosts::confidential),
     ("Detected confidential virtualization ", hosts::confidential),
-    ("CPU features: detected: ", hosts::signature),
-    (" I-cache on CPU", hosts::signature),
-    ("riscv_timer_init", hosts::signature),
-    ("SBI specification v", hosts::signature),
     ("CPU0: ", platform::cpu),
     ("CPU: ", platform::cpu),
     ("Brought up ", platform::cpus_up),
     ("Booted up ", platform::cpus_up),
     ("processors activated", platform::cpus_up),
     ("hot-added", platform::hot_added),
-    ("Booted secondary processor", arm::boot),
-    ("Booting Linux on physical CPU", arm::boot),
+    ("Booted secondary processor", |_, _| Some(EventKind::ArmBoot)),
+    ("Booting Linux on physical CPU", |_, _| Some(EventKind::ArmBoot)),
     ("arch_timer: ", arm::timer),
     ("PM: ", platform::suspended),
     ("Low-level resume complete", platform::suspended),
@@ -133,12 +121,17 @@ fn nothing(_: &str, _: usize) -> Option<EventKind> {
     None
 }
 
+/// The keywords of the table, and behind them how lines begin that only one platform's code prints.
+fn keywords() -> impl Iterator<Item = &'static str> {
+    KEYWORDS.iter().map(|(keyword, _)| *keyword).chain(hosts::SIGNATURES.map(|(start, _)| start))
+}
+
 /// Finds keywords. Of several that begin at the same place, the first one in the table counts.
 static AUTOMATON: LazyLock<AhoCorasick> = LazyLock::new(|| {
     AhoCorasick::builder()
         .match_kind(MatchKind::LeftmostFirst)
         .kind(Some(AhoCorasickKind::DFA))
-        .build(KEYWORDS.iter().map(|(keyword, _)| keyword))
+        .build(keywords())
         .unwrap_or_else(|error| unreachable!("a few hundred states always fit: {error}"))
 });
 
@@ -153,7 +146,7 @@ pub(crate) fn said(message: &str) -> Said {
     if message.starts_with("(XEN)") {
         return Said::default();
     }
-    let mut tried = [false; KEYWORDS.len()];
+    let mut tried = [false; KEYWORDS.len() + hosts::SIGNATURES.len()];
     let mut is_open = false;
     let mut platform = None;
     for found in AUTOMATON.find_iter(message) {
@@ -162,9 +155,14 @@ pub(crate) fn said(message: &str) -> Said {
         if std::mem::replace(&mut tried[keyword], true) {
             continue;
         }
-        let (text, parser) = KEYWORDS[keyword];
-        is_open |= is_cut(text, &message[found.end()..]);
-        let kind = parser(message, found.start());
+        let kind = match KEYWORDS.get(keyword) {
+            Some((text, parser)) => {
+                is_open |= is_cut(text, &message[found.end()..]);
+                parser(message, found.start())
+            }
+            None if found.start() > 0 => None,
+            None => Some(EventKind::OfPlatform(hosts::SIGNATURES[keyword - KEYWORDS.len()].1)),
+        };
         // A line that tells more than its platform tells that first.
         if let Some(EventKind::OfPlatform(_)) = kind {
             platform = platform.or(kind);
@@ -200,7 +198,7 @@ mod tests {
 
     #[test]
     fn no_keyword_hides_another_one() {
-        for (place, (keyword, _)) in KEYWORDS.iter().enumerate() {
+        for (place, keyword) in keywords().enumerate() {
             let line = format!("some line: {keyword} and more");
             let mut found = AUTOMATON.find_iter(&line).map(|one| one.pattern().as_usize());
             assert!(keyword.len() >= 3 && found.any(|one| one == place), "{keyword} is hidden");

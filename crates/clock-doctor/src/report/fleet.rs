@@ -1,6 +1,6 @@
 //! Many machines: one line of JSON for each, and a summary of all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
@@ -14,8 +14,8 @@ use crate::rules::finding::{Severity, State};
 /// Hosts of a group that the text names.
 const NAMED: usize = 4;
 
-/// A machine in one line: what to group and filter by. [`DoctorReport`] has the evidence and the commands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A machine in one line, to group and filter by. [`DoctorReport`] has the evidence and the commands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineLine {
     /// Version of the schema, as of [`DoctorReport`].
     pub schema: u32,
@@ -65,34 +65,19 @@ impl MachineLine {
             fix: report.advice.first().map(|advice| advice.name.clone()),
             labels: report.labels.clone(),
             unread: report.unread.len() as u64,
-            ..MachineLine::unreadable(root, "")
+            ..MachineLine::named(root)
         }
-        .without_error()
     }
 
     /// The line of an archive or a folder that could not be read, and why, as a clause.
     pub fn unreadable(root: &str, why: &str) -> MachineLine {
-        MachineLine {
-            schema: SCHEMA,
-            root: root.to_owned(),
-            host: host(root),
-            status: UNKNOWN,
-            verdict: "cannot be read".to_owned(),
-            error: Some(why.to_owned()),
-            state: None,
-            severity: None,
-            source: None,
-            platform: None,
-            kernel: None,
-            cause: None,
-            fix: None,
-            labels: Vec::new(),
-            unread: 0,
-        }
+        let (verdict, error) = ("cannot be read".to_owned(), Some(why.to_owned()));
+        MachineLine { status: UNKNOWN, verdict, error, ..MachineLine::named(root) }
     }
 
-    fn without_error(self) -> MachineLine {
-        MachineLine { error: None, ..self }
+    fn named(root: &str) -> MachineLine {
+        let host = host(root);
+        MachineLine { schema: SCHEMA, root: root.to_owned(), host, ..MachineLine::default() }
     }
 }
 
@@ -181,7 +166,8 @@ type Hosts = BTreeMap<String, Vec<String>>;
 #[derive(Debug, Default)]
 pub struct Tally {
     machines: u64,
-    worst: Option<i32>,
+    /// The statuses so far.
+    seen: BTreeSet<i32>,
     by: [Hosts; 5],
     unreadable: Vec<Unreadable>,
 }
@@ -190,7 +176,7 @@ impl Tally {
     /// Adds a machine.
     pub fn add(&mut self, line: &MachineLine) {
         self.machines += 1;
-        self.worst = self.worst.max(Some(rank(line.status)));
+        self.seen.insert(line.status);
         let is_read = line.error.is_none();
         let or_unknown =
             |name: &Option<String>| is_read.then(|| name.clone().unwrap_or("not known".to_owned()));
@@ -223,12 +209,9 @@ impl Tally {
 
     /// The exit status: the worst of all machines, where not known is better than slow.
     pub fn status(&self) -> i32 {
-        match self.worst {
-            Some(0) => NOTHING_TO_MEND,
-            Some(2) => SLOW,
-            Some(3) => WRONG,
-            _ => UNKNOWN,
-        }
+        let is_fine = self.seen.iter().eq([&NOTHING_TO_MEND]);
+        let worst = [WRONG, SLOW].into_iter().find(|status| self.seen.contains(status));
+        worst.unwrap_or(if is_fine { NOTHING_TO_MEND } else { UNKNOWN })
     }
 
     /// The summary.
@@ -237,15 +220,6 @@ impl Tally {
         let [verdict, cause, platform, kernel, fix] = self.by.map(groups);
         let (machines, unreadable) = (self.machines, self.unreadable);
         Summary { schema: SCHEMA, machines, verdict, cause, platform, kernel, fix, unreadable }
-    }
-}
-
-fn rank(status: i32) -> i32 {
-    match status {
-        NOTHING_TO_MEND => 0,
-        SLOW => 2,
-        WRONG => 3,
-        _ => 1,
     }
 }
 
@@ -302,7 +276,7 @@ fn section(out: &mut String, title: &str, groups: &[Group], named: impl Fn(&str)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::text::samples;
+    use crate::report::text::samples_tests as samples;
 
     #[test]
     fn hosts_are_told_by_the_names_of_their_archives() {
@@ -366,6 +340,7 @@ mod tests {
         assert_eq!(status(&[]), UNKNOWN);
         assert_eq!(status(&[NOTHING_TO_MEND]), NOTHING_TO_MEND);
         assert_eq!(status(&[NOTHING_TO_MEND, UNKNOWN]), UNKNOWN);
+        assert_eq!(status(&[NOTHING_TO_MEND, 7]), UNKNOWN, "of another version");
         assert_eq!(status(&[UNKNOWN, SLOW]), SLOW);
         assert_eq!(status(&[WRONG, UNKNOWN, SLOW]), WRONG);
     }

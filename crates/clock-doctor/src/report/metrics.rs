@@ -203,7 +203,7 @@ mod tests {
     use crate::facts::{Evidence, Known, Log};
     use crate::log::event::{Event, Mark};
     use crate::measured::{ReadCost, WarpMeasured};
-    use crate::report::text::samples;
+    use crate::report::text::samples_tests as samples;
 
     /// When doctor judged.
     const NOW: f64 = 1_795_000_000.25;

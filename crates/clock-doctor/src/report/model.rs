@@ -159,7 +159,7 @@ mod tests {
     use crate::rules::catalogue::Label;
 
     use super::*;
-    use crate::report::text::samples;
+    use crate::report::text::samples_tests as samples;
 
     #[test]
     fn the_report_survives_its_own_json() {

@@ -71,7 +71,7 @@ mod tests {
     use crate::collect;
     use crate::facts::Facts;
     use crate::report::case_tests::cases;
-    use crate::report::text::samples;
+    use crate::report::text::samples_tests as samples;
     use crate::root::Root;
     use crate::rules;
 

@@ -33,23 +33,10 @@ mod tests {
     use crate::rules::finding::{Diagnosis, Finding, Verdict};
 
     fn status_of(state: State, severity: Option<Severity>) -> i32 {
-        let verdict = Verdict {
-            state,
-            because: String::new(),
-            source: None,
-            source_evidence: Vec::new(),
-            cost: None,
-            platforms: Vec::new(),
-        };
+        let verdict = Verdict { state, ..Verdict::default() };
         let findings = severity.map(|severity| Finding::new(Label::TscWarp).severity(severity));
-        let diagnosis = Diagnosis {
-            verdict,
-            findings: findings.into_iter().collect(),
-            advice: Vec::new(),
-            never: Vec::new(),
-            meanwhile: Vec::new(),
-            missing: Vec::new(),
-        };
+        let diagnosis =
+            Diagnosis { verdict, findings: findings.into_iter().collect(), ..Diagnosis::default() };
         DoctorReport::new(&Facts::default(), &diagnosis).exit_status()
     }
 

@@ -5,9 +5,9 @@ mod findings;
 mod headline;
 mod paragraph;
 #[cfg(test)]
-pub(super) mod samples;
+pub(super) mod samples_tests;
 #[cfg(test)]
-mod snapshots;
+mod snapshots_tests;
 
 use super::model::DoctorReport;
 use crate::rules::finding::{Severity, State};

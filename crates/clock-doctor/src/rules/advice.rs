@@ -13,10 +13,10 @@ mod table_tests;
 
 pub use guards::tsc_guards;
 
-use self::case::{Case, capitalised};
+use self::case::Case;
 use super::finding::{Advice, Basis, Finding, Verdict};
 use crate::facts::Facts;
-use crate::rules::catalogue::Fix;
+use crate::rules::catalogue::{Fix, capitalised, filled};
 use crate::rules::trust::AIMS_AT_TSC;
 
 /// The file that tells and takes the clocksource.
@@ -66,9 +66,7 @@ impl<'a> Draft<'a> {
         let available = CURRENT.replace("current", "available");
         let text = text.replace("{measure}", MEASURE).replace("{current}", CURRENT);
         let text = text.replace("{available}", &available);
-        self.values
-            .iter()
-            .fold(text, |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+        filled(&text, &self.values)
     }
 }
 
@@ -92,18 +90,14 @@ fn written(fix: Fix, case: &Case, draft: &Draft) -> Advice {
     let mut advice = Advice {
         name: fix.name().to_owned(),
         title: page.title.to_owned(),
-        why: String::new(),
         place: "here".to_owned(),
-        commands: Vec::new(),
-        verify: Vec::new(),
-        caveats: Vec::new(),
         reference: page.references.iter().map(|&text| text.to_owned()).collect(),
-        kernel_parameters: None,
         basis: Basis {
             needs_kernel: draft.needs_kernel,
             adds_reliable: draft.adds_reliable,
             ..Basis::default()
         },
+        ..Advice::default()
     };
     let mut risk = page.paragraph("Risk");
     for (key, text) in &draft.like.unwrap_or(fix).page().lines {

@@ -1,7 +1,7 @@
 //! The kernel's age by the words of its messages, where nothing tells its version.
 
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, EventKind, Mark, UnstableReason};
+use crate::log::event::{Count, Event, EventKind, Mark, UnstableReason};
 
 /// Versions between which the kernel lies.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,7 +101,7 @@ fn not_before(event: &Event) -> Option<(u32, u32)> {
         EventKind::Marked { .. } if text.contains("watchdog on CPU") => Some((4, 5)),
         EventKind::Marked { .. } if text.contains("watchdog: Marking") => Some((4, 0)),
         EventKind::Skewed { .. } => Some((6, 2)),
-        EventKind::Reading { nsec: Some(_), .. } => Some((5, 11)),
+        EventKind::Reading(_, Count { nsec: Some(_), .. }) => Some((5, 11)),
         EventKind::ReadDelay { .. } | EventKind::CpusApart { .. } => Some((5, 10)),
         EventKind::Registered { name, .. } | EventKind::Switched(name) if name == "tsc-early" => {
             Some((4, 16))
@@ -121,7 +121,9 @@ fn not_after(event: &Event) -> Option<(u32, u32)> {
         EventKind::Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. } => None,
         EventKind::Marked { .. } if text.contains("watchdog on CPU") => Some((7, 0)),
         EventKind::Marked { .. } if text.contains("watchdog: Marking") => Some((4, 8)),
-        EventKind::Reading { nsec: Some(_), .. } | EventKind::Skewed { .. } => Some((7, 0)),
+        EventKind::Reading(_, Count { nsec: Some(_), .. }) | EventKind::Skewed { .. } => {
+            Some((7, 0))
+        }
         EventKind::OldDelta { .. } => Some((3, 11)),
         EventKind::Switched(_) if text.contains("has been installed") => Some((2, 6)),
         EventKind::Switched(_) if text.contains("Switching to clocksource") => Some((3, 11)),

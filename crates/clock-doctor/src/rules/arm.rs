@@ -58,7 +58,7 @@ pub(super) fn entries_removed(facts: &Facts) -> Option<(Evidence, &'static str)>
 }
 
 fn is_measured_fast(facts: &Facts) -> bool {
-    facts.measured.as_ref().is_some_and(|measured| measured.host.vdso.falls_back == Some(false))
+    facts.falls_back() == Some(false)
 }
 
 fn vdso_off(facts: &Facts) -> Option<Finding> {
@@ -120,9 +120,7 @@ fn entries_off(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         );
     }
     let found = match verdict.source.as_deref() {
-        Some("arch_sys_counter") => found.detail(
-            "The clocksource could be read by programs, but the kernel removed the vDSO's functions for it.",
-        ),
+        Some("arch_sys_counter") => found.tell("removed"),
         _ => found,
     };
     Some(found.fix(&[Fix::Use64Bit, Fix::BiosUpdate, Fix::Coarse]))

@@ -96,10 +96,38 @@ pub fn platform(name: &str) -> Option<&'static Page> {
     PAGES.iter().find(|page| page.label.strip_prefix(PLATFORM) == Some(name))
 }
 
+/// Words that are written small wherever they stand.
+const SMALL: [&str; 8] = ["tsc", "hpet", "jiffies", "xen", "clockscope", "rdtsc", "chrony", "ntpd"];
+
+/// The text with a capital at its beginning, where that is a plain word and not a name.
+pub(crate) fn capitalised(text: &str) -> String {
+    let first = text.split_whitespace().next().unwrap_or("").trim_end_matches(',');
+    if SMALL.contains(&first) || first.contains(['=', '-', '_', ',', '.', '/']) {
+        return text.to_owned();
+    }
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |letter| letter.to_uppercase().chain(letters).collect())
+}
+
+/// The text with the values for `{NAME}`.
+pub(crate) fn filled(text: &str, values: &[(&str, String)]) -> String {
+    let fill =
+        |text: String, (name, value): &(&str, String)| text.replace(&format!("{{{name}}}"), value);
+    values.iter().fold(text.to_owned(), fill)
+}
+
 impl Label {
     /// Its words.
     pub fn page(self) -> &'static Page {
         &PAGES[self as usize]
+    }
+
+    /// A sentence that a rule says of the machine, the line `@tell:KEY`, with the values for `{NAME}`.
+    pub(crate) fn sentence(self, key: &str, values: &[(&str, String)]) -> String {
+        let lines = &self.page().lines;
+        let line = lines.iter().find(|(name, _)| name.strip_prefix("tell:") == Some(key));
+        debug_assert!(line.is_some(), "{self} has no sentence {key}");
+        filled(line.map_or("", |(_, text)| text), values)
     }
 
     /// Its usual severity.

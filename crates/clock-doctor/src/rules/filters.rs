@@ -14,7 +14,7 @@ fn refused(filter: &ReadFilter, facts: &Facts, verdict: &Verdict) -> Finding {
     let finding = filter.refuses.iter().fold(Finding::new(Label::FallbackRefused), |all, one| {
         all.seen(&Evidence::of("seccomp filter", &format!("{}: {one}", filter.of)))
     });
-    let measured = facts.measured.as_ref().and_then(|measured| measured.host.vdso.falls_back);
+    let measured = facts.falls_back();
     let falls_back = measured.unwrap_or(verdict.state == State::Slow);
     let of = &filter.of;
     finding.detail(if falls_back {

@@ -1,4 +1,6 @@
-//! What doctor says of facts: plain data between the rules and the report.
+//! Doctor's statements on facts: plain data between the rules and the report.
+
+use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +69,19 @@ impl Finding {
     pub fn detail(mut self, sentence: impl Into<String>) -> Finding {
         self.detail.push(sentence.into());
         self
+    }
+
+    /// Adds a sentence of its label's page.
+    pub(crate) fn tell(self, key: &str) -> Finding {
+        self.tell_with(key, &[])
+    }
+
+    /// Adds such a sentence with texts for its `{NAME}`s.
+    pub(crate) fn tell_with(self, key: &str, values: &[(&str, &dyn Display)]) -> Finding {
+        let values: Vec<_> =
+            values.iter().map(|(name, value)| (*name, value.to_string())).collect();
+        let sentence = self.label.sentence(key, &values);
+        self.detail(sentence)
     }
 
     /// Sets how bad it is here.
@@ -141,7 +156,7 @@ pub struct Cost {
 }
 
 /// The verdict in short.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
     /// How the clock is read.
     pub state: State,
@@ -158,7 +173,7 @@ pub struct Verdict {
 }
 
 /// A fix, written out for one machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
     /// Which fix it is; the label is `fix:NAME`.
     pub name: String,
@@ -215,7 +230,7 @@ pub struct Basis {
 }
 
 /// Everything doctor says of a machine.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diagnosis {
     /// The verdict.
     pub verdict: Verdict,

@@ -54,10 +54,13 @@ fn adjusted(facts: &Facts) -> Option<Finding> {
         .into_iter()
         .find(|event| matches!(event.kind, EventKind::Warp(_) | EventKind::WarpRandom));
     let Some(warped) = warped else { return Some(finding) };
-    Some(finding.severity(Severity::Wrong).seen(&warped.evidence).fix(&[Fix::BiosUpdate]).detail(
-        "The kernel put the register right and the CPUs disagreed all the same afterwards: the \
-         repair did not hold.",
-    ))
+    Some(
+        finding
+            .severity(Severity::Wrong)
+            .seen(&warped.evidence)
+            .fix(&[Fix::BiosUpdate])
+            .tell("came-back"),
+    )
 }
 
 /// An HPET matters where the TSC is lost: the next best source is the slower ACPI timer.
@@ -68,8 +71,8 @@ fn without_hpet(finding: Finding, facts: &Facts, verdict: &Verdict, machine: &Ma
                 .iter()
                 .any(|one| one.is_of_tsc() && (one.is_skew() || one.is_delay()))
             || facts
-                .events()
-                .any(|event| matches!(event.kind, EventKind::Warp(_) | EventKind::WarpRandom));
+                .logged(|kind| matches!(kind, EventKind::Warp(_) | EventKind::WarpRandom))
+                .is_some();
     if is_lost && !machine.is_virtual { finding.fix(&[Fix::EnableHpet]) } else { finding }
 }
 

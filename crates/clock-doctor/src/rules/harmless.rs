@@ -42,16 +42,11 @@ fn early_switch(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         });
     let found = match names.len() {
         0 | 1 => found,
-        _ => found.detail(format!(
-            "The kernel went from {} as each became ready: it takes what it has until the best one is tested.",
-            names.join(" to ")
-        )),
+        _ => found.tell_with("switches", &[("names", &names.join(" to "))]),
     };
     let refused = switches.iter().any(|(_, name)| name.is_empty());
     Some(match refused {
-        true => found.detail(format!(
-            "The line that refuses {last} was about that moment only: it was selected right after."
-        )),
+        true => found.tell_with("refused", &[("last", &last)]),
         false => found,
     })
 }
@@ -66,7 +61,7 @@ fn calibration(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         EventKind::RateDiffers => true,
         _ => false,
     };
-    if facts.events().any(|event| failed(&event.kind)) {
+    if facts.logged(failed).is_some() {
         return None;
     }
     let found =
@@ -82,17 +77,20 @@ fn calibration(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     });
     let is_vm = super::platform::has_hypervisor(facts, &verdict.platforms);
     Some(match rate {
-        Some((event, mhz)) => found.seen(&event.evidence).detail(format!(
-            "The kernel found the rate by another way: {mhz} MHz.{}",
-            if is_vm { " In virtual machines that is the rule." } else { "" }
-        )),
+        Some((event, mhz)) => found.seen(&event.evidence).tell_with(
+            "rate",
+            &[
+                ("mhz", &mhz),
+                ("remark", &if is_vm { " In virtual machines that is the rule." } else { "" }),
+            ],
+        ),
         None => found,
     })
 }
 
 /// A kernel that knows that the HPET stops in deep sleep, and does without.
 fn hpet_pc10(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
-    let event = facts.events().find(|event| event.kind == EventKind::HpetPc10)?;
+    let event = facts.logged(|kind| *kind == EventKind::HpetPc10)?;
     let lost = facts.events().any(gives_tsc_up);
     if lost && !verdict.source.as_deref().is_some_and(is_tsc)
         || verdict.source.as_deref() == Some("hpet")

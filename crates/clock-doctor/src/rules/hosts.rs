@@ -45,10 +45,7 @@ fn missing_nonstop(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let found = Finding::new(Label::MissingNonstopTsc).seen(&flag_evidence(facts, words));
     let found = match has("nonstop_tsc") {
         Some(_) => found,
-        None => found.detail(
-            "The list of flags here is so short that somebody may have cut it: look at the whole of it \
-             before this is held for true.",
-        ),
+        None => found.tell("cut-list"),
     };
     if !platform::has_hypervisor(facts, &verdict.platforms) {
         return Some(found);
@@ -77,7 +74,7 @@ fn nested_or_overloaded(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
 
 /// tsc=reliable where no paravirtual clock would follow a change of rate.
 fn migration_risk(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
-    let line = facts.command_line.as_ref().filter(|line| line.value.has("tsc=reliable"))?;
+    let line = facts.line_with("tsc=reliable")?;
     // Those scale the counter when they move a guest, or do not move it to another rate.
     const SCALES: [&str; 7] = ["vmware", "hyperv", "aws", "gce", "bare-metal", "arm64", "arm32"];
     let is = |names: &[&str]| verdict.platforms.iter().any(|name| names.contains(name));
@@ -88,17 +85,10 @@ fn migration_risk(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     // Red Hat's kernels 5 and 6 divide the tick for guests only.
     let guest = line.value.value("divider").is_some();
     if guest || platform::has_hypervisor(facts, &verdict.platforms) {
-        let found = found.detail(
-            "tsc=reliable turns off the check that would notice when this virtual machine is moved to a \
-             host whose TSC runs at another rate, and there is no paravirtual clock that would be told \
-             of it.",
-        );
+        let found = found.tell("unseen");
         return Some(found.fix(&[Fix::KvmClock, Fix::RemoveParameter]).forbid(&[Fix::TscReliable]));
     }
-    Some(found.severity(Severity::Note).detail(
-        "If this is a virtual machine that may be moved while it runs, tsc=reliable hides that its new \
-         host's TSC runs at another rate; on a machine of its own it does not matter.",
-    ))
+    Some(found.severity(Severity::Note).tell("if-guest"))
 }
 
 /// Kernels before 4.0 have other rules than today's.
@@ -110,34 +100,22 @@ fn old_kernel(facts: &Facts) -> Option<Finding> {
     let found = Finding::new(Label::OldKernel).seen_all(&age.evidence);
     let (major, minor) = age.at_most;
     let mut found = match facts.kernel() {
-        Some(kernel) => found.detail(format!(
-            "{} is older than 4.0, and much of what is written about clocksources is not true of it.",
-            kernel.release
-        )),
-        None => found.detail(format!(
-            "Such messages are those of kernels up to {major}.{minor}; nothing here tells the version."
-        )),
+        Some(kernel) => found.tell_with("older", &[("release", &kernel.release)]),
+        None => found.tell_with("words", &[("major", &major), ("minor", &minor)]),
     };
     if facts.kernel().and_then(Kernel::el).is_some() {
-        found = found.detail(
-            "It is Red Hat's, which has parts of later kernels: measure rather than go by its number.",
-        );
+        found = found.tell("red-hat");
     } else if age.at_most < (3, 3) {
-        found = found.detail(
-            "Before 3.3 the comparison of the CPUs' counters at boot takes no notice of tsc=reliable.",
-        );
+        found = found.tell("before-3.3");
     } else if age.at_least >= (3, 3) {
-        found = found.detail(
-            "From 3.3 on tsc=reliable also turns off the comparison of the CPUs' counters at boot; the milder \
-             tsc=nowatchdog came with 5.2.",
-        );
+        found = found.tell("since-3.3");
     }
     Some(found.fix(&[Fix::NewerKernel]))
 }
 
 /// Xen's clock: the vDSO reads it only from 4.16 on, and if Xen lets it.
 fn xen_clock(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
-    let measured = facts.measured.as_ref().and_then(|measured| measured.host.vdso.falls_back);
+    let measured = facts.falls_back();
     if verdict.source.as_deref() != Some("xen") || measured == Some(false) {
         return None;
     }
@@ -160,23 +138,20 @@ fn xen_clock(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         None => "Nothing here tells the kernel's version, nor whether the hypervisor calls its TSC stable."
             .to_owned(),
     };
-    if let Some(event) = facts.events().find(|event| event.kind == EventKind::PvclockUnstable) {
+    if let Some(event) = facts.logged(|kind| *kind == EventKind::PvclockUnstable) {
         found = found.seen(&event.evidence);
     }
     let found = found.detail(detail);
-    let slept = facts.events().find(|event| matches!(event.kind, EventKind::Suspended(_)));
+    let slept = facts.logged(|kind| matches!(kind, EventKind::Suspended(_)));
     if let Some(event) = slept {
-        let found = found.seen(&event.evidence).detail(
-            "This machine sleeps: under Xen the TSC may not survive that, so that it stays with Xen's clock.",
-        );
+        let found = found.seen(&event.evidence).tell("sleeps");
         return Some(found.fix(&[Fix::Measure]).forbid(&[
             Fix::SwitchToTsc,
             Fix::ClocksourceTsc,
             Fix::TscReliable,
         ]));
     }
-    let listed = facts.available.as_ref();
-    if listed.is_some_and(|list| !list.value.iter().any(|name| name == "tsc")) {
+    if facts.lists("tsc") == Some(false) {
         return Some(found.fix(&[Fix::Measure, Fix::NewerKernel]));
     }
     let found = found.fix(&[Fix::Measure, Fix::SwitchToTsc, Fix::ClocksourceTsc]);

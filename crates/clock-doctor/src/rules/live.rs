@@ -54,13 +54,10 @@ fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
     let finding = Finding::new(Label::VdsoOff)
         .seen(&seen("the process that measured was given no vDSO (AT_SYSINFO_EHDR is missing)"))
         .detail("Every read of every clock is a system call here, the coarse ones too.");
-    let line = facts.command_line.as_ref().filter(|line| line.value.has("vdso=0"));
+    let line = facts.line_with("vdso=0");
     Some(match line {
         Some(line) => finding.seen(&line.evidence).fix(&[Fix::RemoveParameter]),
-        None => finding.detail(
-            "The kernel's command line does not say vdso=0: the process was started without one, \
-             as by some tracers and sandboxes, or the kernel was built without.",
-        ),
+        None => finding.tell("process"),
     })
 }
 
@@ -88,11 +85,7 @@ fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Optio
     let mut finding = Finding::new(Label::VdsoFallsBack)
         .seen(&seen("the vDSO's clock_gettime(CLOCK_MONOTONIC) makes the system call"));
     if let Some((vdso, syscall)) = read.and_then(|read| Some((read.vdso_ns?, read.syscall_ns?))) {
-        finding = finding.detail(format!(
-            "A read of CLOCK_MONOTONIC takes {} by the vDSO and {} by the system call itself.",
-            cost(vdso),
-            cost(syscall)
-        ));
+        finding = finding.tell_with("costs", &[("vdso", &cost(vdso)), ("syscall", &cost(syscall))]);
     }
     if let Some(device) = source.filter(|name| DEVICES.contains(name)) {
         finding = finding.detail(format!("The vDSO cannot read {device}: only the kernel can."));
@@ -101,17 +94,11 @@ fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Optio
     if let Some(page) = page.filter(|page| !page.is_stable) {
         finding = finding
             .seen(&seen(format!("the page of the {} clock says that it is not stable", page.kind)))
-            .detail(
-                "The hypervisor does not vouch for equal counters on all virtual CPUs; so the vDSO \
-                 leaves each read to the kernel.",
-            );
+            .tell("unstable-page");
     }
     let coarse = measured.reads.iter().find(|read| read.clock == "CLOCK_MONOTONIC_COARSE");
     if let Some(ns) = coarse.filter(|read| read.falls_back == Some(false)).and_then(|r| r.vdso_ns) {
-        finding = finding.detail(format!(
-            "CLOCK_MONOTONIC_COARSE does not: it takes {} and is exact to a tick.",
-            cost(ns)
-        ));
+        finding = finding.tell_with("coarse", &[("ns", &cost(ns))]);
     }
     let finding = finding.fix(&[Fix::Coarse]);
     Some(match source {
@@ -132,14 +119,9 @@ fn is_paravirtual(source: Option<&str>) -> bool {
     source.is_some_and(|name| ["kvm-clock", "xen"].contains(&name) || name.starts_with("hyperv"))
 }
 
-/// Whether the vDSO answers by itself and is so slow that something must be trapping the instruction
-/// that it reads the counter with: nothing tells a trapped `rdtsc` but its price.
-pub(crate) fn is_trapped(measured: &Measured) -> bool {
-    trapped(measured).is_some()
-}
-
-/// The costs, in nanoseconds, of a trapped read and of a coarse one.
-fn trapped(measured: &Measured) -> Option<(f64, f64)> {
+/// The costs of a read and of a coarse read in nanoseconds, if the vDSO answers by itself and is so slow that the instruction
+/// that it reads the counter with must be trapped: only its price tells a trapped `rdtsc`.
+pub(crate) fn trapped(measured: &Measured) -> Option<(f64, f64)> {
     let monotonic = read(measured, "CLOCK_MONOTONIC")?;
     let ns = monotonic.vdso_ns.filter(|ns| *ns >= SLOW_NS)?;
     let coarse = read(measured, "CLOCK_MONOTONIC_COARSE")?.vdso_ns.filter(|ns| *ns > 0.0)?;
@@ -156,10 +138,7 @@ fn slow_read(measured: &Measured, source: Option<&str>) -> Option<Finding> {
         )))
         .fix(&[Fix::Coarse]);
     Some(if is_guest(measured) && source.is_none_or(|name| !name.starts_with("arch_sys")) {
-        finding.detail(
-            "The hypervisor traps the instruction that reads the counter: it scales the counter in \
-             software, or was told not to let guests read it.",
-        )
+        finding.tell("trapped")
     } else {
         finding.detail("Something traps the instruction that reads the counter.")
     })
@@ -203,18 +182,9 @@ fn offset(warp: &WarpMeasured, measured: &Measured, source: Option<&str>) -> Opt
     }
     let read = read(measured, "CLOCK_MONOTONIC").and_then(|read| read.vdso_ns);
     finding = match (is_believed, reads_tsc, read) {
-        (false, ..) => finding.detail(
-            "That was seen once only and may be a disturbance; `clockscope wrongness` looks longer.",
-        ),
-        (true, false, _) => finding.detail(
-            "The present clocksource is another, so time is right; programs that read the TSC \
-             themselves see it jump.",
-        ),
-        (true, true, Some(ns)) => finding.detail(format!(
-            "A read takes {}: a thread that moves to another CPU, or that compares its time with \
-             another thread's, can see time go back.",
-            cost(ns)
-        )),
+        (false, ..) => finding.tell("once"),
+        (true, false, _) => finding.tell("other-source"),
+        (true, true, Some(ns)) => finding.tell_with("read", &[("ns", &cost(ns))]),
         (true, true, None) => finding.detail("Threads on different CPUs can see time go back."),
     };
     Some(if is_believed && reads_tsc { finding.fix(&[Fix::Measure]) } else { finding })
@@ -224,10 +194,7 @@ fn tsc_denied(measured: &Measured) -> Option<Finding> {
     (measured.tsc_allowed == Some(false)).then(|| {
         Finding::new(Label::TscDeniedToProcess)
             .seen(&seen("prctl(PR_GET_TSC) answers PR_TSC_SIGSEGV"))
-            .detail(
-                "It was taken away by a program that started this one; the kernel's clocks are not \
-                 to blame, and other processes are not concerned.",
-            )
+            .tell("denied")
     })
 }
 
@@ -276,10 +243,7 @@ fn process(measured: &Measured) -> Vec<Finding> {
         let finding =
             Finding::new(Label::SeccompFilter).seen(&seen("Seccomp: 2 in /proc/self/status"));
         findings.push(match syscall {
-            Some(ns) => finding.detail(format!(
-                "With it a clock_gettime system call takes {}; reads by the vDSO do not pass through it.",
-                cost(ns)
-            )),
+            Some(ns) => finding.tell_with("filtered", &[("ns", &cost(ns))]),
             None => finding,
         });
     }
@@ -287,10 +251,7 @@ fn process(measured: &Measured) -> Vec<Finding> {
         findings.push(
             Finding::new(Label::InTimeNamespace)
                 .seen(&seen(format!("time namespace: {offsets}")))
-                .detail(
-                    "CLOCK_MONOTONIC and CLOCK_BOOTTIME are not those of the host; reads cost the \
-                     same.",
-                ),
+                .tell("namespace"),
         );
     }
     findings
@@ -305,26 +266,15 @@ fn discipline(one: &Discipline, measured: &Measured) -> Vec<Finding> {
                 one.max_error_us as f64 / 1e6
             )))
             .fix(&[Fix::Synchronise]);
-        findings.push(if is_guest(measured) {
-            finding.detail(
-                "Usual in a virtual machine that lives for minutes, or whose host sets its time.",
-            )
-        } else {
-            finding
-        });
+        findings.push(if is_guest(measured) { finding.tell("guest") } else { finding });
     }
     if matches!(one.leap.as_str(), "insert" | "delete") {
-        findings.push(
-            Finding::new(Label::LeapSecondPending)
-                .seen(&seen(format!("adjtimex: a leap second is to be {}ed", trimmed(&one.leap)))),
-        );
+        findings.push(Finding::new(Label::LeapSecondPending).seen(&seen(format!(
+            "adjtimex: a leap second is to be {}ed",
+            one.leap.trim_end_matches('e')
+        ))));
     }
     findings
-}
-
-/// `insert` and `delet`, for the ending `ed`.
-fn trimmed(leap: &str) -> &str {
-    leap.trim_end_matches('e')
 }
 
 #[cfg(test)]

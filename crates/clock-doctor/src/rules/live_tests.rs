@@ -8,14 +8,7 @@ use crate::rules::finding::State;
 use clockscope_model::host::{HostState, SyscallTracing, VdsoState};
 
 fn verdict(source: &str) -> Verdict {
-    Verdict {
-        state: State::Fast,
-        because: String::new(),
-        source: Some(source.to_owned()),
-        source_evidence: Vec::new(),
-        cost: None,
-        platforms: Vec::new(),
-    }
+    Verdict { state: State::Fast, source: Some(source.to_owned()), ..Verdict::default() }
 }
 
 fn cost_of(clock: &str, vdso_ns: f64, syscall_ns: f64, falls_back: bool) -> ReadCost {

@@ -22,8 +22,6 @@ pub(crate) mod trust;
 mod watchdog;
 
 #[cfg(test)]
-mod cases_tests;
-#[cfg(test)]
 mod machines_tests;
 
 use self::finding::{Diagnosis, Finding, Verdict};

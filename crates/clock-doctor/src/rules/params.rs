@@ -66,15 +66,9 @@ fn clocksource(facts: &Facts, verdict: &Verdict, line: &Known<CommandLine>) -> V
     };
     let others = list.value.join(", ");
     let second = found(Label::ParamClocksourceUnavailable, line, &word).seen(&list.evidence);
-    let second = second.detail(format!(
-        "The kernel says nothing when the clocksource that it is asked for does not exist: {name} is not \
-         there, only {others}."
-    ));
+    let second = second.tell_with("absent", &[("name", &name), ("others", &others)]);
     let second = match name {
-        "hpet" => second.detail(
-            "If the command line here has no hpet=disable, a built-in one may have it (CONFIG_CMDLINE), or the \
-             firmware turned the HPET off.",
-        ),
+        "hpet" => second.tell("built-in"),
         _ => second,
     };
     vec![first, second.fix(&[Fix::RemoveParameter])]
@@ -98,15 +92,8 @@ fn reliable_ignored(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding>
     let event = facts.events().find(early)?;
     let found = found(Label::TscReliableIgnored, line, "tsc=reliable").seen(&event.evidence);
     let found = match facts.kernel() {
-        Some(kernel) => found.detail(format!(
-            "{} gave tsc-early up in spite of tsc=reliable: the parameter held for tsc only, and it never got \
-             that far.",
-            kernel.release
-        )),
-        None => found.detail(
-            "tsc-early was given up in spite of tsc=reliable, as kernels from 4.16 to 5.4 do, and early ones of \
-             RHEL 8.",
-        ),
+        Some(kernel) => found.tell_with("early", &[("release", &kernel.release)]),
+        None => found.tell("unknown-kernel"),
     };
     // The watchdog may be right all the same.
     Some(found.fix(&[Fix::NewerKernel]).forbid(&[Fix::TscReliable, Fix::TscNowatchdog]))
@@ -123,10 +110,7 @@ fn no_tsc(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {
                 .detail("notsc has no effect on 64-bit kernels before 4.19."),
         );
     }
-    let found = found.detail(format!(
-        "{word} makes the kernel refuse the TSC from the start. The kernel's own advice to set tsc=unstable \
-         silences its message; it makes the slow clock permanent."
-    ));
+    let found = found.tell_with("refused", &[("word", &word)]);
     Some(found.fix(&[Fix::RemoveParameter]))
 }
 
@@ -136,12 +120,14 @@ fn no_hpet(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Finding> {
     let found = found(Label::ParamNoHpet, line, word);
     match verdict.source.as_deref() {
         Some(name @ ("acpi_pm" | "jiffies" | "refined-jiffies")) => Some(
-            found.severity(Severity::Slow).detail(format!(
-                "{word} leaves {name} as what is current without tsc, which costs more than hpet would or \
-                 counts worse."
-            )).fix(&[Fix::RemoveParameter]),
+            found
+                .severity(Severity::Slow)
+                .tell_with("leaves", &[("word", &word), ("name", &name)])
+                .fix(&[Fix::RemoveParameter]),
         ),
-        _ => Some(found.detail(format!("{word} takes the HPET away, also from the watchdog as its reference."))),
+        _ => Some(found.detail(format!(
+            "{word} takes the HPET away, also from the watchdog as its reference."
+        ))),
     }
 }
 
@@ -153,9 +139,10 @@ fn no_paravirtual(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Findin
         verdict.source.as_deref().is_some_and(|name| !is_tsc(name)) && verdict.state == State::Slow;
     match lost {
         true => Some(
-            found.severity(Severity::Slow).detail(format!(
-                "{word} keeps this guest from its hypervisor's clock, and it has no fast one besides."
-            )).fix(&[Fix::RemoveParameter]),
+            found
+                .severity(Severity::Slow)
+                .tell_with("kept", &[("word", &word)])
+                .fix(&[Fix::RemoveParameter]),
         ),
         false => Some(found),
     }
@@ -176,9 +163,9 @@ fn vdso(line: &Known<CommandLine>) -> Vec<Finding> {
     }
     if let Some(value) = line.value.value("vsyscall") {
         let word = format!("vsyscall={value}");
-        all.push(found(Label::ParamVsyscall, line, &word).detail(format!(
-            "{word} concerns the old fixed page only, which no program of this decade calls; the vDSO stays."
-        )));
+        all.push(
+            found(Label::ParamVsyscall, line, &word).tell_with("old-page", &[("word", &word)]),
+        );
     }
     all
 }

@@ -56,7 +56,7 @@ impl Hints {
         hints.sources.extend(facts.current.iter().map(|known| known.value.clone()));
         hints.sources.extend(facts.available.iter().flat_map(|known| known.value.clone()));
         if let Some(measured) = &facts.measured {
-            let cpuid = measured.cpuid.as_ref().and_then(|cpuid| cpuid.hypervisor.as_ref());
+            let cpuid = facts.cpuid().and_then(|cpuid| cpuid.hypervisor.as_ref());
             hints.names.extend(cpuid.map(|name| name.to_lowercase()));
             hints.names.extend(measured.host.virtualisation.clone());
         }
@@ -122,20 +122,11 @@ impl Hints {
     }
 
     fn is_kvm(&self) -> bool {
-        const OF_KVM: [&str; 8] = [
-            "kvm",
-            "openstack",
-            "kubevirt",
-            "ovirt",
-            "nutanix",
-            "alibaba cloud",
-            "digitalocean",
-            "rhev",
-        ];
         self.named(&["kvm", "linux kvm", "linux,kvm"])
             || self.line_of("kvm")
             || self.source("kvm-clock")
-            || self.dmi(&OF_KVM)
+            || self.dmi(&["kvm", "openstack", "kubevirt", "ovirt", "nutanix", "alibaba cloud"])
+            || self.dmi(&["digitalocean", "rhev"])
     }
 
     fn is_qemu(&self) -> bool {
@@ -171,79 +162,29 @@ impl Hints {
     }
 }
 
-/// Makers of machines, as DMI has them. A name that is not here tells nothing: clouds and
-/// hypervisors call themselves what they like.
-const MAKERS: [&str; 38] = [
-    "acer",
-    "apple inc",
-    "asrock",
-    "asus",
-    "biostar",
-    "cisco systems",
-    "clevo",
-    "dell",
-    "dfi",
-    "ecs",
-    "epox",
-    "evga",
-    "foxconn",
-    "framework",
-    "fujitsu",
-    "gigabyte",
-    "hewlett-packard",
-    "hewlett packard",
-    "hp ",
-    "huawei",
-    "ibm",
-    "inspur",
-    "intel corp",
-    "lenovo",
-    "medion",
-    "micro-star",
-    "msi ",
-    "packard bell",
-    "panasonic",
-    "quanta",
-    "razer",
-    "samsung",
-    "sony",
-    "supermicro",
-    "to be filled by o.e.m",
-    "toshiba",
-    "tuxedo",
-    "tyan",
-];
-/// Words in DMI that speak of a virtual machine, whoever's.
-const VIRTUAL: [&str; 12] = [
-    "virt",
-    "kvm",
-    "qemu",
-    "cloud",
-    "compute",
-    "bhyve",
-    "oxide",
-    "stack",
-    "droplet",
-    "xen",
-    "vm",
-    "hypervisor",
-];
+/// Beginnings of names of machines' makers, as DMI has them. A name that is not here tells nothing: clouds and hypervisors
+/// call themselves what they like.
+const MAKERS: &str = "acer|apple inc|asrock|asus|biostar|cisco systems|clevo|dell|dfi|ecs|epox|evga|foxconn|framework|fujitsu|\
+    gigabyte|hewlett-packard|hewlett packard|hp |huawei|ibm|inspur|intel corp|lenovo|medion|micro-star|msi |packard bell|\
+    panasonic|quanta|razer|samsung|sony|supermicro|to be filled by o.e.m|toshiba|tuxedo|tyan";
+/// Words in DMI that speak of a virtual machine of any hypervisor.
+const VIRTUAL: &str = "virt kvm qemu cloud compute bhyve oxide stack droplet xen vm hypervisor";
 
 fn is_bare_metal(hints: &Hints, facts: &Facts) -> bool {
     let measured = facts.measured.as_ref();
     let said = measured.and_then(|it| it.host.virtualisation.as_deref());
-    let by_cpuid = measured.and_then(|it| it.cpuid.as_ref()).map(|it| it.hypervisor.is_none());
+    let by_cpuid = facts.cpuid().map(|it| it.hypervisor.is_none());
     if hints.flag || said.is_some_and(|name| name != "none") || by_cpuid == Some(false) {
         return false;
     }
-    let maker =
-        |field: &String| MAKERS.iter().any(|name| field.starts_with(name) || field == name.trim());
-    let virtual_dmi = hints.dmi(&VIRTUAL);
-    let made = hints.dmi.iter().any(maker) && !virtual_dmi;
-    let plain = hints.bare_hardware && !hints.dmi.is_empty() && !virtual_dmi;
+    let maker = |field: &String| {
+        MAKERS.split('|').any(|name| field.starts_with(name) || field == name.trim())
+    };
+    let has_maker = hints.dmi.iter().any(maker) || hints.bare_hardware && !hints.dmi.is_empty();
+    let made = has_maker && !hints.dmi(&VIRTUAL.split(' ').collect::<Vec<_>>());
     let unflagged =
         facts.cpu.flag("hypervisor") == Some(false) && facts.cpu.flag("tsc") == Some(true);
-    said == Some("none") || by_cpuid == Some(true) || made || plain || unflagged || hints.board
+    said == Some("none") || by_cpuid == Some(true) || made || unflagged || hints.board
 }
 
 /// All platforms that are seen, the most telling first.

@@ -17,14 +17,7 @@ pub(crate) fn diagnosis(facts: &Facts, verdict: Verdict, findings: Vec<Finding>)
     let findings = order::ordered(findings);
     let worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok);
     let is_well = worst <= Severity::Note && verdict.state == State::Fast;
-    let mut diagnosis = Diagnosis {
-        verdict,
-        findings,
-        advice: Vec::new(),
-        never: Vec::new(),
-        meanwhile: Vec::new(),
-        missing: Vec::new(),
-    };
+    let mut diagnosis = Diagnosis { verdict, findings, ..Diagnosis::default() };
     if is_well {
         return diagnosis;
     }

@@ -65,12 +65,12 @@ fn is_settled(facts: &Facts) -> bool {
             EventKind::Refined(_) | EventKind::DetectedTsc(_) | EventKind::RateFromHypervisor(_)
         )
     };
-    facts.events().any(|event| settles(&event.kind))
+    facts.logged(settles).is_some()
 }
 
 /// The kernel held the rate against a timer and found it wrong.
 fn by_log(facts: &Facts) -> Option<Sign> {
-    let line = facts.events().find(|event| event.kind == EventKind::RateDiffers)?;
+    let line = facts.logged(|kind| *kind == EventKind::RateDiffers)?;
     let mut evidence = vec![line.evidence.clone()];
     let (mut stated, mut timed) = (None, None);
     for event in facts.events() {

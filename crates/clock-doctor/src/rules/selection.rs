@@ -88,9 +88,7 @@ fn tsc_not_selected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let line = facts.command_line.as_ref();
     let asked = line.and_then(|line| params::asked(&line.value)).filter(|name| *name == current);
     if let (Some(_), Some(line)) = (asked, line) {
-        let found = found.detail(format!(
-            "The command line asks for {current}, so that the kernel leaves tsc aside, which it rates higher."
-        ));
+        let found = found.tell_with("asked", &[("current", &current)]);
         return Some(found.seen(&line.evidence).fix(&[Fix::SwitchToTsc, Fix::RemoveParameter]));
     }
     let found = found.detail(match current {
@@ -107,7 +105,7 @@ fn tsc_not_selected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if current != "xen" {
         return Some(found.fix(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]));
     }
-    let slept = facts.events().any(|event| matches!(event.kind, EventKind::Suspended(_)));
+    let slept = facts.logged(|kind| matches!(kind, EventKind::Suspended(_))).is_some();
     let found = found.severity(Severity::Slow).follows(Label::VdsoSupportDependsOnKernel);
     Some(match slept {
         true => found.forbid(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]),
@@ -119,7 +117,7 @@ fn tsc_not_selected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
 fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let current = verdict.source.as_deref()?;
     let list = facts.available.as_ref()?;
-    let has = |name: &str| list.value.iter().any(|other| other == name);
+    let has = |name: &str| facts.lists(name) == Some(true);
     // Best first, and what one after it may stand back for: ratings are 400, 400, 250, 200, 110, 110.
     const ORDER: [&str; 8] = [
         "kvm-clock",
@@ -167,13 +165,8 @@ fn ticks(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let current = verdict.source.as_deref().filter(|name| name.ends_with("jiffies"))?;
     let found = Finding::new(Label::RateRiskTicks);
     let found = found.seen_all(&verdict.source_evidence);
-    let found = found.detail(format!(
-        "{current} counts timer interrupts: time goes in steps of 1 ms to 10 ms, and an interrupt that is lost \
-         while a CPU sleeps or is kept busy is time lost."
-    ));
-    let has = |name: &str| {
-        facts.available.iter().any(|list| list.value.iter().any(|other| other == name))
-    };
+    let found = found.tell_with("ticks", &[("current", &current)]);
+    let has = |name: &str| facts.lists(name) == Some(true);
     Some(match () {
         () if usable_tsc(facts, verdict) => found.fix(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]),
         () if has("hpet") => found.fix(&[Fix::SwitchToHpet]),

@@ -87,7 +87,7 @@ fn refine(seen: &Seen, source: Option<&str>, facts: &Facts) -> (State, String) {
     if seen.state == State::Fast && source == Some("hpet") {
         return (State::Slow, hpet(facts));
     }
-    if seen.state == State::Fast && facts.measured.as_ref().is_some_and(live::is_trapped) {
+    if seen.state == State::Fast && facts.measured.as_ref().and_then(live::trapped).is_some() {
         return slow("the vDSO answers by itself, but what it reads the counter with is trapped");
     }
     (seen.state, seen.words.clone())
@@ -109,9 +109,10 @@ pub(super) fn disagreement(facts: &Facts) -> Option<Finding> {
     let text = &seen.words;
     let found = Finding::new(Label::MeasurementDisagrees).seen(&Evidence::of("measured", text));
     let expectation = if state == State::Fast { "fast" } else { "slow" };
-    Some(found.detail(format!(
-        "Reads of {name} are expected to be {expectation}, as {because}; but {text}. The measurement counts."
-    )))
+    Some(found.tell_with(
+        "disagrees",
+        &[("name", &name), ("expectation", &expectation), ("because", &because), ("text", &text)],
+    ))
 }
 
 /// What files and log let expect.
@@ -123,7 +124,7 @@ fn expected(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (St
         return (State::Slow, why);
     }
     let refused = |kind: &EventKind| matches!(kind, EventKind::VdsoModeInvalid(of) if of == name);
-    if facts.events().any(|event| refused(&event.kind)) {
+    if facts.logged(refused).is_some() {
         return slow(format!("the kernel refused to let the vDSO read {name}"));
     }
     match name {
@@ -186,7 +187,7 @@ fn unnamed(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (Sta
             "{name} was current in the first seconds of the boot only, as far as the log goes"
         ));
     }
-    if facts.events().any(|event| matches!(event.kind, EventKind::Registered { .. })) {
+    if facts.logged(|kind| matches!(kind, EventKind::Registered { .. })).is_some() {
         return unknown("the log ends before the kernel chose a clocksource, or lacks that line");
     }
     unknown("nothing here says which clocksource is current")
@@ -194,7 +195,7 @@ fn unnamed(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (Sta
 
 /// The command line or a sysctl keeps all programs from the vDSO's clocks.
 fn vdso_is_off(facts: &Facts) -> Option<String> {
-    if facts.command_line.as_ref().is_some_and(|line| line.value.has("vdso=0")) {
+    if facts.line_with("vdso=0").is_some() {
         return Some("vdso=0 on the command line takes the vDSO away".to_owned());
     }
     let gate = facts.vsyscall64.as_ref()?;
@@ -227,8 +228,7 @@ fn kvm_clock(facts: &Facts) -> (State, String) {
             ),
         };
     }
-    let line = facts.command_line.as_ref();
-    if line.is_some_and(|line| line.value.has("no-kvmclock-vsyscall")) {
+    if facts.line_with("no-kvmclock-vsyscall").is_some() {
         return slow(
             "no-kvmclock-vsyscall on the command line keeps the vDSO from reading kvm-clock",
         );
@@ -285,7 +285,7 @@ fn hyperv_page(facts: &Facts) -> (State, String) {
 
 /// The vDSO reads it in 4.19 and not in 4.14 (4.16), if the hypervisor sets the stable bit.
 fn xen(facts: &Facts) -> (State, String) {
-    let refused = facts.events().find(|event| event.kind == EventKind::PvclockUnstable);
+    let refused = facts.logged(|kind| *kind == EventKind::PvclockUnstable);
     if refused.is_some() {
         return slow(
             "Xen does not state that its TSC is stable, so that every read of its clock is a \

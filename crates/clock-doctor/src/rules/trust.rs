@@ -38,17 +38,8 @@ pub(crate) const AIMS_AT_TSC: [Fix; 13] = [
 /// `arch/x86/kernel/tsc.c`, Linux 6.12).
 const SOCKETS: u32 = 4;
 /// Names of AMD's families 6 and 15 alone.
-const K7_AND_K8: [&str; 9] = [
-    "Athlon(tm) 64",
-    "Athlon(tm) X2",
-    "Athlon(tm) Dual Core",
-    "Athlon(tm) XP",
-    "Athlon(tm) MP",
-    "AMD Duron",
-    "Turion(tm) 64",
-    "Dual Core AMD Opteron",
-    "Dual-Core AMD Opteron",
-];
+const K7_AND_K8: &str = "Athlon(tm) 64|Athlon(tm) X2|Athlon(tm) Dual Core|Athlon(tm) XP|Athlon(tm) MP|\
+    AMD Duron|Turion(tm) 64|Dual Core AMD Opteron|Dual-Core AMD Opteron";
 
 /// Whether the finding asks for a fix after which the kernel tells the time by the TSC.
 pub(crate) fn uses_tsc(finding: &Finding) -> bool {
@@ -70,8 +61,7 @@ pub(crate) fn doubt(facts: &Facts, platforms: &[&str]) -> Option<Doubt> {
     if hosts::vouches_for_tsc(facts) || platforms.contains(&"aws") {
         return None;
     }
-    let cpuid = facts.measured.as_ref().and_then(|measured| measured.cpuid.as_ref());
-    let flag = |name| match cpuid {
+    let flag = |name| match facts.cpuid() {
         Some(cpuid) if cpuid.invariant_tsc => Some(true),
         _ => facts.cpu.flag(name),
     };
@@ -100,7 +90,7 @@ fn drifts(facts: &Facts) -> bool {
     if let Some(family) = facts.cpu.family.as_ref().filter(|_| is_amd) {
         return matches!(family.value, 6 | 15);
     }
-    let is_old = |name: &str| K7_AND_K8.iter().any(|word| name.contains(word));
+    let is_old = |name: &str| K7_AND_K8.split('|').any(|word| name.contains(word));
     facts.cpu.model.as_ref().is_some_and(|model| is_old(&model.value))
         || facts.events().any(|event| match &event.kind {
             EventKind::CpuModel { name, family: Some(6 | 15) } => name.contains("AMD"),

@@ -70,8 +70,8 @@ fn skewed(episode: &Episode, rates: &Rates, facts: &Facts, machine: &Machine) ->
     findings.extend(reference::find(episode, &interval, facts, machine, unchecked));
     link(&mut findings);
     let cause = findings.iter().find(|finding| is_cause(finding.label)).map(|found| found.label);
-    let mut skew = Finding::new(Label::TscWatchdogSkew).seen_all(&episode.lines);
-    skew.detail = event_in_words(episode, &interval, cause.is_none());
+    let skew = Finding::new(Label::TscWatchdogSkew).seen_all(&episode.lines);
+    let mut skew = event_in_words(skew, episode, &interval, cause.is_none());
     if findings.is_empty() || cause.is_none() {
         let remedy = remedies::of(Label::TscWatchdogSkew, machine, unchecked);
         skew = skew.fix(&remedy.fixes).forbid(&remedy.forbids);
@@ -135,29 +135,23 @@ fn link(findings: &mut [Finding]) {
     }
 }
 
-/// What the kernel decided, in sentences.
-fn event_in_words(episode: &Episode, interval: &Interval, is_alone: bool) -> Vec<String> {
-    let mut said = Vec::new();
+/// Adds the kernel's decision in sentences.
+fn event_in_words(
+    mut skew: Finding,
+    episode: &Episode,
+    interval: &Interval,
+    is_alone: bool,
+) -> Finding {
     if is_alone {
-        said.extend(explain::alone(interval));
+        skew.detail = explain::alone(interval);
     }
     if let Some(at) = episode.at.filter(|at| *at >= 1.0) {
-        said.push(format!(
-            "The kernel gave the TSC up {} after its start.",
-            figures::since_start(at)
-        ));
+        skew = skew.tell_with("when", &[("since", &figures::since_start(at))]);
     }
     if let Some((Some(current), true)) = &episode.current {
-        said.push(format!("{current} was current then, so clock reads did not change by this."));
+        skew = skew.tell_with("other-current", &[("current", current)]);
     }
-    if episode.has_bad_advice {
-        said.push(
-            "The kernel's advice tsc=unstable only silences the message: it makes the slow clock \
-             permanent."
-                .to_owned(),
-        );
-    }
-    said
+    if episode.has_bad_advice { skew.tell("bad-advice") } else { skew }
 }
 
 /// The watchdog's reference was slow to read.
@@ -194,8 +188,8 @@ fn early(episode: &Episode, machine: &Machine) -> Option<Finding> {
 /// The rate of the TSC comes from CPUID or the like and was never held against a timer: the kernel
 /// tells it apart from the processor's, and no refinement followed.
 fn rate_is_unchecked(facts: &Facts) -> bool {
-    let is_stated = facts.events().any(|event| matches!(event.kind, EventKind::DetectedTsc(_)));
-    let is_refined = facts.events().any(|event| matches!(event.kind, EventKind::Refined(_)));
+    let is_stated = facts.logged(|kind| matches!(kind, EventKind::DetectedTsc(_))).is_some();
+    let is_refined = facts.logged(|kind| matches!(kind, EventKind::Refined(_))).is_some();
     is_stated && !is_refined
 }
 
@@ -210,9 +204,7 @@ fn noise(facts: &Facts, delays: &[Episode], others: &[Episode]) -> Option<Findin
     let lines = all.len();
     let mut finding = Finding::new(Label::WatchdogNoise).seen_all(all.into_iter().take(5));
     if let Some(name) = others.iter().find_map(|one| one.name.as_deref()) {
-        finding = finding.detail(format!(
-            "The watchdog judged {name}, not the TSC: what it says of {name} is nothing against the TSC."
-        ));
+        finding = finding.tell_with("noise", &[("name", &name)]);
     }
     finding.evidence.first()?;
     if lines > 5 {

@@ -13,11 +13,6 @@ pub(crate) fn machine_model(message: &str, _: usize) -> Option<EventKind> {
     Some(EventKind::MachineModel(phrase(name)))
 }
 
-/// `CPU1: Booted secondary processor`, `Booting Linux on physical CPU 0x0`
-pub(crate) fn boot(_: &str, _: usize) -> Option<EventKind> {
-    Some(EventKind::ArmBoot)
-}
-
 /// `arch_timer: Enabling local workaround for NAME`, `arch_timer: CPU0: Trapping CNTVCT access`
 pub(crate) fn timer(message: &str, _: usize) -> Option<EventKind> {
     if message.contains("Trapping CNTVCT access") {

@@ -49,7 +49,7 @@ pub(crate) fn hyper_v(message: &str, _: usize) -> Option<EventKind> {
 /// `cpu/vmware.c`, `drivers/hv/`, `drivers/virt/vboxguest/`, `drivers/firmware/smccc/kvm_guest.c`,
 /// `arch/arm64/kernel/cpufeature.c`, `arch/riscv/kernel/sbi.c`, Linux 6.12. A driver that another hypervisor's
 /// device needs too, such as vmxnet3, is not here.
-const SIGNATURES: [(&str, &str); 25] = [
+pub(super) const SIGNATURES: [(&str, &str); 25] = [
     ("Xen: ", "xen"),
     ("xen: ", "xen"),
     ("xen:events: ", "xen"),
@@ -77,13 +77,7 @@ const SIGNATURES: [(&str, &str); 25] = [
     ("SBI specification v", "riscv64"),
 ];
 
-/// A line that only one platform's code prints.
-pub(crate) fn signature(message: &str, _: usize) -> Option<EventKind> {
-    let found = SIGNATURES.iter().find(|(start, _)| message.starts_with(start));
-    found.map(|(_, platform)| EventKind::OfPlatform(platform))
-}
-
-/// What hypervisors' firmware writes into its first ACPI table as its maker.
+/// Makers that hypervisors' firmware writes into its first ACPI table.
 const FIRMWARE: [(&str, &str); 9] = [
     ("BOCHS", "qemu"),
     ("VBOX", "virtualbox"),
@@ -102,11 +96,6 @@ pub(crate) fn firmware(message: &str, _: usize) -> Option<EventKind> {
     let maker = rest.get(2..)?.strip_prefix(' ')?.split([' ', ')']).next()?;
     let found = FIRMWARE.iter().find(|(name, _)| *name == maker);
     found.map(|(_, platform)| EventKind::OfPlatform(platform))
-}
-
-/// `CPU MTRRs all blank - virtualized system.` (`arch/x86/kernel/cpu/mtrr/cleanup.c`)
-pub(crate) fn blank_mtrrs(message: &str, at: usize) -> Option<EventKind> {
-    message[at..].contains("virtualized system").then_some(EventKind::VirtualMachine)
 }
 
 /// `tdx: Guest detected` (`arch/x86/coco/tdx/tdx.c`), `Memory Encryption Features active: AMD SEV SEV-ES SEV-SNP`

@@ -3,20 +3,6 @@
 use super::tokens::last_name;
 use crate::log::event::EventKind;
 
-/// `arch/x86/kernel/hpet.c` and `early-quirks.c`.
-pub(crate) fn hpet(message: &str, _: usize) -> Option<EventKind> {
-    if message.contains("HPET not enabled in BIOS") {
-        return Some(EventKind::HpetNotEnabled);
-    }
-    if message.contains("HPET dysfunctional in PC10") {
-        return Some(EventKind::HpetPc10);
-    }
-    let is_disabled = message.contains("Counter not counting. HPET disabled")
-        || message.contains("HPET counter not counting")
-        || message.contains("Will disable the HPET");
-    is_disabled.then_some(EventKind::HpetDisabled)
-}
-
 /// `drivers/clocksource/acpi_pm.c`
 pub(crate) fn pm_timer(message: &str, at: usize) -> Option<EventKind> {
     if message.contains("PM-Timer Bug") {

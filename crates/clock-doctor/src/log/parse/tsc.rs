@@ -107,16 +107,6 @@ pub(crate) fn detected_processor(message: &str, at: usize) -> Option<EventKind> 
     megahertz_before(message, at).filter(|_| is_it).map(EventKind::DetectedProcessor)
 }
 
-/// `Unable to calibrate against PIT`, `using HPET/PMTIMER reference calibration`
-pub(crate) fn note(message: &str, _: usize) -> Option<EventKind> {
-    let is_it = message.contains("Unable to calibrate against PIT")
-        || message.contains("using HPET reference calibration")
-        || message.contains("using PMTIMER reference calibration")
-        || message.contains("No reference (HPET/PMTIMER) available")
-        || message.contains("HPET/PMTIMER calibration failed");
-    is_it.then_some(EventKind::CalibrationNote)
-}
-
 /// `time.c: Using 3.579545 MHz WALL PM GTOD PM timer.`: how x86-64 named its clock up to 2.6.20,
 /// before it had clocksources (`arch/x86_64/kernel/time.c`).
 pub(crate) fn gtod(message: &str, at: usize) -> Option<EventKind> {
@@ -130,16 +120,4 @@ pub(crate) fn gtod(message: &str, at: usize) -> Option<EventKind> {
         _ => return None,
     };
     rest.starts_with("timer").then(|| EventKind::Switched(name.to_owned()))
-}
-
-/// `sched_clock: Marking unstable`
-pub(crate) fn sched_clock(_: &str, _: usize) -> Option<EventKind> {
-    Some(EventKind::SchedClockUnstable)
-}
-
-/// `Clock: inserting leap second 23:59:60 UTC`: `kernel/time/ntp.c`.
-pub(crate) fn leap_second(message: &str, _: usize) -> Option<EventKind> {
-    let is_it =
-        message.contains("Clock: inserting leap") || message.contains("Clock: deleting leap");
-    is_it.then_some(EventKind::LeapSecond)
 }

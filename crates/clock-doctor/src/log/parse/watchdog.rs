@@ -1,7 +1,7 @@
 //! `kernel/time/clocksource.c`: registrations, switches, and the watchdog.
 
 use super::tokens::{after, decimal, hexadecimal, last_name, name, signed};
-use crate::log::event::{EventKind, Mark, Role};
+use crate::log::event::{Count, EventKind, Mark, Role};
 
 /// Characters of a list of CPUs that are kept.
 const LIST_MAX: usize = 200;
@@ -33,33 +33,19 @@ pub(crate) fn switched(message: &str, at: usize) -> Option<EventKind> {
     Some(EventKind::Switched(whole_name(name, ends_line)?.to_owned()))
 }
 
-/// Names that a line may be cut in: what is left of them is none.
-const NAMES: [&str; 15] = [
-    "acpi_pm",
-    "arch_mem_counter",
-    "arch_sys_counter",
-    "hpet",
-    "hyperv_clocksource",
-    "hyperv_clocksource_msr",
-    "hyperv_clocksource_tsc_page",
-    "jiffies",
-    "kvm-clock",
-    "refined-jiffies",
-    "riscv_clocksource",
-    "sgi_rtc",
-    "tsc",
-    "tsc-early",
-    "xen",
-];
+/// The kernel's clocksources. A line may be cut within a name, and the rest is no name.
+const NAMES: &str = "acpi_pm arch_mem_counter arch_sys_counter hpet hyperv_clocksource \
+    hyperv_clocksource_msr hyperv_clocksource_tsc_page jiffies kvm-clock refined-jiffies \
+    riscv_clocksource sgi_rtc tsc tsc-early xen";
 
 /// Whether the kernel has a clocksource of that name.
 pub(crate) fn is_known(name: &str) -> bool {
-    NAMES.contains(&name)
+    NAMES.split(' ').any(|known| known == name)
 }
 
 /// Whether a longer name begins so.
 pub(crate) fn may_go_on(name: &str) -> bool {
-    NAMES.iter().any(|known| known.len() > name.len() && known.starts_with(name))
+    NAMES.split(' ').any(|known| known.len() > name.len() && known.starts_with(name))
 }
 
 /// The clocksource of a name that may be cut: at a line's end it is completed where only one begins so.
@@ -67,9 +53,8 @@ fn whole_name(name: &str, ends_line: bool) -> Option<&str> {
     if is_known(name) || !may_go_on(name) {
         return Some(name);
     }
-    let mut begun = NAMES.iter().filter(|known| known.starts_with(name));
-    let only = begun.next().filter(|_| begun.next().is_none() && ends_line && name.len() >= 3);
-    only.copied()
+    let mut begun = NAMES.split(' ').filter(|known| known.starts_with(name));
+    begun.next().filter(|_| begun.next().is_none() && ends_line && name.len() >= 3)
 }
 
 /// `Time: NAME clocksource has been installed.`: up to 2.6.2x.
@@ -154,7 +139,7 @@ fn counters(
     }
     let mask = mask(rest).filter(|mask| now <= *mask && last <= *mask);
     let mask = mask.unwrap_or_else(|| usual_mask(name));
-    Some(EventKind::Reading { role, name: name.to_owned(), nsec, now, last, mask })
+    Some(EventKind::Reading(role, Count { name: name.to_owned(), nsec, now, last, mask }))
 }
 
 /// The mask, which ends the line; `None` if it is cut.
@@ -184,11 +169,6 @@ pub(crate) fn skewed(message: &str, at: usize) -> Option<EventKind> {
     is_unit(rest).then_some(())?;
     let name = last_name(&message[..at])?.to_owned();
     Some(EventKind::Skewed { name, skew_ns, reference: reference.to_owned(), interval_ns })
-}
-
-/// `No current clocksource.`
-pub(crate) fn no_current(_: &str, _: usize) -> Option<EventKind> {
-    Some(EventKind::Current { name: None, is_other: false })
 }
 
 /// `'NAME' is current clocksource.`, `'NAME' (not 'OTHER') is current clocksource.`

@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::log::event::{Mark, Role};
+use crate::log::event::{Count, Mark, Role};
 
 fn log(text: &str) -> Log {
     read(&mut text.as_bytes(), "dmesg").unwrap()
@@ -171,7 +171,7 @@ fn folded_lines_are_joined() {
     let kinds: Vec<&EventKind> = read.events.iter().map(|event| &event.kind).collect();
     assert_eq!(kinds.len(), 3, "{kinds:?}");
     assert_eq!(kinds[0], &EventKind::Marked { name: "tsc-early".into(), why: Mark::Skew });
-    let EventKind::Reading { role: Role::Reference, now: 0xfffb_73f8, last: 0xfffb_7200, .. } =
+    let EventKind::Reading(Role::Reference, Count { now: 0xfffb_73f8, last: 0xfffb_7200, .. }) =
         kinds[1]
     else {
         panic!("{kinds:?}");
@@ -300,7 +300,7 @@ fn of_a_large_log_a_part_is_kept() {
     let of_watchdog = log
         .events
         .iter()
-        .filter(|event| matches!(event.kind, EventKind::Marked { .. } | EventKind::Reading { .. }));
+        .filter(|event| matches!(event.kind, EventKind::Marked { .. } | EventKind::Reading(..)));
     let kinds: Vec<&Event> = of_watchdog.collect();
     for three in kinds.chunks(3).take(kinds.len() / 3) {
         let lines: Vec<u64> = three.iter().filter_map(|event| event.evidence.line).collect();

@@ -1,8 +1,9 @@
 //! The advice, the warnings, the stopgaps, and the open questions.
 
 use super::TextOptions;
-use super::paragraph::{command, sentence, wrapped};
+use super::paragraph::{command, wrapped};
 use crate::report::model::DoctorReport;
+use crate::rules::catalogue::capitalised;
 use crate::rules::finding::{Advice, State};
 
 /// The usual place of an advice, which the text leaves out.
@@ -43,7 +44,7 @@ fn numbered(number: usize, advice: &Advice) -> String {
         }
         place => format!(", {place}"),
     };
-    let title = format!("{}{place} [fix:{}]", sentence(&advice.title), advice.name);
+    let title = format!("{}{place} [fix:{}]", capitalised(&advice.title), advice.name);
     let mut out = wrapped(&format!("{number}. "), PAD.len(), &title);
     if !advice.why.is_empty() {
         out += &wrapped(PAD, PAD.len(), &advice.why);

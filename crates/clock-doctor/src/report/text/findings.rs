@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use super::TextOptions;
-use super::paragraph::{quoted, sentence, wrapped};
+use super::paragraph::{quoted, wrapped};
 use crate::facts::Evidence;
 use crate::report::model::{DoctorReport, FindingRow};
+use crate::rules::catalogue::capitalised;
 use crate::rules::finding::Severity;
 
 /// Lines of evidence that one finding shows; the rest is in the JSON.
@@ -154,7 +155,7 @@ fn evidence(
 }
 
 fn titled(row: &FindingRow) -> String {
-    format!("{} [{}]", sentence(&row.title), row.id)
+    format!("{} [{}]", capitalised(&row.title), row.id)
 }
 
 /// Title and the first details.

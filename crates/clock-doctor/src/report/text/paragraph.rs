@@ -91,27 +91,12 @@ pub(super) fn command(indent: usize, command: &str) -> String {
     command.lines().map(|line| format!("{pad}{}\n", printable(line))).collect()
 }
 
-/// `text` with a capital at its start, where that is a plain word and not a name like `tsc`.
-pub(super) fn sentence(text: &str) -> String {
-    let word: String = text.chars().take_while(|c| !c.is_whitespace()).collect();
-    if NAMES.contains(&word.as_str()) || word.contains(['=', '_', '.', '/', '-']) {
-        return text.to_owned();
-    }
-    let mut chars = text.chars();
-    match chars.next() {
-        Some(first) => first.to_uppercase().chain(chars).collect(),
-        None => String::new(),
-    }
-}
-
-/// Words that are written small wherever they stand.
-const NAMES: [&str; 8] = ["tsc", "hpet", "jiffies", "xen", "clockscope", "rdtsc", "chrony", "ntpd"];
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::rules::catalogue::capitalised;
 
     #[test]
     fn a_paragraph_hangs_below_its_first_line_and_keeps_long_words() {
@@ -149,10 +134,11 @@ mod tests {
 
     #[test]
     fn a_sentence_begins_with_a_capital_unless_it_begins_with_a_name() {
-        assert_eq!(sentence("the reference was wrong"), "The reference was wrong");
-        assert_eq!(sentence("tsc is missing"), "tsc is missing");
-        assert_eq!(sentence("tsc=reliable is set"), "tsc=reliable is set");
-        assert_eq!(sentence(""), "");
+        assert_eq!(capitalised("the reference was wrong"), "The reference was wrong");
+        assert_eq!(capitalised("tsc is missing"), "tsc is missing");
+        assert_eq!(capitalised("tsc=reliable is set"), "tsc=reliable is set");
+        assert_eq!(capitalised("reboot, to get the TSC back"), "Reboot, to get the TSC back");
+        assert_eq!(capitalised(""), "");
     }
 
     proptest! {

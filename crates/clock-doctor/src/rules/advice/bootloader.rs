@@ -40,13 +40,13 @@ pub(super) fn edit(
     adds: bool,
 ) -> (&'static str, Option<KernelParameters>, Vec<String>) {
     let verb = if adds { "add to" } else { "take out of" };
-    if case.is(&["wsl", "wsl2"]) {
+    if case.is("wsl wsl2") {
         let file = format!("# {verb} kernelCommandLine below [wsl2] in %UserProfile%\\.wslconfig:");
         let line =
             if adds { format!("kernelCommandLine = {words}") } else { format!("#   {words}") };
         return ("in Windows", None, vec![file, line, "wsl --shutdown".to_owned()]);
     }
-    if case.is(&["firecracker"]) {
+    if case.is("firecracker") {
         let line =
             format!("# {verb} boot_args of the VM's boot source, and start it anew: {words}");
         return ("on the host", None, vec![line]);

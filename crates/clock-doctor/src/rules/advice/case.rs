@@ -18,9 +18,9 @@ pub(super) struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Whether the machine is one of these platforms.
-    pub(super) fn is(&self, names: &[&str]) -> bool {
-        self.verdict.platforms.iter().any(|name| names.contains(name))
+    /// Whether the machine is one of these platforms, with blanks between.
+    pub(super) fn is(&self, names: &str) -> bool {
+        names.split(' ').any(|name| self.verdict.platforms.contains(&name))
     }
 
     /// Whether one of the findings has one of these labels.
@@ -55,13 +55,12 @@ impl Case<'_> {
 
     /// Whether that clocksource can be selected; `None` if the list is not known.
     pub(super) fn is_available(&self, name: &str) -> Option<bool> {
-        let available = self.facts.available.as_ref()?;
-        Some(available.value.iter().any(|one| one == name))
+        self.facts.lists(name)
     }
 
     /// Whether the command line has this word.
     pub(super) fn has_parameter(&self, word: &str) -> bool {
-        self.facts.command_line.as_ref().is_some_and(|line| line.value.has(word))
+        self.facts.line_with(word).is_some()
     }
 
     /// Why, as a clause: by the finding that costs something and tells most of the cause.
@@ -81,14 +80,4 @@ impl Case<'_> {
             },
         }
     }
-}
-
-/// With a capital at its beginning, unless it begins with a name.
-pub(super) fn capitalised(text: &str) -> String {
-    let first = text.split_whitespace().next().unwrap_or("");
-    if first.contains(['=', '-', '_', ',']) || ["tsc", "hpet", "xen", "jiffies"].contains(&first) {
-        return text.to_owned();
-    }
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |letter| letter.to_uppercase().chain(letters).collect())
 }

@@ -2,29 +2,19 @@
 
 use super::Draft;
 use super::bootloader::family;
-use super::case::{Case, capitalised};
+use super::case::Case;
 use crate::facts::Sign;
 use crate::log::event::EventKind;
-use crate::rules::catalogue::{Fix, Label, Says};
+use crate::rules::catalogue::{Fix, Label, Says, capitalised};
 use crate::rules::finding::State;
 use crate::rules::state::source::{counts_ticks, is_tsc};
 use crate::rules::trust::uses_tsc;
 
 /// Platforms whose hypervisor belongs to a provider.
-const CLOUDS: [&str; 4] = ["aws", "gce", "azure", "firecracker"];
+const CLOUDS: &str = "aws gce azure firecracker";
 
 /// Clocksources from cheap to dear, for a machine that has several.
-const CHEAPEST_FIRST: [&str; 9] = [
-    "tsc",
-    "arch_sys_counter",
-    "hyperv_clocksource_tsc_page",
-    "kvm-clock",
-    "xen",
-    "tsc-early",
-    "hpet",
-    "hyperv_clocksource_msr",
-    "acpi_pm",
-];
+const CHEAPEST_FIRST: &str = "tsc arch_sys_counter hyperv_clocksource_tsc_page kvm-clock xen tsc-early hpet hyperv_clocksource_msr acpi_pm";
 
 /// `None` if the fix does not apply.
 pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
@@ -59,7 +49,7 @@ pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
         }
         Fix::EnableHpet => {
             // A PC's firmware has DMI tables.
-            let no_firmware = case.facts.events().any(|event| event.kind == EventKind::DmiAbsent);
+            let no_firmware = case.facts.logged(|kind| *kind == EventKind::DmiAbsent).is_some();
             let has_hpet = case.is_available("hpet") == Some(true);
             (!case.is_guest() && !no_firmware && !has_hpet).then(Draft::default)?
         }
@@ -75,14 +65,14 @@ pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
 
 /// Fixes that ask for the platform, and for little else.
 fn simple<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
-    let is_cloud = case.is(&CLOUDS);
+    let is_cloud = case.is(CLOUDS);
     let source = case.verdict.source.as_deref();
     let monitor = Draft::of(&[monitor(case)]);
     Some(match fix {
         Fix::MaxCstate => Draft::default(),
-        Fix::Reboot => Draft::of(&[if case.is(&["wsl", "wsl2"]) { "wsl" } else { "other" }]),
+        Fix::Reboot => Draft::of(&[if case.is("wsl wsl2") { "wsl" } else { "other" }]),
         Fix::PreBootSynchroniser => (!case.is_guest()).then(Draft::default)?,
-        Fix::Use64Bit => case.is(&["arm32"]).then(Draft::default)?,
+        Fix::Use64Bit => case.is("arm32").then(Draft::default)?,
         Fix::Vsyscall64 => (case.kernel_since(3, 1, None) != Some(true)).then(Draft::default)?,
         Fix::Synchronise => {
             (!case.is_container()).then(|| Draft::of(&[family(case.facts).unwrap_or("other")]))?
@@ -90,47 +80,35 @@ fn simple<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
         Fix::FindStall => Draft::of(&[if case.is_guest() { "guest" } else { "machine" }]),
         Fix::ReadLog => Draft::default().with("now", source.unwrap_or("a slow clocksource")),
         Fix::Coarse => {
-            let is_arm =
-                case.is(&["arm64", "arm32"]) || source.is_some_and(|it| it.starts_with("arm"));
+            let is_arm = case.is("arm64 arm32") || source.is_some_and(|it| it.starts_with("arm"));
             Draft::of(&[if is_arm { "arm" } else { "x86" }])
         }
-        Fix::SetClockAfterRestore => {
-            Draft::default().tag_if(case.is(&["firecracker"]), "firecracker")
-        }
+        Fix::SetClockAfterRestore => Draft::default().tag_if(case.is("firecracker"), "firecracker"),
         Fix::ColdBoot => monitor,
-        Fix::ParavirtproviderKvm => case.is(&["virtualbox"]).then(|| paravirtprovider(case))?,
+        Fix::ParavirtproviderKvm => case.is("virtualbox").then(|| paravirtprovider(case))?,
         Fix::FewerVcpus => (case.is_guest() && !is_cloud).then_some(monitor)?,
         Fix::Invtsc => {
-            const ELSEWHERE: [&str; 9] = [
-                "bare-metal",
-                "virtualbox",
-                "vmware",
-                "bhyve",
-                "wsl",
-                "wsl2",
-                "xen",
-                "hyperkit",
-                "gvisor",
-            ];
-            let is_elsewhere = is_cloud || case.is(&ELSEWHERE) || case.is_container();
-            let tag = if case.is(&["hyperv"]) { "hyperv" } else { "other" };
+            const ELSEWHERE: &str =
+                "bare-metal virtualbox vmware bhyve wsl wsl2 xen hyperkit gvisor";
+            let is_elsewhere = is_cloud || case.is(ELSEWHERE) || case.is_container();
+            let tag = if case.is("hyperv") { "hyperv" } else { "other" };
             (!is_elsewhere).then(|| Draft::of(&[tag]))?
         }
         Fix::KvmClock => kvm_clock(case)?,
         Fix::PinVcpus => case
             .is_guest()
             .then(|| if is_cloud { Draft::of(&["cloud"]) } else { qemu_or_other(case) })?,
-        Fix::GuestSupport => case.is(&["vmware"]).then(Draft::default)?,
+        Fix::GuestSupport => case.is("vmware").then(Draft::default)?,
         Fix::HostTsc => {
             let tag = if case.is_fast(case.next) { "fast" } else { "other" };
-            (!is_cloud && !case.is(&["bare-metal"])).then(|| Draft::of(&[tag]))?
+            (!is_cloud && !case.is("bare-metal")).then(|| Draft::of(&[tag]))?
         }
         Fix::SuspendGuests => {
-            let is_hyperkit = case.is(&["hyperkit"]);
+            let is_hyperkit = case.is("hyperkit");
             case.is_guest()
                 .then(|| if is_hyperkit { Draft::of(&["hyperkit"]) } else { qemu_or_other(case) })?
         }
-        Fix::WslShutdown => case.is(&["wsl", "wsl2"]).then(Draft::default)?,
+        Fix::WslShutdown => case.is("wsl wsl2").then(Draft::default)?,
         _ => return None,
     })
 }
@@ -146,7 +124,7 @@ fn has(case: &Case, since: (u32, u32), el: Option<u32>) -> Option<bool> {
 }
 
 fn is_qemu(case: &Case) -> bool {
-    case.is(&["kvm", "qemu"]) && !case.is(&CLOUDS) && !case.is(&["virtualbox", "bhyve", "hyperkit"])
+    case.is("kvm qemu") && !case.is(CLOUDS) && !case.is("virtualbox bhyve hyperkit")
 }
 
 fn qemu_or_other<'a>(case: &Case<'a>) -> Draft<'a> {
@@ -155,7 +133,7 @@ fn qemu_or_other<'a>(case: &Case<'a>) -> Draft<'a> {
 
 fn monitor(case: &Case) -> &'static str {
     match () {
-        () if case.is(&["virtualbox"]) => "virtualbox",
+        () if case.is("virtualbox") => "virtualbox",
         () if is_qemu(case) => "qemu",
         () => "other",
     }
@@ -182,7 +160,7 @@ fn switch<'a>(case: &Case<'a>, name: &'a str) -> Option<Draft<'a>> {
 /// `None` if nothing that is available is cheaper than the present one, the TSC aside.
 fn switch_to_best<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     let rank = |name: &str| {
-        CHEAPEST_FIRST.iter().position(|one| *one == name).unwrap_or(CHEAPEST_FIRST.len())
+        CHEAPEST_FIRST.split(' ').position(|one| one == name).unwrap_or(CHEAPEST_FIRST.len())
     };
     let now = case.verdict.source.as_deref()?;
     let available = case.facts.available.as_ref()?.value.iter();
@@ -194,15 +172,15 @@ fn clocksource_tsc<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     if case.has_parameter("clocksource=tsc") || case.is_available("tsc") == Some(false) {
         return None;
     }
-    let is_xen = case.is(&["xen"])
-        && !case.because.iter().any(|one| one.forbids.contains(&Fix::TscReliable));
+    let is_xen =
+        case.is("xen") && !case.because.iter().any(|one| one.forbids.contains(&Fix::TscReliable));
     let adds_reliable = is_xen && lacks(case, "tsc=reliable");
     let is_open = case.doubt().is_some();
     let draft = Draft { adds_reliable, ..Draft::default() }
         .tag_if(is_open, "open")
         .tag_if(is_xen && !is_open, "warp")
         .tag_if(is_xen, "xen");
-    let by_aws = is_xen && case.is(&["aws"]);
+    let by_aws = is_xen && case.is("aws");
     let words = if adds_reliable { "clocksource=tsc tsc=reliable" } else { "clocksource=tsc" };
     Some(draft.tag_if(by_aws, "aws").tag_if(!by_aws, "elsewhere").with("words", words))
 }
@@ -417,13 +395,12 @@ fn paravirtprovider<'a>(case: &Case<'a>) -> Draft<'a> {
 }
 
 fn kvm_clock<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
-    if case.is(&["virtualbox"]) {
+    if case.is("virtualbox") {
         return Some(paravirtprovider(case));
     }
-    const OTHERS: [&str; 8] =
-        ["vmware", "bhyve", "xen", "hyperv", "wsl", "wsl2", "hyperkit", "bare-metal"];
+    const OTHERS: &str = "vmware bhyve xen hyperv wsl wsl2 hyperkit bare-metal";
     let is_current = case.verdict.source.as_deref() == Some("kvm-clock");
-    if case.is(&OTHERS) || case.is_container() || is_current {
+    if case.is(OTHERS) || case.is_container() || is_current {
         return None;
     }
     let tag = if case.found(&[Label::RateRiskTicks]) { "ticks" } else { "other" };

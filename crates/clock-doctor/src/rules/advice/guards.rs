@@ -38,8 +38,7 @@ pub fn tsc_guards(facts: &Facts, findings: &[Finding]) -> Result<(), String> {
 
 /// The counter's rate must neither follow the CPU's nor stop in sleep.
 fn invariant(facts: &Facts) -> Result<(), String> {
-    let cpuid = facts.measured.as_ref().and_then(|measured| measured.cpuid.as_ref());
-    if cpuid.is_some_and(|cpuid| cpuid.invariant_tsc) {
+    if facts.cpuid().is_some_and(|cpuid| cpuid.invariant_tsc) {
         return Ok(());
     }
     for flag in ["constant_tsc", "nonstop_tsc"] {

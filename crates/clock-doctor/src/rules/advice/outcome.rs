@@ -13,14 +13,14 @@ impl<'a> Case<'a> {
     /// The clocksources of which one is current after that fix and a boot, provided that the kernel does not refuse the
     /// TSC. Empty if there is no TSC, or no kernel of its own.
     pub(super) fn after_boot(&self, fix: Fix) -> Vec<&'a str> {
-        if self.is(&["arm64", "arm32", "riscv64", "gvisor"]) {
+        if self.is("arm64 arm32 riscv64 gvisor") {
             return Vec::new();
         }
         let taken_off = |word: &str| fix == Fix::RemoveParameter && fixes::unwanted(self, word);
         let line = self.facts.command_line.iter().flat_map(|line| &line.value.words);
         let mut words: Vec<&str> = line.map(String::as_str).collect();
         const OFF: [&str; 2] = ["no-kvmclock", "nopv"];
-        let was_off = words.iter().any(|word| OFF.contains(word)) && self.is(&["kvm"]);
+        let was_off = words.iter().any(|word| OFF.contains(word)) && self.is("kvm");
         words.retain(|word| !taken_off(word));
         words.extend((fix == Fix::ClocksourceTsc).then_some("clocksource=tsc"));
         words.extend((fix == Fix::NoKvmclock).then_some("no-kvmclock"));
@@ -63,7 +63,7 @@ impl<'a> Case<'a> {
         };
         self.verdict.source.as_deref() == Some(name)
             || self.is_available(name) == Some(true)
-            || self.facts.events().any(|event| tells(&event.kind))
+            || self.facts.logged(tells).is_some()
     }
 
     /// Whether the kernel rates that clock above tsc; `None` if nothing tells.

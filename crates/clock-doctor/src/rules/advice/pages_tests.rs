@@ -10,11 +10,9 @@ fn machine(kernel: &str, source: &str, platforms: &[&'static str]) -> (Facts, Ve
     let kernel = Kernel::parse(kernel).map(|kernel| Known::new(kernel, "proc/version", ""));
     let verdict = Verdict {
         state: State::Slow,
-        because: String::new(),
         source: (!source.is_empty()).then(|| source.to_owned()),
-        source_evidence: Vec::new(),
-        cost: None,
         platforms: platforms.to_vec(),
+        ..Verdict::default()
     };
     (Facts { kernel, ..Facts::default() }, verdict)
 }

@@ -60,6 +60,7 @@ impl Bearing {
                     bearing.mended =
                         Some((place, (major.parse().ok()?, minor.parse().ok()?), gain));
                 }
+                _ if key.starts_with("tell:") => {}
                 _ => return None,
             }
         }

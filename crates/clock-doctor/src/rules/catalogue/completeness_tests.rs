@@ -115,13 +115,11 @@ fn every_fix_can_be_written_for_some_machine() {
         platforms.iter().any(|platform| {
             let verdict = Verdict {
                 state: State::Slow,
-                because: String::new(),
                 source: Some(
                     if fix == Fix::NoKvmclock { "kvm-clock" } else { "acpi_pm" }.to_owned(),
                 ),
-                source_evidence: Vec::new(),
-                cost: None,
                 platforms: vec![platform],
+                ..Verdict::default()
             };
             let facts = facts_for(fix);
             let causes = [Label::ParamTscUnstable, Label::OldKernel]
@@ -147,4 +145,51 @@ fn facts_for(fix: Fix) -> Facts {
         facts.available = Some(Known::new(names, "available_clocksource", "hpet acpi_pm"));
     }
     facts
+}
+
+/// The code of the rules, in one text.
+fn code() -> String {
+    fn below(folder: &std::path::Path, code: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let is_code = path.extension().is_some_and(|end| end == "rs");
+            if path.is_dir() {
+                below(&path, code);
+            } else if is_code && !path.to_str().unwrap().ends_with("tests.rs") {
+                *code += &std::fs::read_to_string(&path).unwrap();
+            }
+        }
+    }
+    let mut code = String::new();
+    below(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/rules"), &mut code);
+    code
+}
+
+#[test]
+fn the_lines_for_the_program_are_known_to_it_and_it_asks_for_no_others() {
+    const OF_ADVICE: [&str; 9] =
+        ["title", "why", "so", "run", "add", "remove", "verify", "risk", "place"];
+    let code = code();
+    let mut sentences = HashSet::new();
+    for label in Label::ALL {
+        assert!(bearings::Bearing::of(&label.page().lines).is_some(), "{label}");
+        let keys = label.page().lines.iter().filter_map(|(key, _)| key.strip_prefix("tell:"));
+        sentences.extend(keys);
+    }
+    for fix in Fix::ALL {
+        for (key, _) in &fix.page().lines {
+            let (key, tag) = key.split_once(':').unwrap_or((key, ""));
+            assert!(OF_ADVICE.contains(&key) || key == "only", "{fix}: {key}");
+            assert!(tag.is_empty() || code.contains(&format!("\"{tag}\"")), "{fix}: {tag}");
+        }
+    }
+    for key in &sentences {
+        assert!(code.contains(&format!("\"{key}\"")), "no rule says {key}");
+    }
+    for call in [".tell(\"", ".tell_with(\""] {
+        for asked in code.split(call).skip(1) {
+            let key = asked.split('"').next().unwrap();
+            assert!(sentences.contains(key), "no label has the sentence {key}");
+        }
+    }
 }

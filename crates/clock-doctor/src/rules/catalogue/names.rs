@@ -54,7 +54,7 @@ named! {
 
 named! {
     /// How this machine's clock is read.
-    #[derive(Serialize, Deserialize)]
+    #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum State {
         /// By the vDSO, or as cheaply.
@@ -64,6 +64,7 @@ named! {
         /// By the vDSO only if the kernel and the hypervisor agree on a paravirtual clock's page.
         SlowUnlessPvclockVdso = "slow-unless-pvclock-vdso",
         /// There is not enough to tell.
+        #[default]
         Unknown = "unknown",
     }
 }

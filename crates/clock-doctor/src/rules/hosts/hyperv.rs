@@ -18,29 +18,21 @@ fn asks_hypervisor(verdict: &Verdict) -> bool {
 
 fn unstable_on_purpose(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let on_purpose = EventKind::is_about_hyperv;
-    let event = facts.events().find(|event| on_purpose(&event.kind))?;
+    let event = facts.logged(on_purpose)?;
     let mut found = Finding::new(Label::HypervTscUnstableBenign).seen(&event.evidence);
-    if let Some(event) = facts.events().find(|event| event.kind == EventKind::HyperVNoInvariantTsc)
-    {
-        found = found.seen(&event.evidence).detail(
-            "The host does not offer an invariant TSC, so that the kernel prefers the page by which the \
-             hypervisor corrects the counter.",
-        );
+    if let Some(event) = facts.logged(|kind| *kind == EventKind::HyperVNoInvariantTsc) {
+        found = found.seen(&event.evidence).tell("page-preferred");
     }
     Some(match verdict.source.as_deref() {
-        Some("hyperv_clocksource_tsc_page") => found.detail(
-            "The current clocksource is the hypervisor's TSC page, which is made for this: nothing is lost.",
-        ),
-        Some(name) if asks_hypervisor(verdict) => found.detail(format!(
-            "That is not what is slow here: {name} is, by which every read asks the hypervisor."
-        )),
+        Some("hyperv_clocksource_tsc_page") => found.tell("nothing-lost"),
+        Some(name) if asks_hypervisor(verdict) => found.tell_with("purpose", &[("name", &name)]),
         _ => found,
     })
 }
 
 /// The page needs 4.12 in the guest, and the register is what is left without the page.
 fn page_needs_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
-    let measured = facts.measured.as_ref().and_then(|measured| measured.host.vdso.falls_back);
+    let measured = facts.falls_back();
     let page = verdict.source.as_deref() == Some("hyperv_clocksource_tsc_page");
     if !page && !asks_hypervisor(verdict) || measured == Some(false) {
         return None;
@@ -80,9 +72,6 @@ fn wsl_rate(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     }
     let found = Finding::new(Label::NeedsRateMeasurement).severity(Severity::Note);
     let found = facts.kernel.iter().fold(found, |found, kernel| found.seen(&kernel.evidence));
-    let found = found.detail(
-        "This is WSL 2, whose clock was seen to run up to 7 % fast, and to stand still after the host slept; \
-         nothing in the guest shows it but a comparison with another clock.",
-    );
+    let found = found.tell("wsl");
     Some(found.fix(&[Fix::Measure, Fix::WslShutdown]))
 }

@@ -23,8 +23,7 @@ pub(super) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
     };
     let logged = facts.events().find(names).map(|event| event.evidence.clone());
     let current = facts.current.as_ref().filter(|current| current.value == "kvm-clock");
-    let listed = facts.available.as_ref();
-    let listed = listed.filter(|list| list.value.iter().any(|name| name == "kvm-clock"));
+    let listed = facts.available.as_ref().filter(|_| facts.lists("kvm-clock") == Some(true));
     let file = current.map(|current| &current.evidence).or(listed.map(|list| &list.evidence));
     file.cloned().or(logged)
 }
@@ -48,7 +47,7 @@ fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let clock = clock_evidence(facts)?;
     // It outranks whatever is left where tsc was given up.
     let current = verdict.source.as_deref().is_none_or(|name| name == "kvm-clock");
-    let settled = facts.measured.as_ref().and_then(|measured| measured.host.vdso.falls_back);
+    let settled = facts.falls_back();
     if !current || settled == Some(false) {
         return None;
     }
@@ -62,16 +61,11 @@ fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
                 EventKind::Warp(cycles) => format!(" by {} ticks", count(cycles)),
                 _ => String::new(),
             };
-            found.seen(&event.evidence).detail(format!(
-                "The guest's CPUs count apart{cycles}. A host that does not keep them together does not call \
-                 its TSC stable either, and then the vDSO hands every read of kvm-clock to the kernel."
-            ))
+            found.seen(&event.evidence).tell_with("apart", &[("cycles", &cycles)])
         }
-        (None, Some(list)) if verdict.source.is_some() => found.seen(&list.evidence).detail(format!(
-            "The list of available clocksources holds only {}: tsc was refused, and if the host refused its own TSC too, every read of \
-             kvm-clock is a system call.",
-            list.value.join(" and ")
-        )),
+        (None, Some(list)) if verdict.source.is_some() => {
+            found.seen(&list.evidence).tell_with("only", &[("names", &list.value.join(" and "))])
+        }
         _ => return None,
     };
     let found = found.fix(&[Fix::Measure, Fix::HostTsc, Fix::Invtsc]);
@@ -104,26 +98,23 @@ fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         ),
         _ => false,
     };
-    let refused = facts.events().find(|event| unseen(&event.kind));
+    let refused = facts.logged(unseen);
     let found = Finding::new(Label::GuestLacksInvtsc);
     let found = match refused {
-        Some(event) => found.seen(&event.evidence).detail(
-            "The virtual CPU does not state that its TSC is invariant, so that the kernel refused it without \
-             a test.",
-        ),
+        Some(event) => found.seen(&event.evidence).tell("unstated"),
         // The kernel took it all the same: what is slow here is slow for another reason.
         None if verdict.state == State::Fast || takes_tsc(facts) => return None,
         None => {
             let lacks = |name: &&&str| facts.cpu.flag(name) == Some(false);
-            let missing: Vec<&str> = ["constant_tsc", "nonstop_tsc"].iter().filter(lacks).copied().collect();
+            let missing: Vec<&str> =
+                ["constant_tsc", "nonstop_tsc"].iter().filter(lacks).copied().collect();
             if missing.is_empty() {
                 return None;
             }
             let words = missing.join(" and no ");
-            found.seen(&flag_evidence(facts, &format!("no {words}"))).detail(format!(
-                "The virtual CPU has no {words}: the hypervisor does not pass on that its host's TSC is \
-                 invariant."
-            ))
+            found
+                .seen(&flag_evidence(facts, &format!("no {words}")))
+                .tell_with("lacks", &[("words", &words)])
         }
     };
     // A guest that reads kvm-clock by the vDSO needs no more.
@@ -138,10 +129,7 @@ fn snapshots(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     }
     let found = Finding::new(Label::SnapshotRestoreRisk);
     let found = clock_evidence(facts).iter().fold(found, |found, line| found.seen(line));
-    let absent = facts.events().find(|event| event.kind == EventKind::DmiAbsent);
+    let absent = facts.logged(|kind| *kind == EventKind::DmiAbsent);
     let found = absent.iter().fold(found, |found, event| found.seen(&event.evidence));
-    Some(found.detail(
-        "This looks like Firecracker. A guest that is restored from a snapshot goes on with the wall clock of \
-         the moment when the snapshot was taken, until something sets it.",
-    ))
+    Some(found.tell("firecracker"))
 }

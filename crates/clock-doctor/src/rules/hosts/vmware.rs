@@ -13,7 +13,7 @@ pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
 }
 
 fn rate_line(facts: &Facts) -> Option<&Event> {
-    facts.events().find(|event| matches!(event.kind, EventKind::RateFromHypervisor(_)))
+    facts.logged(|kind| matches!(kind, EventKind::RateFromHypervisor(_)))
 }
 
 /// Whether the hypervisor, or the CPU of a confidential guest, vouches for the TSC.
@@ -42,22 +42,18 @@ fn trusted(facts: &Facts) -> Option<Finding> {
             Some(EventKind::Confidential { by, .. }) => by,
             _ => "Intel TDX",
         };
-        found = found.detail(format!(
-            "This is a guest under {by}, whose CPU keeps the TSC's rate and offset: the host cannot change them."
-        ));
+        found = found.tell_with("by", &[("by", &by)]);
     }
     if let Some(event) = line {
         found = found.seen(&event.evidence);
         if let EventKind::RateFromHypervisor(mhz) = event.kind {
-            found = found.detail(format!(
-                "The hypervisor states that the TSC runs at {mhz} MHz, and the kernel takes its word for it."
-            ));
+            found = found.tell_with("states", &[("mhz", &mhz)]);
         }
     }
     if flag {
         found = found.seen(&flag_evidence(facts, "tsc_reliable"));
     }
-    let skipped = facts.events().find(|event| event.kind == EventKind::SyncSkipped);
+    let skipped = facts.logged(|kind| *kind == EventKind::SyncSkipped);
     if let Some(event) = skipped {
         found = found
             .seen(&event.evidence)
@@ -76,7 +72,7 @@ fn guest_support_missing(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         EventKind::Hypervisor(name) | EventKind::Paravirtualised(name) => name.contains("VMware"),
         _ => false,
     };
-    if facts.events().any(|event| knows(&event.kind)) {
+    if facts.logged(knows).is_some() {
         return None;
     }
     let marks = |kind: &EventKind| match kind {
@@ -84,13 +80,10 @@ fn guest_support_missing(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         EventKind::Unstable { reason: UnstableReason::Watchdog, is_whole, .. } => *is_whole,
         _ => false,
     };
-    let mark = facts.events().find(|event| marks(&event.kind))?;
+    let mark = facts.logged(marks)?;
     let found = Finding::new(Label::VmwareGuestSupportMissing).seen(&mark.evidence);
     let dmi = facts.signs.iter().find(|sign| sign.evidence.text.contains("VMware"));
     let found = dmi.iter().fold(found, |found, sign| found.seen(&sign.evidence));
-    let found = found.detail(
-        "This machine is VMware's, and a kernel with guest support would have asked it for the TSC's rate and \
-         kept the watchdog off. Nothing in the log shows that this one did.",
-    );
+    let found = found.tell("no-support");
     Some(found.fix(&[Fix::GuestSupport, Fix::TscReliable]))
 }

@@ -53,11 +53,9 @@ pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> 
         });
         written.extend(advice);
     }
-    if written.iter().any(|advice: &Advice| advice.is(Fix::TscNowatchdog)) {
-        written.retain(|advice| !advice.is(Fix::TscReliable));
-    }
-    // Xen's advice for tsc has it in the same command.
-    if written.iter().any(|advice| advice.basis.adds_reliable) {
+    // Xen's advice for tsc has tsc=reliable in the same command.
+    let replaces = |one: &Advice| one.is(Fix::TscNowatchdog) || one.basis.adds_reliable;
+    if written.iter().any(replaces) {
         written.retain(|advice| !advice.is(Fix::TscReliable));
     }
     say_measurement_once(&mut written);

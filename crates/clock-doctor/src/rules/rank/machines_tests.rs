@@ -9,11 +9,9 @@ use crate::rules::finding::Advice;
 fn verdict(state: State, source: &str, platforms: &[&'static str]) -> Verdict {
     Verdict {
         state,
-        because: String::new(),
         source: (!source.is_empty()).then(|| source.to_owned()),
-        source_evidence: Vec::new(),
-        cost: None,
         platforms: platforms.to_vec(),
+        ..Verdict::default()
     }
 }
 

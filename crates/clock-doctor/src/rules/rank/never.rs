@@ -12,7 +12,7 @@ use crate::log::event::EventKind;
 pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     let findings = &diagnosis.findings;
     let found = |labels: &[Label]| findings.iter().any(|finding| labels.contains(&finding.label));
-    let logged = |wanted: fn(&EventKind) -> bool| facts.events().any(|event| wanted(&event.kind));
+    let logged = |wanted: fn(&EventKind) -> bool| facts.logged(wanted).is_some();
     let mut sentences = Vec::new();
     let doubt = trust::doubt(facts, &diagnosis.verdict.platforms);
     sentences.extend(match doubt.filter(|doubt| !doubt.may_use) {
@@ -21,41 +21,37 @@ pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
         )),
         None => forcing(facts, findings),
     });
-    if logged(|kind| matches!(kind, EventKind::BrokenBiosAdvice)) {
-        sentences.push(
-            "boot with tsc=unstable, though the kernel's own message says so: it silences \
-             the message and makes the slow clock permanent."
-                .to_owned(),
-        );
-    } else if found(&[Label::TscWatchdogSkew, Label::TscWatchdogReaddelay]) {
-        sentences
-            .push("boot with tsc=unstable: it only makes the slow clock permanent.".to_owned());
-    }
-    if logged(|kind| matches!(kind, EventKind::HpetPc10)) {
-        sentences.push(
-            "boot with hpet=force: this HPET stops in deep sleep, and time with it.".to_owned(),
-        );
-    } else if logged(|kind| matches!(kind, EventKind::HpetDisabled)) {
-        sentences.push("boot with hpet=force: the kernel found this HPET unfit.".to_owned());
-    }
-    if found(&[Label::OverrideRejected]) {
-        sentences.push(
-            "unbind the present clocksource to force the other: that takes away the good one."
-                .to_owned(),
-        );
-    }
+    let says_so = logged(|kind| matches!(kind, EventKind::BrokenBiosAdvice));
+    let stops = logged(|kind| matches!(kind, EventKind::HpetPc10));
     let is_switched = diagnosis.advice.iter().any(|advice| advice.is(Fix::SwitchToTsc));
+    let is_gone = findings.iter().any(|finding| finding.says(Says::TscIsGoneUntilBoot));
     let is_slow = diagnosis.verdict.state == super::State::Slow;
-    if is_slow
-        && findings.iter().any(|finding| finding.says(Says::TscIsGoneUntilBoot))
-        && !is_switched
-    {
-        sentences.push(
-            "count on writing tsc to current_clocksource: the write reports success and \
-             changes nothing until the next boot."
-                .to_owned(),
-        );
-    }
+    let others = [
+        (
+            says_so,
+            "boot with tsc=unstable, though the kernel's own message says so: it silences the \
+             message and makes the slow clock permanent.",
+        ),
+        (
+            !says_so && found(&[Label::TscWatchdogSkew, Label::TscWatchdogReaddelay]),
+            "boot with tsc=unstable: it only makes the slow clock permanent.",
+        ),
+        (stops, "boot with hpet=force: this HPET stops in deep sleep, and time with it."),
+        (
+            !stops && logged(|kind| matches!(kind, EventKind::HpetDisabled)),
+            "boot with hpet=force: the kernel found this HPET unfit.",
+        ),
+        (
+            found(&[Label::OverrideRejected]),
+            "unbind the present clocksource to force the other: that takes away the good one.",
+        ),
+        (
+            is_slow && is_gone && !is_switched,
+            "count on writing tsc to current_clocksource: the write reports success and changes \
+             nothing until the next boot.",
+        ),
+    ];
+    sentences.extend(others.iter().filter(|(holds, _)| *holds).map(|(_, text)| (*text).to_owned()));
     sentences
 }
 
@@ -66,7 +62,7 @@ fn forcing(facts: &Facts, findings: &[Finding]) -> Option<String> {
                 && (finding.severity > Severity::Note || label == Label::TscEarly)
         })
     };
-    let is_set = facts.command_line.as_ref().is_some_and(|line| line.value.has("tsc=reliable"));
+    let is_set = facts.line_with("tsc=reliable").is_some();
     let reasons = findings.iter().filter(|finding| found(finding.label));
     let reasons = reasons.filter_map(|finding| Some((finding, finding.label.bearing().never?)));
     if let Some((finding, (_, order))) = reasons.min_by_key(|(_, (place, _))| *place) {

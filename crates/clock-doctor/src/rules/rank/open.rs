@@ -129,7 +129,7 @@ fn has_numbers(facts: &Facts) -> bool {
     facts.events().any(|event| {
         matches!(
             event.kind,
-            EventKind::Reading { role: Role::Reference, .. }
+            EventKind::Reading(Role::Reference, _)
                 | EventKind::Skewed { .. }
                 | EventKind::ReferenceInterval { .. }
                 | EventKind::CpuCycles { .. }

@@ -48,10 +48,7 @@ fn unsynchronized(machine: &Machine) -> Vec<Finding> {
     if !machine.is_virtual {
         return vec![finding.fix(&[Fix::Keep])];
     }
-    vec![finding.fix(&[Fix::Invtsc]).detail(
-        "The guest has more than one CPU and its CPU model does not state constant_tsc, so the \
-         kernel takes the counters for apart without looking.",
-    )]
+    vec![finding.fix(&[Fix::Invtsc]).tell("guest")]
 }
 
 fn halts(reason: UnstableReason) -> Finding {
@@ -88,9 +85,7 @@ fn refused(reason: UnstableReason, text: &str, machine: &Machine) -> Finding {
     }
     let finding = finding.detail(format!("The kernel's reason: {text}."));
     if reason == UnstableReason::CpuFrequency {
-        return finding.fix(&[Fix::Keep]).forbid(TRUST).detail(
-            "The counter follows the CPU's frequency (no constant_tsc), and the frequency changes.",
-        );
+        return finding.fix(&[Fix::Keep]).forbid(TRUST).tell("frequency");
     }
     // The hypervisor's own clock needs no rate that the guest has measured.
     let stands_in = machine
@@ -98,10 +93,7 @@ fn refused(reason: UnstableReason, text: &str, machine: &Machine) -> Finding {
         .as_deref()
         .is_some_and(|name| matches!(name, "hyperv_clocksource_tsc_page" | "kvm-clock" | "xen"));
     if reason == UnstableReason::NotCalculated && !machine.is_physical {
-        let finding = finding.forbid(&[Fix::TscReliable, Fix::TscNowatchdog]).detail(
-            "The guest has no timer to measure the rate against (PIT, HPET or PM timer), and its hypervisor states none: \
-             neither by KVM's CPUID leaves, which would also give it kvm-clock, nor by CPUID leaf 0x15.",
-        );
+        let finding = finding.forbid(&[Fix::TscReliable, Fix::TscNowatchdog]).tell("no-timer");
         return match stands_in {
             true => finding
                 .severity(Severity::Note)

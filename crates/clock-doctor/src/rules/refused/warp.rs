@@ -32,8 +32,8 @@ pub(crate) fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let seen = look(facts);
     let Some(first) = seen.first else { return Vec::new() };
     let kind = special(&seen, first, machine);
-    let mut warp = Finding::new(Label::TscWarp).seen_all(seen.lines.iter().copied());
-    warp.detail = in_words(&seen, facts, machine);
+    let warp = Finding::new(Label::TscWarp).seen_all(seen.lines.iter().copied());
+    let mut warp = in_words(warp, &seen, facts, machine);
     warp.follows_from = kind.as_ref().map(|finding| finding.label);
     if kind.is_none() {
         warp = advise(warp, machine);
@@ -88,10 +88,7 @@ fn special(seen: &Seen, first: &Event, machine: &Machine) -> Option<Finding> {
             late = late.fix(&[Fix::ColdBoot]).forbid(&[Fix::SwitchToTsc]);
         }
         match (seen.hot_added, first.at) {
-            (None, Some(at)) => late.detail(format!(
-                "It was noticed {} after the start, when the CPUs of the boot were long up.",
-                duration(at * 1e9)
-            )),
+            (None, Some(at)) => late.tell_with("late", &[("delay", &duration(at * 1e9))]),
             _ => late,
         }
     } else {
@@ -107,25 +104,19 @@ fn special(seen: &Seen, first: &Event, machine: &Machine) -> Option<Finding> {
 fn small_warp(machine: &Machine) -> Finding {
     let mut finding = Finding::new(Label::TscWarpSmall).fix(&[Fix::Measure]);
     if machine.is_physical {
-        return finding.fix(&[Fix::BiosUpdate]).detail(
-            "On a machine without a hypervisor even so little is suspicious: its CPUs count from \
-             one reset.",
-        );
+        return finding.fix(&[Fix::BiosUpdate]).tell("physical");
     }
     finding = trust_after_measuring(finding, machine);
     if machine.is_virtual {
-        finding = finding.detail(
-            "A hypervisor that rounds each virtual CPU's offset leaves about that much between them.",
-        );
+        finding = finding.tell("rounded");
     }
     finding
 }
 
 fn firmware_warp() -> Finding {
-    Finding::new(Label::TscWarpFirmware).fix(&[Fix::BiosUpdate, Fix::Keep, Fix::PreBootSynchroniser]).detail(
-        "Programs that read the counter themselves with rdtsc (games, Wine, language runtimes) see \
-         time jump when they move between CPUs, whatever the clocksource is.",
-    )
+    Finding::new(Label::TscWarpFirmware)
+        .fix(&[Fix::BiosUpdate, Fix::Keep, Fix::PreBootSynchroniser])
+        .tell("programs")
 }
 
 /// `tsc=reliable`, after measuring, where the kernel heeds it for the comparison of the CPUs.
@@ -167,11 +158,7 @@ fn advise(warp: Finding, machine: &Machine) -> Finding {
         return warp
             .fix(&[Fix::BiosUpdate, Fix::Keep])
             .forbid(&[Fix::TscReliable, Fix::SwitchToTsc])
-            .detail(
-                "No sign of a hypervisor: on such a machine a warp of this size is real, so do not \
-             tell the kernel to trust the counter unless a measurement shows that the CPUs agree \
-             now.",
-            );
+            .tell("physical");
     }
     // Nothing says which: both kinds of advice, each with its condition. To trust such a counter is
     // harmful on hardware, so that is not among them.
@@ -180,36 +167,19 @@ fn advise(warp: Finding, machine: &Machine) -> Finding {
     } else {
         warp.fix(&[Fix::Measure]).forbid(&[Fix::TscReliable])
     };
-    warp.fix(&[Fix::BiosUpdate]).fix(&[Fix::ParavirtproviderKvm, Fix::FewerVcpus]).detail(
-        "No file says whether this is a virtual machine. If it is one, its hypervisor keeps the \
-         counters of its CPUs apart, and that is mended there; if it is none, the warp is the \
-         firmware's doing.",
-    )
+    warp.fix(&[Fix::BiosUpdate]).fix(&[Fix::ParavirtproviderKvm, Fix::FewerVcpus]).tell("unknown")
 }
 
-fn in_words(seen: &Seen, facts: &Facts, machine: &Machine) -> Vec<String> {
-    let mut said = Vec::new();
+fn in_words(mut warp: Finding, seen: &Seen, facts: &Facts, machine: &Machine) -> Finding {
     if let Some(cycles) = seen.worst {
         let rates = Rates::of(facts);
         let time = rates.tsc("tsc").map(|rate| cycles as f64 / rate.hz * 1e9);
         let time = time.map(|ns| format!(", {} at this TSC's rate", duration(ns)));
-        said.push(format!(
-            "One CPU read a counter {} ticks{} lower than another CPU had read before it; the true \
-             offset can be larger.",
-            count(cycles),
-            time.unwrap_or_default()
-        ));
+        let time = time.unwrap_or_default();
+        warp = warp.tell_with("ticks", &[("ticks", &count(cycles)), ("time", &time)]);
     }
     if seen.is_random {
-        said.push(
-            "The warp went both ways by turns, so no constant offset explains it.".to_owned(),
-        );
+        warp = warp.tell("random");
     }
-    if machine.is_amd && !machine.is_virtual {
-        said.push(
-            "AMD's CPUs have no TSC_ADJUST register, so the kernel compares once and cannot repair."
-                .to_owned(),
-        );
-    }
-    said
+    if machine.is_amd && !machine.is_virtual { warp.tell("amd") } else { warp }
 }

@@ -38,7 +38,7 @@ fn is_pc(facts: &Facts) -> bool {
 /// On Hyper-V tsc is refused on purpose where its page is used.
 fn on_purpose(facts: &Facts, verdict: &Verdict) -> bool {
     let said = EventKind::is_about_hyperv;
-    verdict.platforms.contains(&"hyperv") || facts.events().any(|event| said(&event.kind))
+    verdict.platforms.contains(&"hyperv") || facts.logged(said).is_some()
 }
 
 fn absent(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
@@ -52,11 +52,11 @@ fn absent(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let found = Finding::new(Label::TscAbsent).seen(&list.evidence);
     // The vDSO reads what is current all the same.
     let found = if verdict.state == State::Fast { found.severity(Severity::Note) } else { found };
-    Some(found.detail(format!(
-        "The list of available clocksources holds only {}: the kernel hides one that it marked unstable, and there \
-         is no way back before the next boot.",
-        list.value.join(" and ")
-    )).forbid(&[Fix::SwitchToTsc]))
+    Some(
+        found
+            .tell_with("only", &[("names", &list.value.join(" and "))])
+            .forbid(&[Fix::SwitchToTsc]),
+    )
 }
 
 /// tsc is gone, and nothing here says why.
@@ -83,18 +83,14 @@ fn needs_log(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let found = lines.fold(found, |found, line| found.seen(line));
     let found = if listed == Some(false) { found.follows(Label::TscAbsent) } else { found };
     match facts.log.as_ref().filter(|log| !log.events.is_empty()) {
-        None => vec![found.fix(&[Fix::ReadLog]).detail(
-            "The kernel said why it gave tsc up when it did so, in a log that is not here.",
-        )],
-        Some(log) if log.begins_at_boot => vec![found.fix(&[Fix::ReadLog]).detail(format!(
-            "{} begins at the boot and does not say why tsc is not used: it may hold only a part.",
-            log.file
-        ))],
+        None => vec![found.fix(&[Fix::ReadLog]).tell("no-log")],
+        Some(log) if log.begins_at_boot => {
+            vec![found.fix(&[Fix::ReadLog]).tell_with("part", &[("file", &log.file)])]
+        }
         Some(log) => {
-            let lost = Finding::new(Label::LogIncomplete).follows(Label::CauseNeedsDmesg).detail(format!(
-                "{} does not reach back to the start of the kernel: the cause may stand in what scrolled out.",
-                log.file
-            ));
+            let lost = Finding::new(Label::LogIncomplete)
+                .follows(Label::CauseNeedsDmesg)
+                .tell_with("lost", &[("file", &log.file)]);
             vec![found.fix(&[Fix::ReadLog]), lost]
         }
     }

@@ -5,26 +5,11 @@
 //! decision that is open if it fits: if its place there is free and its stamp is near.
 
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, EventKind, Mark, Role, UnstableReason};
+use crate::log::event::{Count, Event, EventKind, Mark, Role, UnstableReason};
 use crate::rules::state::source::is_tsc;
 
 /// Seconds between stamps of one decision's lines at most: a slow serial console needs some.
 const NEAR_S: f64 = 5.0;
-
-/// A counter at two checks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Count {
-    /// The clocksource.
-    pub name: String,
-    /// The interval in nanoseconds, where the kernel printed it.
-    pub nsec: Option<i64>,
-    /// At this check.
-    pub now: u64,
-    /// At the one before.
-    pub last: u64,
-    /// Which bits it has.
-    pub mask: u64,
-}
 
 /// One decision of the watchdog on a clocksource. What is `None` was not seen.
 #[derive(Clone, Debug, Default)]
@@ -128,15 +113,11 @@ impl Episode {
             EventKind::OldDelta { name, delta_ns } => {
                 self.named(name) && put(&mut self.delta_ns, *delta_ns)
             }
-            EventKind::Reading { role, name, nsec, now, last, mask } => {
-                let (now, last, mask, nsec) = (*now, *last, *mask, *nsec);
-                let count = Count { name: name.clone(), nsec, now, last, mask };
-                match role {
-                    Role::Reference => put(&mut self.reference, count),
-                    Role::SecondReference => put(&mut self.second, count),
-                    Role::Watched => self.named(name) && put(&mut self.watched, count),
-                }
-            }
+            EventKind::Reading(role, count) => match role {
+                Role::Reference => put(&mut self.reference, count.clone()),
+                Role::SecondReference => put(&mut self.second, count.clone()),
+                Role::Watched => self.named(&count.name) && put(&mut self.watched, count.clone()),
+            },
             EventKind::Skewed { name, skew_ns, reference, interval_ns } => {
                 let skewed = (*skew_ns, reference.clone(), *interval_ns);
                 self.named(name) && put(&mut self.skewed, skewed)

@@ -8,6 +8,9 @@ use super::machine::Machine;
 use super::rates::{ACPI_PM_HZ, Origin};
 use crate::rules::catalogue::Label;
 
+/// Texts for the `{NAME}`s of a sentence.
+pub(crate) type Values = Vec<(&'static str, String)>;
+
 /// The sentences for `label`; none if its general explanation says it all.
 pub(crate) fn sentences(
     label: Label,
@@ -15,24 +18,133 @@ pub(crate) fn sentences(
     interval: &Interval,
     machine: &Machine,
 ) -> Vec<String> {
+    let mut values = values(interval);
+    values.push(("delay", duration(episode.delay.map_or(0.0, |(ns, _)| ns as f64))));
+    if let Some((one, other)) = episode.cycles {
+        let figures = [
+            ("more", one.max(other)),
+            ("less", one.min(other)),
+            ("difference", one.abs_diff(other)),
+        ];
+        values.extend(figures.map(|(name, ticks)| (name, count(ticks))));
+    }
+    let mut said: Vec<String> = match label {
+        Label::WatchdogCounterWrapped => wrapped(interval, machine, &mut values),
+        _ => keys(label, episode, interval, machine),
+    }
+    .iter()
+    .map(|key| label.sentence(key, &values))
+    .collect();
+    if label == Label::WatchdogCounterWrapped && !said.is_empty() && interval.reference_is_inferred
+    {
+        said.push(inferred(interval));
+    }
+    said
+}
+
+/// Which of the label's sentences hold.
+fn keys(
+    label: Label,
+    episode: &Episode,
+    interval: &Interval,
+    machine: &Machine,
+) -> Vec<&'static str> {
+    let has_elapsed = interval.elapsed_ns.is_some();
+    let both = both(interval).and_then(|_| interval.ppm()).and(interval.skew_ns);
     match label {
-        Label::TscWentBackwards => backwards(interval),
-        Label::TscWatchdogGlitch => glitch(interval),
-        Label::TscWatchdogShortInterval => short(interval),
-        Label::WatchdogCounterWrapped => wrapped(interval, machine),
-        Label::VmPaused => paused(interval),
-        Label::TscJumped => jumped(interval),
-        Label::WatchdogReadsTorn => torn(interval, machine),
-        Label::TscWatchdogLongInterval => long(interval),
-        Label::WatchdogFalsePositiveLikely => false_positive(interval),
-        Label::NeedsRateMeasurement => undecided(interval),
-        Label::TscWatchdogReaddelay => delay(episode),
-        Label::TscWarpRuntime => cpus_apart(episode),
+        Label::TscWentBackwards => match interval.readings {
+            None => Vec::new(),
+            Some(_) if interval.is_before_zero => vec!["before-zero", "restored"],
+            Some((now, last)) if restarted(now, last) => vec!["back", "restarted"],
+            Some(_) => vec!["back"],
+        },
+        Label::TscWatchdogGlitch if has_elapsed => vec!["still", "sample"],
+        Label::TscWatchdogGlitch => vec!["same"],
+        Label::TscWatchdogShortInterval if has_elapsed => {
+            if interval.skew_ns.is_some() {
+                vec!["apart", "noise"]
+            } else {
+                vec!["apart"]
+            }
+        }
+        Label::VmPaused if interval.skew_ns.is_some_and(|skew| skew > 0.0) => vec!["stopped"],
+        Label::VmPaused => vec!["set-back"],
+        Label::TscJumped => {
+            let mut keys: Vec<&str> = self::both(interval).map(|_| "both").into_iter().collect();
+            keys.extend(interval.implied_hz.map(|_| "rate"));
+            keys.push(match name(interval) {
+                "hpet" => "hpet",
+                "acpi_pm" => "acpi_pm",
+                _ => "other",
+            });
+            keys
+        }
+        Label::WatchdogReadsTorn if has_elapsed && interval.implied_hz.is_some() => {
+            let is_new = machine.since(5, 13) == Some(true);
+            vec!["torn", if is_new { "since-5.13" } else { "before-5.13" }]
+        }
+        Label::TscWatchdogLongInterval if has_elapsed => {
+            let has_rate = interval.cycles.and(interval.implied_hz).is_some();
+            if has_rate && interval.tsc.is_none() { vec!["late", "nominal"] } else { vec!["late"] }
+        }
+        Label::WatchdogFalsePositiveLikely if both.is_some() => vec!["crystals"],
+        Label::NeedsRateMeasurement => match both {
+            None => vec!["no-figures"],
+            Some(_) if interval.second_agrees() == Some(true) => vec!["both", "second"],
+            Some(skew) if interval.doubt_ns > skew.abs() => vec!["both", "rounded"],
+            Some(_) => vec!["both", "either"],
+        },
+        Label::TscWatchdogReaddelay if episode.delay.is_some() => vec!["delay"],
+        Label::TscWarpRuntime if episode.cycles.is_some() => vec!["apart"],
         _ => Vec::new(),
     }
 }
 
-/// What both clocks counted, in one clause: `hpet counted 511.303 ms and the TSC 512.006 ms`.
+/// The interval's figures by name; 0 where one is not known.
+pub(crate) fn values(interval: &Interval) -> Values {
+    let skew = interval.skew_ns.unwrap_or_default();
+    let ppm = interval.ppm().unwrap_or_default();
+    let (now, last) = interval.readings.unwrap_or_default();
+    let hz = interval.tsc.as_ref().map(|rate| rate.hz);
+    let at_rate = |ticks: u64| match hz {
+        Some(hz) => format!(", {} at {}", duration(ticks as f64 / hz * 1e9), hertz(hz)),
+        None => String::new(),
+    };
+    let (missing, back) = (now.wrapping_neg(), last.saturating_sub(now));
+    let both = both(interval);
+    let of_ns = |ns: Option<f64>| duration(ns.unwrap_or_default());
+    vec![
+        (
+            "between",
+            both.as_ref().map_or(String::new(), |both| format!("Between two checks {both}. ")),
+        ),
+        ("both", both.unwrap_or_default()),
+        ("reference", name(interval).to_owned()),
+        ("second", interval.second.as_ref().map_or(String::new(), |(name, _)| name.clone())),
+        ("elapsed", of_ns(interval.elapsed_ns)),
+        ("counted", of_ns(interval.counted_ns)),
+        ("check", duration(CHECK_NS)),
+        ("skew", duration(skew.abs())),
+        ("fine-skew", fine(skew, skew.abs() / 1e3)),
+        ("way", if skew < 0.0 { "behind" } else { "ahead" }.to_owned()),
+        ("way-of", if skew < 0.0 { "behind" } else { "ahead of" }.to_owned()),
+        ("share", share(ppm)),
+        ("a-day", a_day(ppm)),
+        ("doubt", duration(interval.doubt_ns)),
+        ("cycles", count(interval.cycles.unwrap_or_default())),
+        ("implied", gigahertz(interval.implied_hz.unwrap_or_default())),
+        ("wrap", of_ns(interval.wrap_ns)),
+        ("now", format!("{now:#x}")),
+        ("last", format!("{last:#x}")),
+        ("missing", count(missing)),
+        ("missing-time", at_rate(missing)),
+        ("back", count(back)),
+        ("back-time", at_rate(back)),
+        ("rate", hertz(hz.unwrap_or_default())),
+    ]
+}
+
+/// The counts of both clocks, in one clause: `hpet counted 511.303 ms and the TSC 512.006 ms`.
 pub(crate) fn both(interval: &Interval) -> Option<String> {
     let (elapsed, counted) = (interval.elapsed_ns?, interval.counted_ns?);
     let detail = (counted - elapsed).abs() / 100.0;
@@ -47,105 +159,34 @@ pub(crate) fn name(interval: &Interval) -> &str {
 
 /// The sentences for figures that no other label explains.
 pub(crate) fn alone(interval: &Interval) -> Vec<String> {
-    let mut said = Vec::new();
+    let mut values = values(interval);
+    let wrap_ns = f64::from(0x100_0000_u32) / ACPI_PM_HZ * 1e9;
+    values.push(("acpi-wrap", duration(wrap_ns)));
+    let rate = interval.tsc.as_ref().filter(|_| interval.cycles.is_some());
+    let mut keys = Vec::new();
     match (interval.skew_ns, both(interval)) {
-        (Some(skew), Some(both)) => said.push(format!(
-            "Between two checks {both}: the TSC was {} {}, {} of the interval. That is a wrong rate, \
-             or a stall during the check.",
-            duration(skew.abs()),
-            if skew < 0.0 { "behind" } else { "ahead" },
-            share(interval.ppm().unwrap_or_default())
-        )),
-        (Some(skew), None) => said.extend(by_delta(skew)),
-        (None, _) => {
-            if let Some(counted) = interval.counted_ns {
-                said.push(format!(
-                    "The line with the reference's numbers is missing. By its own count the TSC \
-                     advanced by {} since the check before, of {} that are due.",
-                    duration(counted),
-                    duration(CHECK_NS)
-                ));
-            }
+        (Some(_), Some(_)) => keys.push("both"),
+        (Some(skew), None) => {
+            keys.push("delta");
+            keys.extend((skew < -CHECK_NS).then_some("late"));
+            let is_wrap = skew < 0.0 && (skew.abs() / wrap_ns - 1.0).abs() < 0.02;
+            keys.extend(is_wrap.then_some("one-wrap"));
         }
+        (None, _) => keys.extend(interval.counted_ns.map(|_| "no-reference")),
     }
-    said.extend(rate_used(interval));
-    if interval.reference_is_inferred {
-        said.push(inferred(interval));
+    if let Some(rate) = rate {
+        let origin = match rate.origin {
+            Origin::Registration => "by its registration line",
+            Origin::Stated => "as the log states",
+            Origin::ModelName => "by the CPU's name, which rounds it",
+            Origin::Usual => "as is usual",
+        };
+        values.push(("origin", origin.to_owned()));
+        keys.push("rate");
     }
-    said
-}
-
-/// What `delta = N ns` alone says.
-fn by_delta(skew: f64) -> Vec<String> {
-    let by = duration(skew.abs());
-    if skew >= 0.0 {
-        return vec![format!("The TSC was {by} ahead of its reference.")];
-    }
-    let mut said = vec![format!("The TSC was {by} behind its reference.")];
-    if skew < -CHECK_NS {
-        said.push(
-            "That is more than the half second between two checks: the check came late, and the \
-             TSC stood still for that long or was set back."
-                .to_owned(),
-        );
-    }
-    let wrap = 0x100_0000_u32;
-    let wrap_ns = f64::from(wrap) / ACPI_PM_HZ * 1e9;
-    if (skew.abs() / wrap_ns - 1.0).abs() < 0.02 {
-        said.push(format!(
-            "It is about one wrap of the 24-bit ACPI timer ({}), but a wrap during a stall makes the \
-             TSC look ahead, not behind.",
-            duration(wrap_ns)
-        ));
-    }
-    said
-}
-
-/// How the TSC's rate was known, where it was used.
-fn rate_used(interval: &Interval) -> Option<String> {
-    let rate = interval.tsc.as_ref().filter(|_| interval.cycles.is_some())?;
-    let origin = match rate.origin {
-        Origin::Registration => "by its registration line",
-        Origin::Stated => "as the log states",
-        Origin::ModelName => "by the CPU's name, which rounds it",
-        Origin::Usual => "as is usual",
-    };
-    Some(format!("The TSC's rate is {} {origin}.", hertz(rate.hz)))
-}
-
-fn backwards(interval: &Interval) -> Vec<String> {
-    let Some((now, last)) = interval.readings else { return Vec::new() };
-    let rate = interval.tsc.as_ref().map(|rate| rate.hz);
-    let seconds = |ticks: u64| match rate {
-        Some(hz) => format!(", {} at {}", duration(ticks as f64 / hz * 1e9), hertz(hz)),
-        None => String::new(),
-    };
-    if interval.is_before_zero {
-        let missing = now.wrapping_neg();
-        return vec![
-            format!(
-                "The TSC read {now:#x}, which is {} ticks before zero{}.",
-                count(missing),
-                seconds(missing)
-            ),
-            "No machine runs long enough to count that far: the counter was set to a time before \
-             its start, as a hypervisor does that restores or moves a guest."
-                .to_owned(),
-        ];
-    }
-    let back = last.saturating_sub(now);
-    let mut said = vec![format!(
-        "Between two checks the TSC went back by {} ticks{}: from {last:#x} to {now:#x}.",
-        count(back),
-        seconds(back)
-    )];
-    if restarted(now, last) {
-        said.push(
-            "It began again from near zero, as after a suspend to memory, a reset of the CPU, or \
-             the restore of a guest."
-                .to_owned(),
-        );
-    }
+    let mut said: Vec<String> =
+        keys.iter().map(|key| Label::TscWatchdogSkew.sentence(key, &values)).collect();
+    said.extend(interval.reference_is_inferred.then(|| inferred(interval)));
     said
 }
 
@@ -154,40 +195,7 @@ pub(crate) fn restarted(now: u64, last: u64) -> bool {
     now < last / 2
 }
 
-fn glitch(interval: &Interval) -> Vec<String> {
-    let Some(elapsed) = interval.elapsed_ns else {
-        return vec!["The TSC read the same at two checks in a row.".to_owned()];
-    };
-    vec![
-        format!(
-            "In {} by {}, the TSC seems not to have moved at all; a counter that stopped for good \
-             would have stopped the machine's clock with it.",
-            duration(elapsed),
-            name(interval)
-        ),
-        "So this is one bad sample, not a wrong rate.".to_owned(),
-    ]
-}
-
-fn short(interval: &Interval) -> Vec<String> {
-    let Some(elapsed) = interval.elapsed_ns else { return Vec::new() };
-    let mut said = vec![format!(
-        "The two checks were only {} apart instead of {}.",
-        duration(elapsed),
-        duration(CHECK_NS)
-    )];
-    if let Some(skew) = interval.skew_ns {
-        said.push(format!(
-            "The clocks differ by {}, which is what reading them costs; over so short a time it \
-             looks like a rate error of {}.",
-            duration(skew.abs()),
-            share(interval.ppm().unwrap_or_default())
-        ));
-    }
-    said
-}
-
-fn wrapped(interval: &Interval, machine: &Machine) -> Vec<String> {
+fn wrapped(interval: &Interval, machine: &Machine, values: &mut Values) -> Vec<&'static str> {
     let wrap = interval.wrap_ns.unwrap_or_default();
     let bits = interval.reference_bits.unwrap_or(24);
     let counter = match name(interval) {
@@ -196,207 +204,26 @@ fn wrapped(interval: &Interval, machine: &Machine) -> Vec<String> {
     };
     let stood =
         if machine.is_virtual { "the guest was not run" } else { "the machine stood still" };
-    let mut said = Vec::new();
-    match (interval.wraps(), interval.skew_ns) {
-        (Some(wraps), Some(skew)) => {
-            let begin = match both(interval) {
-                Some(both) => format!("Between two checks {both}: the"),
-                None => "The".to_owned(),
-            };
-            let turns = match wraps {
-                1 => format!("one wrap of the {counter}"),
-                wraps => format!("{wraps} wraps of the {counter}, {} each", duration(wrap)),
-            };
-            let least = f64::from(wraps) * wrap;
-            said.push(format!(
-                "{begin} difference, {}, is {turns}, so {stood} for over {}; the TSC was right.",
-                fine(skew, skew.abs() / 1e3),
-                fine(least, least / 50.0)
-            ));
-        }
-        _ => {
-            let (Some(cycles), Some(elapsed)) = (interval.cycles, interval.elapsed_ns) else {
-                return said;
-            };
-            said.push(format!(
-                "The TSC counted {} ticks while acpi_pm counted {}: no TSC runs at the {} which \
-                 that would make. The {counter} begins anew every {} and must have done so unseen, \
-                 so {stood} for longer than that.",
-                count(cycles),
-                duration(elapsed),
-                gigahertz(interval.implied_hz.unwrap_or_default()),
-                duration(wrap)
-            ));
-        }
-    }
-    if interval.reference_is_inferred {
-        said.push(inferred(interval));
-    }
-    said
-}
-
-/// Where the reference's name comes from, if no line of the decision names it.
-pub(crate) fn inferred(interval: &Interval) -> String {
-    format!(
-        "No line names the reference; the kernel fell back to {}, and the watchdog's reference is \
-         what it falls back to.",
-        name(interval)
-    )
-}
-
-fn paused(interval: &Interval) -> Vec<String> {
-    let Some(skew) = interval.skew_ns.filter(|skew| *skew > 0.0) else {
-        return vec![
-            "kvm-clock was set back between two checks: the guest was stopped and went on."
-                .to_owned(),
-        ];
-    };
-    let begin = both(interval).map_or(String::new(), |both| format!("Between two checks {both}. "));
-    vec![format!(
-        "{begin}kvm-clock leaves out the time during which a guest is stopped and the TSC does not: \
-         the guest was stopped for {}.",
-        duration(skew)
-    )]
-}
-
-fn jumped(interval: &Interval) -> Vec<String> {
-    let mut said = Vec::new();
-    if let Some(both) = both(interval) {
-        said.push(format!("Between two checks {both}."));
-    }
-    if let Some(hz) = interval.implied_hz {
-        said.push(format!(
-            "If {} was right, the TSC ran at {}, which no CPU does.",
-            name(interval),
-            gigahertz(hz)
-        ));
-    }
-    said.push(match name(interval) {
-        "hpet" => "Either something wrote the TSC, or the HPET stood still, as it does in deep \
-                   sleep (PC10) on some Intel machines of 2017 to 2019."
-            .to_owned(),
-        "acpi_pm" => "The difference is no multiple of the ACPI timer's wrap, so that is not it: \
-                      something wrote the TSC, or the timer was read wrongly."
-            .to_owned(),
-        name => format!("Either something wrote the TSC, or {name} stood still."),
-    });
-    said
-}
-
-fn torn(interval: &Interval, machine: &Machine) -> Vec<String> {
-    let (Some(elapsed), Some(hz)) = (interval.elapsed_ns, interval.implied_hz) else {
-        return Vec::new();
-    };
-    let mut said = vec![format!(
-        "By {} the checks were {} apart, and the TSC would have run at only {}; by its own count \
-         the TSC advanced by the {} that it should.",
-        name(interval),
-        duration(elapsed),
-        gigahertz(hz),
-        duration(CHECK_NS)
-    )];
-    said.push(match machine.since(5, 13) {
-        Some(true) => {
-            "Kernels from 5.13 on read the reference twice to notice a stall between the \
-                       two reads, so it was not an ordinary one."
-                .to_owned()
-        }
-        _ => {
-            "Kernels up to 5.12 read the TSC and then the reference, and take a stall between the \
-              two for skew: an SMI, or a virtual CPU that was not run."
-                .to_owned()
-        }
-    });
-    said
-}
-
-fn long(interval: &Interval) -> Vec<String> {
-    let Some(elapsed) = interval.elapsed_ns else { return Vec::new() };
-    let mut said = vec![format!(
-        "The check came after {} by {} instead of {}: the CPU that checks was kept from it.",
-        duration(elapsed),
-        name(interval),
-        duration(CHECK_NS)
-    )];
-    if let (Some(cycles), Some(hz), None) =
-        (interval.cycles, interval.implied_hz, interval.tsc.as_ref())
-    {
-        said.push(format!(
-            "The TSC counted {} ticks meanwhile, which makes {}: if that is the CPU's nominal rate, \
-             the TSC was right.",
-            count(cycles),
-            gigahertz(hz)
-        ));
-    }
-    said
-}
-
-fn false_positive(interval: &Interval) -> Vec<String> {
-    let (Some(both), Some(ppm), Some(skew)) = (both(interval), interval.ppm(), interval.skew_ns)
-    else {
-        return Vec::new();
-    };
-    vec![format!(
-        "Between two checks {both}: they differ by {}, which is {} and no more than two crystals \
-         differ by.",
-        duration(skew.abs()),
-        share(ppm)
-    )]
-}
-
-fn undecided(interval: &Interval) -> Vec<String> {
-    let (Some(both), Some(ppm), Some(skew)) = (both(interval), interval.ppm(), interval.skew_ns)
-    else {
-        return vec![
-            "The log lacks the figures by which a stall could be told from a wrong rate."
-                .to_owned(),
-        ];
-    };
-    let mut said = vec![format!(
-        "Between two checks {both}: the TSC was {} {}.",
-        duration(skew.abs()),
-        if skew < 0.0 { "behind" } else { "ahead" }
-    )];
-    if let (Some(true), Some((second, _))) = (interval.second_agrees(), &interval.second) {
-        said.push(format!(
-            "{second} agrees with the TSC, so it is {} that was off; a measurement makes sure.",
-            name(interval)
-        ));
-        return said;
-    }
-    said.push(if interval.doubt_ns > skew.abs() {
-        format!(
-            "The TSC's rate is known from the CPU's name only, to {}: the difference may be none.",
-            duration(interval.doubt_ns)
-        )
+    values.push(("stood", stood.to_owned()));
+    let key = if let (Some(wraps), Some(_)) = (interval.wraps(), interval.skew_ns) {
+        let turns = match wraps {
+            1 => format!("one wrap of the {counter}"),
+            wraps => format!("{wraps} wraps of the {counter}, {} each", duration(wrap)),
+        };
+        let least = f64::from(wraps) * wrap;
+        let begin = both(interval).map(|both| format!("Between two checks {both}: the"));
+        values.push(("begin", begin.unwrap_or("The".to_owned())));
+        values.push(("turns", turns));
+        values.push(("least", fine(least, least / 50.0)));
+        Some("turns")
     } else {
-        format!(
-            "That is a stall of {} once, or a rate that is wrong by {} always, {}; one sample does \
-             not tell which.",
-            duration(skew.abs()),
-            share(ppm),
-            a_day(ppm)
-        )
-    });
-    said
+        interval.cycles.and(interval.elapsed_ns).map(|_| "too-fast")
+    };
+    values.push(("counter", counter));
+    key.into_iter().collect()
 }
 
-fn delay(episode: &Episode) -> Vec<String> {
-    let Some((ns, _)) = episode.delay else { return Vec::new() };
-    vec![format!(
-        "The reference took {} to read, so the kernel could not compare and gave the TSC up: the \
-         TSC itself was found to have no fault.",
-        duration(ns as f64)
-    )]
-}
-
-fn cpus_apart(episode: &Episode) -> Vec<String> {
-    let Some((first, second)) = episode.cycles else { return Vec::new() };
-    let apart = first.abs_diff(second);
-    vec![format!(
-        "One CPU read {} and another, later, {}: {} ticks less.",
-        count(first.max(second)),
-        count(first.min(second)),
-        count(apart)
-    )]
+/// The origin of the reference's name, if no line of the decision names it.
+pub(crate) fn inferred(interval: &Interval) -> String {
+    Label::WatchdogBadReference.sentence("inferred", &values(interval))
 }

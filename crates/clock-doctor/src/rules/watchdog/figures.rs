@@ -1,5 +1,7 @@
 //! Durations, rates and shares in the words of these rules' sentences.
 
+pub(crate) use clockscope_text::units::count;
+
 /// Nanoseconds in a unit, and the unit's name.
 const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
 
@@ -68,19 +70,6 @@ pub(crate) fn a_day(ppm: f64) -> String {
         s if s >= 9.95 => format!("{s:.0} s a day"),
         s => format!("{s:.1} s a day"),
     }
-}
-
-/// A count with a comma after each three digits.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The arithmetic on one decision of the watchdog: the counts of each clock between two checks.
 
-use super::episode::{Count, Episode};
+use super::episode::Episode;
 use super::rates::{HPET_HZ, Origin, Rate, Rates};
+use crate::log::event::Count;
 
 /// One comparison. Durations in nanoseconds, rates in hertz; a `None` cannot be told.
 #[derive(Clone, Debug, Default, PartialEq)]

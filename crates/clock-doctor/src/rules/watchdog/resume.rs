@@ -5,7 +5,7 @@ use super::figures::duration;
 use super::interval::Interval;
 use super::machine::Machine;
 use super::{explain, remedies};
-use crate::facts::{Evidence, Facts};
+use crate::facts::Facts;
 use crate::log::event::{Event, EventKind, UnstableReason};
 use crate::rules::catalogue::Label;
 use crate::rules::finding::{Finding, Severity};
@@ -69,19 +69,11 @@ fn lost(machine: &Machine) -> Finding {
 /// The firmware wrote a CPU's `TSC_ADJUST` while the machine ran, and the kernel put it back.
 fn restored(facts: &Facts) -> Option<Finding> {
     let is_restoring = |kind: &EventKind| matches!(kind, EventKind::AdjustDiffers(true));
-    let lines: Vec<&Evidence> = facts
-        .events()
-        .filter(|event| is_restoring(&event.kind))
-        .map(|event| &event.evidence)
-        .collect();
-    let first = lines.first()?;
-    let is_lost = facts.events().any(|event| is_loss(&event.kind));
-    let mut finding = Finding::new(Label::AfterResume).seen(first);
+    let line = facts.logged(is_restoring)?;
+    let is_lost = facts.logged(is_loss).is_some();
+    let mut finding = Finding::new(Label::AfterResume).seen(&line.evidence);
     if !is_lost {
-        finding = finding.severity(Severity::Note).detail(
-            "The firmware changed a CPU's counter while the machine ran, as it does on waking; the \
-             kernel put it back and the TSC was not lost.",
-        );
+        finding = finding.severity(Severity::Note).tell("put-back");
     }
     Some(finding)
 }

@@ -6,24 +6,13 @@ use super::find;
 use super::interval::Interval;
 use super::labels::labels;
 use crate::facts::{Evidence, Facts, Log};
-use crate::log::event::{Event, EventKind, Mark, Role};
+use crate::log::event::{Count, Event, EventKind, Mark, Role};
 use crate::rules::catalogue::Label;
-use crate::rules::finding::{State, Verdict};
+use crate::rules::finding::Verdict;
 
 const ACPI_PM_HZ: u128 = 3_579_545;
 const ACPI_PM_MASK: u64 = 0xff_ffff;
 const NS: u128 = 1_000_000_000;
-
-fn verdict() -> Verdict {
-    Verdict {
-        state: State::Unknown,
-        because: String::new(),
-        source: None,
-        source_evidence: Vec::new(),
-        cost: None,
-        platforms: Vec::new(),
-    }
-}
 
 fn facts(kinds: Vec<EventKind>) -> Facts {
     let event = |(index, kind)| {
@@ -36,7 +25,7 @@ fn facts(kinds: Vec<EventKind>) -> Facts {
 
 /// The labels of the rules.
 fn found(kinds: Vec<EventKind>) -> Vec<Label> {
-    find(&facts(kinds), &verdict()).iter().map(|finding| finding.label).collect()
+    find(&facts(kinds), &Verdict::default()).iter().map(|finding| finding.label).collect()
 }
 
 /// A pair of clocks at two checks. The numbers are integers, so that the truth is exact.
@@ -82,7 +71,7 @@ impl Pair {
 
 fn reading(role: Role, name: &str, last: u64, ticks: u64, mask: u64) -> EventKind {
     let now = last.wrapping_add(ticks) & mask;
-    EventKind::Reading { role, name: name.to_owned(), nsec: None, now, last, mask }
+    EventKind::Reading(role, Count { name: name.to_owned(), nsec: None, now, last, mask })
 }
 
 fn pair() -> impl Strategy<Value = Pair> {
@@ -155,9 +144,8 @@ proptest! {
     #[test]
     fn a_counter_that_is_lower_went_backwards(last in 1_u64.., back in 1_u64.., rate in 500.0..5_000.0_f64) {
         let now = last - 1 - (back % last).min(last - 1);
-        let watched = EventKind::Reading {
-            role: Role::Watched, name: "tsc".to_owned(), nsec: None, now, last, mask: u64::MAX,
-        };
+        let watched = EventKind::Reading(Role::Watched, Count { name: "tsc".to_owned(), nsec: None, now, last, mask: u64::MAX,
+        });
         let labels = found(vec![EventKind::DetectedProcessor(rate), watched]);
         prop_assert!(labels.contains(&Label::TscWentBackwards), "{labels:?}");
         prop_assert!(!labels.contains(&Label::TscJumped));
@@ -166,7 +154,7 @@ proptest! {
     #[test]
     fn no_numbers_make_it_panic(kinds in prop::collection::vec(any_kind(), 0..14)) {
         let facts = facts(kinds);
-        for finding in find(&facts, &verdict()) {
+        for finding in find(&facts, &Verdict::default()) {
             prop_assert!(finding.detail.iter().all(|sentence| !sentence.contains("NaN")));
         }
     }
@@ -209,13 +197,8 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
     let role = prop::sample::select(vec![Role::Reference, Role::SecondReference, Role::Watched]);
     let why = prop::sample::select(vec![Mark::Skew, Mark::FrequencySkew, Mark::CpuSkew]);
     let reading = (role, any_name(), any::<Option<i64>>(), prop::array::uniform3(any_number()))
-        .prop_map(|(role, name, nsec, [now, last, mask])| EventKind::Reading {
-            role,
-            name,
-            nsec,
-            now,
-            last,
-            mask,
+        .prop_map(|(role, name, nsec, [now, last, mask])| {
+            EventKind::Reading(role, Count { name, nsec, now, last, mask })
         });
     let skewed = (any_name(), any_signed(), any_name(), any_signed()).prop_map(
         |(name, skew_ns, reference, interval_ns)| EventKind::Skewed {

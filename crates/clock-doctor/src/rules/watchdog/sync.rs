@@ -23,10 +23,11 @@ pub(crate) fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
         });
         let way = if *is_ahead { "ahead of" } else { "behind" };
         let one = if cpus.contains([',', '-']) { "CPUs" } else { "CPU" };
-        found = Some(finding.seen(&event.evidence).detail(format!(
-            "Read one after the other, the counter of {one} {cpus} was {way} that of the CPU which \
-             compared, by more than the reads explain."
-        )));
+        found = Some(
+            finding
+                .seen(&event.evidence)
+                .tell_with("apart", &[("one", &one), ("cpus", &cpus), ("way", &way)]),
+        );
     }
     found
 }

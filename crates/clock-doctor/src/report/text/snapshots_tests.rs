@@ -1,6 +1,6 @@
 //! What the text looks like.
 
-use super::samples::{healthy, nothing, warp, wrong};
+use super::samples_tests::{healthy, nothing, warp, wrong};
 use super::*;
 
 fn plain(report: &DoctorReport) -> String {

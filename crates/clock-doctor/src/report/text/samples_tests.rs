@@ -3,7 +3,7 @@
 use crate::facts::{CommandLine, Evidence, Facts, Kernel, Known, Unread};
 use crate::report::model::DoctorReport;
 use crate::rules::catalogue::{Fix, Label};
-use crate::rules::finding::{Advice, Basis, Cost, Diagnosis, Finding, Severity, State, Verdict};
+use crate::rules::finding::{Advice, Cost, Diagnosis, Finding, Severity, State, Verdict};
 
 fn at(line: u64, text: &str) -> Evidence {
     Evidence { line: Some(line), ..Evidence::of("var/log/dmesg", text) }
@@ -29,38 +29,25 @@ fn verdict(state: State, source: Option<&str>, cost: Option<(f64, f64, bool)>) -
             .unwrap_or("nothing names the clocksource")
             .to_owned(),
         source: source.map(str::to_owned),
-        source_evidence: Vec::new(),
         cost,
-        platforms: Vec::new(),
+        ..Verdict::default()
     }
 }
 
 fn diagnosis(verdict: Verdict, findings: Vec<Finding>) -> Diagnosis {
-    Diagnosis {
-        verdict,
-        findings,
-        advice: Vec::new(),
-        never: Vec::new(),
-        meanwhile: Vec::new(),
-        missing: Vec::new(),
-    }
+    Diagnosis { verdict, findings, ..Diagnosis::default() }
 }
 
 fn advice(fix: Fix, title: &str, place: &str) -> Advice {
     Advice {
         name: fix.to_string(),
         title: title.to_owned(),
-        why: String::new(),
         place: place.to_owned(),
-        commands: Vec::new(),
         verify: vec![
             "cat /sys/devices/system/clocksource/clocksource0/current_clocksource   # expect tsc"
                 .to_owned(),
         ],
-        caveats: Vec::new(),
-        reference: Vec::new(),
-        kernel_parameters: None,
-        basis: Basis::default(),
+        ..Advice::default()
     }
 }
 
