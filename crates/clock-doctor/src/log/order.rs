@@ -76,11 +76,10 @@ fn time(line: &[u8]) -> Option<(usize, Time<'_>)> {
         b'[' => {
             let end = line.iter().take(STAMP_MAX).position(|byte| *byte == b']')?;
             let stamp = line[1..end].trim_ascii();
-            // Not a date, as `dmesg -T` writes.
-            if !stamp.first()?.is_ascii_digit() {
-                return None;
-            }
-            (0, (stamp.len(), stamp))
+            // Without what some kernels write behind it, such as the CPU. A date, as `dmesg -T` writes, leaves nothing.
+            let is_number = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+            let number = &stamp[..stamp.iter().take_while(|byte| is_number(byte)).count()];
+            (0, (number.len(), number))
         }
         b'0'..=b'9' => (1, (0, line.get(.."2026-11-24T11:00:02".len())?)),
         b'A'..=b'Z' => {
@@ -199,6 +198,10 @@ Nov 24 17:00:02 web kernel: clocksource: Switched to clocksource hpet
         }
         assert!(!is_newest_first(
             b"[Wed Nov  4 11:52:52 2026] a\n[Thu Nov  5 11:52:52 2026] b\n[Fri Nov  6 11:52:52 2026] c\n"
+        ));
+        // The CPU behind a stamp is no part of it.
+        assert!(!is_newest_first(
+            b"[    5.000000@100] a\n[    6.000000@10] b\n[    7.000000@9] c\n"
         ));
         // Another word is no month.
         assert!(!is_newest_first(b"Zeb 24 11:52:52 a\nYak 24 11:52:52 b\nXen 24 11:52:52 c\n"));
