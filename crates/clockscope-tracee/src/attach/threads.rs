@@ -416,6 +416,10 @@ impl Threads {
 
     /// Lets a thread that stands still go for good.
     pub fn detach(&mut self, thread: i32) {
+        // One whose system calls are seen stops behind the call that this has ended, before anything else.
+        if self.status(thread) == Some(Status::Syscall) {
+            go_on_if(thread, self.in_calls.get(&thread), || true);
+        }
         self.prepare(thread, is_let_go_on_its_way);
         let Some(status) = self.status(thread) else { return };
         self.all.remove(&thread);

@@ -245,8 +245,9 @@ fn a_target_whose_first_thread_ends_while_attached() {
 #[test]
 fn system_calls_that_wait_are_not_seen_to_be_interrupted() {
     let Some(mut target) = in_state("asleep") else { return };
-    for _ in 0..10 {
-        let traced = attach_for("0.02", &[target.pid()], &VDSO);
+    for round in 0..20 {
+        let via = ["none", "ptrace"][round % 2];
+        let traced = attach_for("0.02", &[target.pid()], &["--via", via]);
         assert_eq!(traced.code(), 0, "{traced:?}");
     }
     let said = target.ask("count");
