@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use super::listed;
 use super::transfers::{INTERVAL, SHORT_PATIENCE, Transfers};
+use super::unlimited::waits_without_limit;
 use crate::arch::attach::restart::{
     InCall, end_on_the_way, go_on_if, in_call, is_let_go_on_its_way, is_on_its_way,
 };
-use clockscope_sys::ptrace::{self, Resume};
+use clockscope_sys::ptrace::{self, Resume, SyscallStop};
 use clockscope_sys::signals;
 use clockscope_sys::wait::{self, Status};
 
@@ -416,9 +417,17 @@ impl Threads {
 
     /// Lets a thread that stands still go for good.
     pub fn detach(&mut self, thread: i32) {
-        // One whose system calls are seen stops behind the call that this has ended, before anything else.
+        // One whose system calls are seen stops behind the call that this has ended before it stops elsewhere, or in front of
+        // one: there the kernel would let it go as if a signal had come.
         if self.status(thread) == Some(Status::Syscall) {
-            go_on_if(thread, self.in_calls.get(&thread), || true);
+            match ptrace::syscall_info(thread) {
+                Ok(SyscallStop::Entry { number, arguments, .. })
+                    if waits_without_limit(number.cast_signed(), &arguments) =>
+                {
+                    self.settle(thread);
+                }
+                _ => go_on_if(thread, self.in_calls.get(&thread), || true),
+            }
         }
         self.prepare(thread, is_let_go_on_its_way);
         let Some(status) = self.status(thread) else { return };

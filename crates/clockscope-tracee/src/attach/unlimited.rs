@@ -1,12 +1,14 @@
 //! System calls that wait until something happens, and that a stop ends with `EINTR`: `epoll_wait` and a few more (signal(7)).
 //! Pure.
 
-/// Whether it is such a call, and waits without limit. `epoll_wait`, which not every architecture has, is as `epoll_pwait`.
+use crate::arch::attach::restart::general;
+
+/// Whether it is such a call, and waits without limit.
 pub(crate) fn waits_without_limit(number: i64, arguments: &[u64; 6]) -> bool {
     /// The fifth argument is a structure, or names one that was registered, in which there may be a limit:
     /// `IORING_ENTER_EXT_ARG`, `IORING_ENTER_EXT_ARG_REG`, include/uapi/linux/io_uring.h (Linux 6.18).
     const HAS_ARGUMENTS: u64 = 1 << 3 | 1 << 6;
-    match number {
+    match general(number) {
         // Milliseconds, an `int`.
         libc::SYS_epoll_pwait => arguments[3] & 0x8000_0000 != 0,
         // A time, or none.

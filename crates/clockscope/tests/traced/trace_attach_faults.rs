@@ -259,6 +259,20 @@ fn system_calls_that_wait_are_not_seen_to_be_interrupted() {
     target.ends_well();
 }
 
+/// Where its system calls are seen, a thread stands at the beginning or the end of one when it is let go.
+#[test]
+fn a_wait_without_limit_ends_only_by_a_signal() {
+    let Some(program) = builds::c("woken", Link::Dynamic) else { return };
+    let target = Conversation::start(&words![program]);
+    for round in 0..80 {
+        let via = ["ptrace", "none", "ptrace", "ptrace"][round % 4];
+        let traced = attach_for("0.02", &[target.pid()], &["--via", via]);
+        assert_eq!(traced.code(), 0, "{traced:?}");
+    }
+    let (said, status) = target.last_words();
+    assert_eq!(status.code(), Some(7), "{said}");
+}
+
 /// The calls of `transfers.c`: a stop ends each of them with what it has done so far.
 const TRANSFERS: [(&str, i64); 11] = [
     ("write", libc::SYS_write),

@@ -141,6 +141,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("preempted.c", "is interrupted as often as time allows"),
     ("maps_files.c", "maps what it is given: trace_sites.rs"),
     ("transfers.c", "waits for others to read and write"),
+    ("woken.c", "waits for the end of its input"),
     ("stacks", "belongs to the tests of the unwinder, which stop its programs themselves"),
 ];
 

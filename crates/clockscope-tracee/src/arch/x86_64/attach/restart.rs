@@ -71,12 +71,13 @@ pub(crate) fn go_on_if(thread: i32, _before: Option<&InCall>, is_so: impl FnOnce
 
 /// Whether the thread is in a call that waits until something happens. Pure.
 fn waits_without_limit(registers: &Registers) -> bool {
-    let number = match registers.orig_rax.cast_signed() {
-        libc::SYS_epoll_wait => libc::SYS_epoll_pwait,
-        number => number,
-    };
     let arguments = std::array::from_fn(|index| registers.argument(index));
-    unlimited::waits_without_limit(number, &arguments)
+    unlimited::waits_without_limit(registers.orig_rax.cast_signed(), &arguments)
+}
+
+/// The call that every architecture has in place of one that not every one has, with the same first four arguments.
+pub(crate) fn general(number: i64) -> i64 {
+    if number == libc::SYS_epoll_wait { libc::SYS_epoll_pwait } else { number }
 }
 
 #[cfg(test)]
