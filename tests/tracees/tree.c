@@ -1,4 +1,4 @@
-// Trees of processes: `tree fork|exec|vfork|spawn|thread-exec|prefork`, `tree daemon FIFO`; the
+// Trees of processes: `tree fork|crowd|exec|vfork|spawn|thread-exec|prefork`, `tree daemon FIFO`; the
 // mode `leaf CALLS` is what the others execute.
 //
 // Exact: every process prints its own lines, so the sums over all lines are the truth. A process
@@ -32,7 +32,7 @@ static int wait_for_all(void)
     return failed != 0;
 }
 
-static int fork_tree(void)
+static int fork_trees(void)
 {
     for (int child = 0; child < 7; child++) {
         if (fork() != 0) continue;
@@ -45,7 +45,22 @@ static int fork_tree(void)
         _exit(wait_for_all());
     }
     read_and_say(307);
+    return wait_for_all();
+}
+
+static int fork_tree(void)
+{
+    int failed = fork_trees();
     SAY("processes 29\nthreads 29\n");
+    return failed;
+}
+
+// So many at once that they are preempted wherever they are.
+static int crowd(void)
+{
+    for (int tree = 0; tree < 24; tree++)
+        if (fork() == 0) _exit(fork_trees());
+    SAY("processes 697\nthreads 697\n");
     return wait_for_all();
 }
 
@@ -157,6 +172,7 @@ int main(int count, char **arguments)
 {
     const char *mode = count > 1 ? arguments[1] : "";
     if (strcmp(mode, "fork") == 0) return fork_tree();
+    if (strcmp(mode, "crowd") == 0) return crowd();
     if (strcmp(mode, "exec") == 0) return exec_tree();
     if (strcmp(mode, "vfork") == 0) return vfork_tree();
     if (strcmp(mode, "spawn") == 0) return spawn_tree();

@@ -5,19 +5,17 @@
 //!
 //! # References
 //!
-//! `perf_event_open(2)`: `PERF_COUNT_SW_CPU_CLOCK`, `PERF_EVENT_IOC_SET_BPF`, `PERF_EVENT_IOC_PERIOD`
+//! `perf_event_open(2)`: `PERF_COUNT_SW_CPU_CLOCK`, `PERF_EVENT_IOC_PERIOD`
 
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use aya_obj::generated::perf_sw_ids::PERF_COUNT_SW_CPU_CLOCK;
 use aya_obj::generated::perf_type_id::PERF_TYPE_SOFTWARE;
-use aya_obj::generated::{
-    PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_PERIOD, PERF_EVENT_IOC_SET_BPF,
-};
+use aya_obj::generated::{PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_PERIOD};
 
 use super::bpf::programs::Program;
-use super::perf_samples::{attributes, open_with};
+use super::perf_samples::{attributes, open_with, set_program};
 use super::{affinity, check};
 
 /// The CPUs that can run something.
@@ -40,11 +38,7 @@ impl CpuTimer {
         wanted.set_exclude_idle(1);
         wanted.set_exclude_hv(1);
         let timer = Self(open_with(&wanted, -1, cpu, -1)?);
-        let program = program.as_fd().as_raw_fd();
-        // SAFETY: takes a descriptor that is open.
-        check(unsafe {
-            libc::ioctl(timer.0.as_raw_fd(), PERF_EVENT_IOC_SET_BPF as libc::Ioctl, program)
-        })?;
+        set_program(&timer.0, program)?;
         Ok(timer)
     }
 

@@ -13,10 +13,12 @@ use aya_obj::generated::perf_type_id::{
     self, PERF_TYPE_BREAKPOINT, PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT,
 };
 use aya_obj::generated::{
-    HW_BREAKPOINT_X, PERF_EVENT_IOC_SET_OUTPUT, PERF_FLAG_FD_CLOEXEC, perf_event_attr,
+    HW_BREAKPOINT_X, PERF_EVENT_IOC_SET_BPF, PERF_EVENT_IOC_SET_OUTPUT, PERF_FLAG_FD_CLOEXEC,
+    perf_event_attr,
 };
 
 pub use super::arch::perf as registers;
+use super::bpf::programs::Program;
 use super::{check, descriptor};
 
 /// What a sample holds, in the order of the record: `PERF_SAMPLE_IP`, `TID`, `TIME`, `CALLCHAIN`,
@@ -174,6 +176,17 @@ pub(super) fn open_with(
     };
     // SAFETY: the call gives a new descriptor.
     unsafe { descriptor(number) }
+}
+
+/// Lets an event run a BPF program whenever it happens.
+///
+/// # Errors
+///
+/// Those of `PERF_EVENT_IOC_SET_BPF`, `perf_event_open(2)`.
+pub(super) fn set_program(event: &OwnedFd, program: &Program) -> io::Result<()> {
+    let (event, program) = (event.as_raw_fd(), program.as_fd().as_raw_fd());
+    // SAFETY: takes a descriptor that is open.
+    check(unsafe { libc::ioctl(event, PERF_EVENT_IOC_SET_BPF as libc::Ioctl, program) }).map(drop)
 }
 
 #[cfg(test)]

@@ -33,16 +33,25 @@ pub fn read(path: &str) -> io::Result<String> {
     Ok(text)
 }
 
+/// The number of a tracepoint, by which perf events know it; `folder` is that of its group.
+///
+/// # Errors
+///
+/// Those of [`read`].
+pub fn tracepoint(folder: &str, name: &str) -> io::Result<u64> {
+    read(&format!("events/{folder}/{name}/id"))?.trim().parse().map_err(io::Error::other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_tracepoint_has_a_number_for_those_who_may_read_it() {
-        match read("events/raw_syscalls/sys_enter/id") {
-            Ok(text) => assert!(text.trim().parse::<u64>().is_ok_and(|id| id > 0), "{text}"),
+        match tracepoint("raw_syscalls", "sys_enter") {
+            Ok(id) => assert!(id > 0, "{id}"),
             Err(error) => assert_ne!(error.raw_os_error(), Some(libc::EFAULT), "{error}"),
         }
-        assert!(read("events/there_is_no_such/id").is_err());
+        assert!(tracepoint("there_is", "no_such").is_err());
     }
 }

@@ -6,7 +6,11 @@
 // before their first instruction. Everything else leaves after one comparison that fails.
 // Nothing is sent to user space: counts are added up in maps, so no call can be lost on the way.
 //
-// sys_enter and sys_exit run with preemption off and are never nested on a CPU, so that rows of a
+// Each probe is here twice, and the loader takes one of them. `tp_btf`, the cheaper one, is on the tracepoint
+// itself. From Linux 7.0 on a thread may be preempted in it, and the kernel runs no probe a second time on a CPU:
+// what others do there meanwhile would not be counted. So there the probe is a perf event's.
+//
+// The probes that are taken run with preemption off and are never nested on a CPU, so that rows of a
 // CPU need no atomic operations. Rows shared by CPUs (a breakdown was asked for) do.
 //
 // The loader sets the constants below `options`; the kernel then removes the code that they
@@ -31,8 +35,8 @@ typedef long long s64;
 #define MAP_HASH 1
 #define MAP_ARRAY 2
 #define MAP_PERCPU_HASH 5
-#define MAP_PERCPU_ARRAY 6
 #define ONLY_NEW 1
+#define MAPPABLE 1024
 
 // The part of the kernel's types that is read here. Offsets come from the running kernel's BTF.
 #define KERNEL __attribute__((preserve_access_index))
@@ -60,14 +64,35 @@ struct bpf_iter__task {
 	struct task_struct *task;
 } KERNEL;
 
+// What perf events hand over.
+struct trace_event_raw_sys_enter {
+	long id;
+	unsigned long args[6];
+} KERNEL;
+
+struct trace_event_raw_sys_exit {
+	long ret;
+} KERNEL;
+
+struct trace_event_raw_sched_process_fork {
+	int child_pid;
+} KERNEL;
+
+struct trace_event_raw_sched_process_exec {
+	int pid;
+	int old_pid;
+} KERNEL;
+
 // include/uapi/linux/bpf.h, FN(...)
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
 static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) =
 	(void *)2;
 static u64 (*const ktime_get_ns)(void) = (void *)5;
+static u32 (*const this_cpu)(void) = (void *)8;
 static long (*const map_delete)(void *map, const void *key) = (void *)3;
 static long (*const probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static struct task_struct *(*const current_task)(void) = (void *)158;
+static struct pt_regs *(*const task_registers)(struct task_struct *task) = (void *)175;
 
 // Options; the loader sets them.
 const volatile u8 timed = 0;	 // sys_exit is attached: time and errors
@@ -145,9 +170,12 @@ struct {
 
 u64 spilled = 0; // length of spilled_threads
 
+// SLOTS of each CPU, in memory that the reader has too: while a thread is preempted in bpf(2), the kernel runs
+// no probe of perf events on that CPU.
 struct {
-	NUMBER(type, MAP_PERCPU_ARRAY);
-	NUMBER(max_entries, SLOTS);
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, SLOTS); // the loader sets that of all CPUs
+	NUMBER(map_flags, MAPPABLE);
 	TYPE(key, u32);
 	TYPE(value, struct counts);
 } totals SEC(".maps");
@@ -300,17 +328,17 @@ INLINE struct counts *shared_row(struct thread *thread)
 	return map_lookup(&rows, &key);
 }
 
-INLINE u32 total_slot(struct thread *thread)
+INLINE struct counts *total(struct thread *thread)
 {
-	if (LIKELY(thread->slot < SLOTS))
-		return thread->slot;
-	return SLOT_OVERFLOW + (thread->abi & 1);
+	u32 slot = LIKELY(thread->slot < SLOTS) ? thread->slot : SLOT_OVERFLOW + (thread->abi & 1);
+	u32 at = this_cpu() * SLOTS + slot;
+
+	return map_lookup(&totals, &at);
 }
 
 INLINE void count_call(struct thread *thread)
 {
 	struct counts *row;
-	u32 slot;
 
 	if (breakdown || UNLIKELY(thread->slot == SLOT_ODD)) {
 		row = shared_row(thread);
@@ -320,8 +348,7 @@ INLINE void count_call(struct thread *thread)
 		}
 		note(NOTE_ROWS);
 	}
-	slot = total_slot(thread);
-	row = map_lookup(&totals, &slot);
+	row = total(thread);
 	if (LIKELY(row))
 		row->calls += 1;
 }
@@ -344,7 +371,6 @@ INLINE void raise_max(u64 *max_ns, u64 ns)
 INLINE void count_return(struct thread *thread, u64 ns, u8 has_time, u8 failed)
 {
 	struct counts *row;
-	u32 slot;
 
 	if (breakdown || UNLIKELY(thread->slot == SLOT_ODD)) {
 		row = shared_row(thread);
@@ -360,8 +386,7 @@ INLINE void count_return(struct thread *thread, u64 ns, u8 has_time, u8 failed)
 			return;
 		}
 	}
-	slot = total_slot(thread);
-	row = map_lookup(&totals, &slot);
+	row = total(thread);
 	if (UNLIKELY(!row))
 		return;
 	if (failed)
@@ -430,12 +455,12 @@ INLINE void count_bucket(struct thread *thread, u64 ns)
 }
 
 // Notes which call begins. Returns whether it is to be counted.
-INLINE u8 begin(struct thread *thread, struct task_struct *task, struct pt_regs *regs, u32 number)
+INLINE u8 begin(struct thread *thread, struct task_struct *task, u32 number, u64 sixth_argument)
 {
 	u32 abi = IS_32_BIT(task) ? ABI_IA32 : ABI_NATIVE;
 	u32 slot = SLOT_ODD;
 
-	if (UNLIKELY(SIXTH_ARGUMENT(regs) == mark))
+	if (UNLIKELY(sixth_argument == mark))
 		goto ignored;
 	if (LIKELY(number < NUMBERS))
 		slot = abi * NUMBERS + number;
@@ -459,19 +484,94 @@ ignored:
 	return 0;
 }
 
+INLINE void enters(struct thread *thread, struct task_struct *task, u32 number, u64 sixth_argument)
+{
+	if (!begin(thread, task, number, sixth_argument))
+		return;
+	count_call(thread);
+	if (timed)
+		thread->start_ns = ktime_get_ns();
+}
+
+INLINE void exits(struct thread *thread, struct task_struct *task, struct pt_regs *regs, u64 result)
+{
+	u64 now_ns = ktime_get_ns();
+	u8 failed = result >= (u64)-4095;
+	u32 slot = thread->slot;
+
+	if (LIKELY(slot < SLOT_IGNORED)) {
+		u64 ns = now_ns - thread->start_ns;
+
+		count_return(thread, ns, 1, failed);
+		if (latency)
+			count_bucket(thread, ns);
+	} else if (slot == SLOT_NONE) {
+		// Refused before sys_enter, by a seccomp filter or a tracer: a call without a time.
+		if (!regs)
+			regs = task_registers(task);
+		if (begin(thread, task, CALL_NUMBER(regs), SIXTH_ARGUMENT(regs))) {
+			count_call(thread);
+			count_return(thread, 0, 0, failed);
+		}
+	}
+	thread->slot = SLOT_NONE;
+}
+
+INLINE void born(u32 pid)
+{
+	struct thread *parent = find(current_task()->pid);
+
+	if (UNLIKELY(parent) && !parent->calibrating)
+		follow(pid);
+}
+
+INLINE void ends(void)
+{
+	u32 pid = current_task()->pid;
+	struct thread *thread = find(pid);
+
+	if (UNLIKELY(thread))
+		leave(thread, pid);
+}
+
+// A thread that executes a program takes the number of the process, whose first thread has ended.
+INLINE void executes(u32 pid, u32 old_pid)
+{
+	struct thread *thread, *old;
+
+	if (LIKELY(pid == old_pid))
+		return;
+	old = find(old_pid);
+	if (!old)
+		return;
+	thread = follow(pid);
+	if (thread) {
+		*thread = *old;
+		thread->pid = pid;
+		thread->named = 0;
+	}
+	leave(old, old_pid);
+}
+
 SEC("tp_btf/sys_enter")
 int sys_enter(u64 *ctx)
 {
 	struct task_struct *task = current_task();
 	struct thread *thread = find(task->pid);
 
-	if (LIKELY(!thread))
-		return 0;
-	if (!begin(thread, task, (struct pt_regs *)ctx[0], ctx[1]))
-		return 0;
-	count_call(thread);
-	if (timed)
-		thread->start_ns = ktime_get_ns();
+	if (UNLIKELY(thread))
+		enters(thread, task, ctx[1], SIXTH_ARGUMENT((struct pt_regs *)ctx[0]));
+	return 0;
+}
+
+SEC("tracepoint/raw_syscalls/sys_enter")
+int on_sys_enter(struct trace_event_raw_sys_enter *event)
+{
+	struct task_struct *task = current_task();
+	struct thread *thread = find(task->pid);
+
+	if (UNLIKELY(thread))
+		enters(thread, task, event->id, event->args[5]);
 	return 0;
 }
 
@@ -480,75 +580,62 @@ int sys_exit(u64 *ctx)
 {
 	struct task_struct *task = current_task();
 	struct thread *thread = find(task->pid);
-	u64 now_ns, ns;
-	u32 slot;
-	u8 failed;
 
-	if (LIKELY(!thread))
-		return 0;
-	now_ns = ktime_get_ns();
-	failed = (u64)ctx[1] >= (u64)-4095;
-	slot = thread->slot;
-	if (LIKELY(slot < SLOT_IGNORED)) {
-		ns = now_ns - thread->start_ns;
-		count_return(thread, ns, 1, failed);
-		if (latency)
-			count_bucket(thread, ns);
-	} else if (slot == SLOT_NONE) {
-		// Refused before sys_enter, by a seccomp filter or a tracer: a call without a time.
-		struct pt_regs *regs = (struct pt_regs *)ctx[0];
+	if (UNLIKELY(thread))
+		exits(thread, task, (struct pt_regs *)ctx[0], ctx[1]);
+	return 0;
+}
 
-		if (begin(thread, task, regs, CALL_NUMBER(regs))) {
-			count_call(thread);
-			count_return(thread, 0, 0, failed);
-		}
-	}
-	thread->slot = SLOT_NONE;
+SEC("tracepoint/raw_syscalls/sys_exit")
+int on_sys_exit(struct trace_event_raw_sys_exit *event)
+{
+	struct task_struct *task = current_task();
+	struct thread *thread = find(task->pid);
+
+	if (UNLIKELY(thread))
+		exits(thread, task, 0, event->ret);
 	return 0;
 }
 
 SEC("tp_btf/sched_process_fork")
-int follow_child(u64 *ctx)
+int sched_process_fork(u64 *ctx)
 {
-	struct thread *parent = find(current_task()->pid);
+	born(((struct task_struct *)ctx[1])->pid);
+	return 0;
+}
 
-	if (LIKELY(!parent) || parent->calibrating)
-		return 0;
-	follow(((struct task_struct *)ctx[1])->pid);
+SEC("tracepoint/sched/sched_process_fork")
+int on_sched_process_fork(struct trace_event_raw_sched_process_fork *event)
+{
+	born(event->child_pid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int sched_process_exec(u64 *ctx)
+{
+	executes(((struct task_struct *)ctx[0])->pid, ctx[1]);
+	return 0;
+}
+
+SEC("tracepoint/sched/sched_process_exec")
+int on_sched_process_exec(struct trace_event_raw_sched_process_exec *event)
+{
+	executes(event->pid, event->old_pid);
 	return 0;
 }
 
 SEC("tp_btf/sched_process_exit")
-int thread_ends(u64 *ctx)
+int sched_process_exit(void *ctx)
 {
-	struct task_struct *task = (struct task_struct *)ctx[0];
-	struct thread *thread = find(task->pid);
-
-	if (UNLIKELY(thread))
-		leave(thread, task->pid);
+	ends();
 	return 0;
 }
 
-// A thread that executes a program takes the number of the process, whose first thread has ended.
-SEC("tp_btf/sched_process_exec")
-int thread_executes(u64 *ctx)
+SEC("tracepoint/sched/sched_process_exit")
+int on_sched_process_exit(void *event)
 {
-	u32 pid = ((struct task_struct *)ctx[0])->pid;
-	u32 old_pid = ctx[1];
-	struct thread *thread, *old;
-
-	if (LIKELY(pid == old_pid))
-		return 0;
-	old = find(old_pid);
-	if (!old)
-		return 0;
-	thread = follow(pid);
-	if (thread) {
-		*thread = *old;
-		thread->pid = pid;
-		thread->named = 0;
-	}
-	leave(old, old_pid);
+	ends();
 	return 0;
 }
 

@@ -206,6 +206,12 @@ impl Counter {
         if losses.threads > 0 {
             rows.push(row(format!("{} threads could not be followed: no memory", losses.threads)));
         }
+        if losses.probes_left_out > 0 {
+            let calls = losses.probes_left_out;
+            rows.push(row(format!(
+                "the kernel did not see {calls} calls, of these processes or of others: a CPU was at another eBPF program"
+            )));
+        }
         if losses.unattributed_calls > 0 {
             let calls = losses.unattributed_calls;
             rows.push(row(format!("{calls} calls are counted, but for no process: too many rows")));

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use aya_obj::generated::bpf_cmd::{
     BPF_MAP_CREATE, BPF_MAP_FREEZE, BPF_MAP_GET_NEXT_KEY, BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM,
@@ -9,13 +11,22 @@ use aya_obj::generated::bpf_cmd::{
 use aya_obj::generated::bpf_map_type::{
     BPF_MAP_TYPE_LRU_PERCPU_HASH, BPF_MAP_TYPE_PERCPU_ARRAY, BPF_MAP_TYPE_PERCPU_HASH,
 };
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::affinity::listed;
 
 use super::{address, attributes, call, open, put_name, raw_fd};
 
-/// CPUs that this machine can have: a value of a map "by CPU" is that many values.
 const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
+
+/// How many CPUs this machine can have: a value of a map "by CPU" is that many values.
+///
+/// # Errors
+///
+/// If `/sys` does not tell.
+pub fn possible_cpus() -> io::Result<usize> {
+    Ok(listed(POSSIBLE_CPUS)?.len())
+}
 
 /// What a map is made of, as `bpf(2)` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +74,7 @@ impl Map {
                 .any(|kind| *kind as u32 == shape.kind);
         let of_one = shape.value_bytes as usize;
         let value_bytes =
-            if by_cpu { of_one.next_multiple_of(8) * listed(POSSIBLE_CPUS)?.len() } else { of_one };
+            if by_cpu { of_one.next_multiple_of(8) * possible_cpus()? } else { of_one };
         Ok(Self { descriptor, key_bytes: shape.key_bytes as usize, value_bytes })
     }
 
@@ -136,6 +147,45 @@ impl Map {
     }
 }
 
+/// The values of an array that was made with `BPF_F_MMAPABLE`, one behind another, to be read without a call.
+#[derive(Debug)]
+pub struct Mapped {
+    at: NonNull<u64>,
+    words: usize,
+}
+
+impl Mapped {
+    /// Maps the first `words` words of a map's values.
+    ///
+    /// # Errors
+    ///
+    /// Those of `mmap(2)`: `EPERM` if the map is made otherwise, `EINVAL` if it is shorter.
+    pub fn new(map: &Map, words: usize) -> io::Result<Self> {
+        let (null, access) = (std::ptr::null_mut(), ProtFlags::READ);
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches no other memory.
+        let at = unsafe { mmap(null, words * 8, access, MapFlags::SHARED, &map.descriptor, 0)? };
+        let at = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { at, words })
+    }
+
+    /// A word as it is now, 0 beyond the last.
+    pub fn word(&self, index: usize) -> u64 {
+        if index >= self.words {
+            return 0;
+        }
+        // SAFETY: the word lies aligned in the mapping, which lives as long as `self`; the kernel writes it while this reads
+        // it, as an atomic.
+        unsafe { self.at.add(index).cast::<AtomicU64>().as_ref() }.load(Relaxed)
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is our own, and nothing refers to it any more.
+        let _ = unsafe { munmap(self.at.as_ptr().cast(), self.words * 8) };
+    }
+}
+
 impl AsFd for Map {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
@@ -189,7 +239,22 @@ mod tests {
     fn a_value_by_cpu_is_one_of_each() {
         let Some(map) = map(BPF_MAP_TYPE_PERCPU_ARRAY as u32) else { return };
         let value = map.get(&[0; 4]).unwrap().unwrap();
-        assert_eq!(value, vec![0; 16 * listed(POSSIBLE_CPUS).unwrap().len()]);
+        assert_eq!(value, vec![0; 16 * possible_cpus().unwrap()]);
+    }
+
+    #[test]
+    fn values_are_read_from_memory_where_the_map_allows_it() {
+        const MAPPABLE: u32 = 1 << 10;
+        let Some(other) = map(BPF_MAP_TYPE_ARRAY as u32) else { return };
+        assert!(Mapped::new(&other, 8).is_err());
+        let kind = BPF_MAP_TYPE_ARRAY as u32;
+        let shape = Shape { kind, key_bytes: 4, value_bytes: 16, entries: 3, flags: MAPPABLE };
+        let map = Map::new("mapped", &shape).unwrap();
+        let mapped = Mapped::new(&map, 6).unwrap();
+        map.set(&[2, 0, 0, 0], &[[1; 8], [2; 8]].concat()).unwrap();
+        let words: Vec<u64> = (0..7).map(|index| mapped.word(index)).collect();
+        let ones = u64::from_ne_bytes([1; 8]);
+        assert_eq!(words, [0, 0, 0, 0, ones, 2 * ones, 0]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
 use aya_obj::generated::bpf_attach_type::{BPF_TRACE_ITER, BPF_TRACE_RAW_TP};
 use aya_obj::generated::bpf_cmd::{
@@ -11,10 +11,13 @@ use aya_obj::generated::bpf_cmd::{
 };
 use aya_obj::generated::bpf_insn;
 use aya_obj::generated::bpf_prog_type::{
-    BPF_PROG_TYPE_PERF_EVENT, BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_PROG_TYPE_TRACING,
+    BPF_PROG_TYPE_PERF_EVENT, BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_PROG_TYPE_TRACEPOINT,
+    BPF_PROG_TYPE_TRACING,
 };
+use aya_obj::generated::perf_type_id::PERF_TYPE_TRACEPOINT;
 
 use super::{address, attributes, call, open, put_name, raw_fd};
+use crate::perf_samples;
 
 /// Room for the verifier's words.
 const LOG_BYTES: usize = 1 << 20;
@@ -24,6 +27,8 @@ const LOG_BYTES: usize = 1 << 20;
 pub enum Purpose {
     /// A tracepoint: the number of its type `btf_trace_NAME` among the kernel's own.
     Tracepoint(u32),
+    /// A perf event of a tracepoint.
+    Event,
     /// An iterator: the number of its function `bpf_iter_NAME` among the kernel's own.
     Iterator(u32),
     /// To be run once, by [`Program::run`].
@@ -79,6 +84,30 @@ impl Program {
         let mut wanted = attributes();
         wanted.raw_tracepoint.prog_fd = raw_fd(&self.0);
         Ok(Attached { _link: open(BPF_RAW_TRACEPOINT_OPEN, &mut wanted)? })
+    }
+
+    /// Lets a perf event of a tracepoint run it from now on, whoever passes it on whatever CPU. `tracepoint` is its number:
+    /// [`crate::tracefs::tracepoint`].
+    ///
+    /// # Errors
+    ///
+    /// Those of `perf_event_open(2)`.
+    pub fn attach_to_event(&self, tracepoint: u64) -> io::Result<Attached> {
+        // The program runs for all; the event itself records nothing of this CPU, and is not even enabled.
+        let mut wanted = perf_samples::attributes(PERF_TYPE_TRACEPOINT, tracepoint);
+        wanted.set_disabled(1);
+        let event = perf_samples::open_with(&wanted, -1, 0, -1)?;
+        perf_samples::set_program(&event, self)?;
+        Ok(Attached { _link: event })
+    }
+
+    /// How often the kernel did not run it because that CPU was at it, or at another one, already; 0 before Linux 5.12,
+    /// which does not say.
+    pub fn left_out(&self) -> u64 {
+        let path = format!("/proc/self/fdinfo/{}", self.0.as_raw_fd());
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let value = text.lines().find_map(|line| line.strip_prefix("recursion_misses:"));
+        value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
     }
 
     /// Runs an iterator over everything that it iterates over.
@@ -138,6 +167,7 @@ fn load(
 ) -> io::Result<Program> {
     let (kind, attach, types) = match purpose {
         Purpose::Tracepoint(types) => (BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP as u32, types),
+        Purpose::Event => (BPF_PROG_TYPE_TRACEPOINT, 0, 0),
         Purpose::Iterator(types) => (BPF_PROG_TYPE_TRACING, BPF_TRACE_ITER as u32, types),
         Purpose::Once => (BPF_PROG_TYPE_RAW_TRACEPOINT, 0, 0),
         Purpose::Samples => (BPF_PROG_TYPE_PERF_EVENT, 0, 0),

@@ -326,7 +326,7 @@ fn threads_of(pid: i32) -> Vec<i32> {
 
 /// Number of the tracepoint at the beginning of system calls, where this user may read it.
 fn tracepoint() -> Option<u64> {
-    tracefs::read("events/raw_syscalls/sys_enter/id").ok()?.trim().parse().ok()
+    tracefs::tracepoint("raw_syscalls", "sys_enter").ok()
 }
 
 /// The CPUs that are on.

@@ -141,6 +141,19 @@ fn each_kind_of_program_is_counted_exactly() {
     }
 }
 
+/// Kernels take them where a thread may be preempted in the others.
+#[test]
+fn probes_of_perf_events_count_the_same() {
+    let kinds = ["threads", "forks", "failures", "executes", "compat", "refused", "marked"];
+    for (what, time) in kinds.into_iter().flat_map(|what| [(what, true), (what, false)]) {
+        let options = BpfOptions { events: true, time, ..options() };
+        if what == "refused" && !time {
+            continue;
+        }
+        let Some(_) = assert_exact(what, &options) else { return };
+    }
+}
+
 #[test]
 fn returns_from_signal_handlers_are_counted_exactly() {
     let Some(rows) = assert_exact("signals", &options()) else { return };

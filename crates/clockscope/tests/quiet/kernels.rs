@@ -68,6 +68,9 @@ const DELAYED: [&str; 6] = [
 /// The end of a machine's name on which each instruction is translated for itself, and which does less than the others.
 const SINGLE: &str = "-single";
 
+/// The end of a machine's name whose CPUs take turns, so that much happens between two instructions of one.
+const TURNS: &str = "-turns";
+
 /// The end of a machine's name on which the command's own tests run, and the documentation's commands.
 const COMMANDS: &str = "-commands";
 
@@ -90,11 +93,11 @@ fn booted(results: &Path, architecture: &str) -> Vec<(Boot, String)> {
         (Boot::in_results(results, name), seconds.to_owned())
     };
     assert!(!list.is_empty(), "no kernel was booted");
-    let is_wanted = |line: &&str| match [SINGLE, COMMANDS].into_iter().find(|it| line.contains(it))
-    {
-        Some(special) => architecture == special,
-        None => line.starts_with(architecture),
-    };
+    let is_wanted =
+        |line: &&str| match [SINGLE, TURNS, COMMANDS].into_iter().find(|it| line.contains(it)) {
+            Some(special) => architecture == special,
+            None => line.starts_with(architecture),
+        };
     list.lines().filter(is_wanted).map(machine).collect()
 }
 
@@ -238,6 +241,19 @@ fn counts_are_exact_where_any_two_instructions_may_be_interrupted() {
         assert_eq!(sums.made, sums.counted, "{}", boot.name);
         assert_eq!(boot.status("tests-fastclock"), 0, "{}", boot.text("tests-fastclock.out"));
         println!("\n{}: {seconds} s, {} vDSO calls made and counted", boot.name, sums.made);
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-kernels"]
+fn counts_are_exact_where_threads_are_preempted_in_probes() {
+    let Some(results) = results() else { return };
+    for (boot, seconds) in booted(&results, TURNS) {
+        let mut sums = Sums::default();
+        ["crowd-1", "crowd-2", "crowd-3"].iter().for_each(|step| sums.add(&boot, step));
+        let counted = sums.system_calls_counted;
+        assert!(counted > 0 && sums.system_calls_made == counted, "{}", boot.name);
+        println!("\n{}: {seconds} s, {counted} system calls made and counted", boot.name);
     }
 }
 

@@ -46,6 +46,11 @@ fn forked_children_and_grandchildren() {
 }
 
 #[test]
+fn seven_hundred_at_once() {
+    counts_are_exact("tree", &["crowd"]);
+}
+
+#[test]
 fn children_that_execute_another_program() {
     counts_are_exact("tree", &["exec"]);
 }
