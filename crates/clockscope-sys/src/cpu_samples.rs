@@ -8,7 +8,7 @@
 //! `perf_event_open(2)`: `PERF_COUNT_SW_CPU_CLOCK`, `PERF_EVENT_IOC_PERIOD`
 
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use aya_obj::generated::perf_sw_ids::PERF_COUNT_SW_CPU_CLOCK;
 use aya_obj::generated::perf_type_id::PERF_TYPE_SOFTWARE;
@@ -38,7 +38,7 @@ impl CpuTimer {
         wanted.set_exclude_idle(1);
         wanted.set_exclude_hv(1);
         let timer = Self(open_with(&wanted, -1, cpu, -1)?);
-        set_program(&timer.0, program)?;
+        set_program(&timer.0, program.as_fd())?;
         Ok(timer)
     }
 

@@ -6,7 +6,7 @@
 //! measured.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 
 use aya_obj::generated::perf_sw_ids::PERF_COUNT_SW_DUMMY;
 use aya_obj::generated::perf_type_id::{
@@ -18,7 +18,6 @@ use aya_obj::generated::{
 };
 
 pub use super::arch::perf as registers;
-use super::bpf::programs::Program;
 use super::{check, descriptor};
 
 /// What a sample holds, in the order of the record: `PERF_SAMPLE_IP`, `TID`, `TIME`, `CALLCHAIN`,
@@ -183,8 +182,8 @@ pub(super) fn open_with(
 /// # Errors
 ///
 /// Those of `PERF_EVENT_IOC_SET_BPF`, `perf_event_open(2)`.
-pub(super) fn set_program(event: &OwnedFd, program: &Program) -> io::Result<()> {
-    let (event, program) = (event.as_raw_fd(), program.as_fd().as_raw_fd());
+pub(super) fn set_program(event: &OwnedFd, program: BorrowedFd<'_>) -> io::Result<()> {
+    let (event, program) = (event.as_raw_fd(), program.as_raw_fd());
     // SAFETY: takes a descriptor that is open.
     check(unsafe { libc::ioctl(event, PERF_EVENT_IOC_SET_BPF as libc::Ioctl, program) }).map(drop)
 }

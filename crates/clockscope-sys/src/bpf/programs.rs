@@ -97,7 +97,7 @@ impl Program {
         let mut wanted = perf_samples::attributes(PERF_TYPE_TRACEPOINT, tracepoint);
         wanted.set_disabled(1);
         let event = perf_samples::open_with(&wanted, -1, 0, -1)?;
-        perf_samples::set_program(&event, self)?;
+        perf_samples::set_program(&event, self.as_fd())?;
         Ok(Attached { _link: event })
     }
 

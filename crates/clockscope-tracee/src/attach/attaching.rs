@@ -168,12 +168,12 @@ fn fill_and_redirect(
         return Err(Refusal::Executed);
     }
     let shared_id = u64::from(pages.id().cast_unsigned());
-    let task = if patch.is_there { ATTACH_AGAIN } else { ATTACH_NEW };
+    let task = if patch.is_installed { ATTACH_AGAIN } else { ATTACH_NEW };
     run(threads, thread, &patch.room, &work_in_image(patch.base, task, shared_id, how.number)?)?;
     if let Some(decline) = not_installed(pages, &[]) {
         return Err(Refusal::Declined(decline));
     }
-    let written = if patch.is_there { Ok(()) } else { patch.write_trampolines(thread) };
+    let written = patch.write_trampolines(thread);
     if how.mapped_takes_long {
         threads.resume_all(Resume::Run);
     }

@@ -47,6 +47,8 @@ pub struct Patch {
     leftovers: Vec<u64>,
     /// Whether the image is one of these, which a clockscope of the same build has left.
     pub(super) is_there: bool,
+    /// Whether that image's installer has run: a clockscope that was killed before has written the image only.
+    pub(super) is_installed: bool,
     /// Where areas are wanted for code that counts system calls; 0: nowhere.
     pub(super) areas: [u64; AREAS],
     /// Such areas of sessions before: jumps may lead there.
@@ -75,7 +77,9 @@ impl Patch {
             patch.is_whole_in(pid, session, maps).then_some(patch)
         });
         if let Some(patch) = left {
-            return Ok(Self { is_there: true, ..patch });
+            let config = patch.base + CONFIG_OFFSET as u64;
+            let is_installed = maps.iter().any(|m| m.start == config && !m.perms.contains('x'));
+            return Ok(Self { is_there: true, is_installed, ..patch });
         }
         Self::plan_at(pid, session, own, maps, base.ok_or(Refusal::NoPlace)?)
     }
@@ -107,6 +111,7 @@ impl Patch {
             room,
             leftovers: leftovers(pid, maps),
             is_there: false,
+            is_installed: false,
             areas: [0; AREAS],
             old_areas: sites::old_areas(pid, maps),
             room_is_used,
@@ -184,7 +189,8 @@ impl Patch {
         stands(pid, target, undo)
     }
 
-    /// Whether an image that was left is like the one of this session, with all that belongs to it.
+    /// Whether an image that was left is like the one of this session, with all that belongs to it. A clockscope that was
+    /// killed at that has not written the trampolines.
     fn is_whole_in(&self, pid: i32, session: &Session, maps: &[Mapping]) -> bool {
         let end = self.base + TOTAL_SIZE as u64;
         let mut at = self.base;
@@ -195,9 +201,10 @@ impl Patch {
         }
         at >= end
             && stands(pid, self.base, &session.image(None)[..IMAGE_SIZE])
-            && self
-                .trampolines()
-                .is_some_and(|page| stands(pid, self.base + TRAMPOLINE_OFFSET as u64, &page))
+            && self.trampolines().is_some_and(|page| {
+                let at = self.base + TRAMPOLINE_OFFSET as u64;
+                stands(pid, at, &page) || stands(pid, at, &[0; PAGE])
+            })
     }
 
     /// The page of the trampolines.
@@ -211,7 +218,7 @@ impl Patch {
         Some(page)
     }
 
-    /// Writes the trampolines into their page, where nobody is yet.
+    /// Writes the trampolines into their page, which is empty or has the same ones.
     pub(super) fn write_trampolines(&self, pid: i32) -> Result<(), Refusal> {
         let page = self.trampolines().ok_or(Refusal::NoPlace)?;
         let at = self.base + TRAMPOLINE_OFFSET as u64;

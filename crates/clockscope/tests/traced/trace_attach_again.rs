@@ -141,6 +141,29 @@ fn clockscope_is_killed_at_any_moment() {
     target.ends_well();
 }
 
+/// strace kills it before its first write into the process, before its second, and so on.
+#[test]
+fn clockscope_is_killed_before_each_write_of_its_first_attachment() {
+    let Some(program) = builds::c("attach_states", Link::Dynamic) else { return };
+    for write in 1.. {
+        let mut target = Conversation::start(&words![program, "waits"]);
+        let (pid, maps) = (target.pid(), mappings(target.pid()));
+        let kill = format!("inject=pwrite64:signal=KILL:when={write}");
+        let strace = words!["strace", "-o", "/dev/null", "-e", kill, clockscope(), "trace"];
+        let options = words!["--via", "none", "--duration", "0.02", "-p", pid.to_string()];
+        let killed = untraced(&[&strace[..], &options].concat());
+        let traced = attach_for("0.02", &[pid], &VDSO);
+        assert_attached(&traced);
+        assert_nothing_piles_up(pid, &maps);
+        target.ask("count");
+        assert_eq!(target.status().code(), Some(7), "write {write}");
+        if killed.status.success() {
+            assert!(write > 10, "it writes image, trampolines and jumps");
+            return;
+        }
+    }
+}
+
 #[test]
 fn clockscope_is_killed_and_the_target_ends_by_itself() {
     let Some(mut target) = server(4) else { return };
