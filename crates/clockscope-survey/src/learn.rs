@@ -8,17 +8,6 @@ use vdso_reader::image::Image;
 use crate::reads::{Code, Steps};
 use clockscope_sys::{clock_loops, own_vdso, single_step, vdso_call::Call};
 
-/// Clocks whose reads take ways of their own through the vDSO.
-const CLOCKS: [ClockId; 8] = [
-    ClockId::Realtime,
-    ClockId::Monotonic,
-    ClockId::MonotonicRaw,
-    ClockId::Boottime,
-    ClockId::Tai,
-    ClockId::RealtimeCoarse,
-    ClockId::MonotonicCoarse,
-    ClockId::ProcessCputime,
-];
 /// A read has some 100 instructions, with those of the C library.
 const STEPS_MOST: u64 = 100_000;
 
@@ -41,9 +30,16 @@ pub fn vdso() -> Option<Learned> {
         let end = start.checked_add(u32::try_from(symbol.size).ok()?)?;
         Some((symbol.name.as_str(), start..end))
     });
-    let steps: Vec<Steps> = CLOCKS.into_iter().filter_map(|clock| steps(clock, &range)).collect();
+    let ways = ClockId::ALL.into_iter().filter(|clock| has_own_way(*clock));
+    let steps: Vec<Steps> = ways.filter_map(|clock| steps(clock, &range)).collect();
     let bytes = u32::try_from(range.end - range.start).ok()?;
     Some(Learned { code: Code::new(symbols, &steps), bytes })
+}
+
+/// Whether reads of a clock take a way of their own through the vDSO.
+fn has_own_way(clock: ClockId) -> bool {
+    use ClockId::{BoottimeAlarm, RealtimeAlarm, ThreadCputime};
+    !matches!(clock, BoottimeAlarm | RealtimeAlarm | ThreadCputime)
 }
 
 fn steps(clock: ClockId, range: &Range<u64>) -> Option<Steps> {

@@ -98,6 +98,12 @@ impl InReads {
         self.fell_back += other.fell_back;
     }
 
+    fn sum<'a>(all: impl Iterator<Item = (&'a RowKey, &'a Self)>) -> Self {
+        let mut sum = Self::default();
+        all.for_each(|(_, reads)| sum.add(*reads));
+        sum
+    }
+
     /// Whether the vDSO made system calls, which take longer than what it does itself.
     pub(crate) fn has_fallen_back(&self) -> bool {
         self.fell_back > self.samples / 2
@@ -136,11 +142,7 @@ impl Tally {
     /// divided between them.
     fn share_out(&mut self) {
         let is_shared = |key: &RowKey| key.0 == Kind::Shared;
-        let shared = self.reads.iter().filter(|(key, _)| is_shared(key));
-        let shared = shared.fold(InReads::default(), |mut sum, (_, reads)| {
-            sum.add(*reads);
-            sum
-        });
+        let shared = InReads::sum(self.reads.iter().filter(|(key, _)| is_shared(key)));
         self.reads.retain(|key, _| !is_shared(key));
         let takes = |key: &RowKey| key.1 == "clock_gettime" && !key.3;
         let told = self.reads.iter().filter(|(key, _)| takes(key));
@@ -178,13 +180,10 @@ impl Tally {
         }
     }
 
-    /// Reads of one kind, by system calls of the program or not.
-    pub(crate) fn of_kind(&self, kind: Kind, is_syscall: bool) -> InReads {
-        let wanted = self.reads.iter().filter(|(key, _)| key.0 == kind && key.3 == is_syscall);
-        wanted.fold(InReads::default(), |mut sum, (_, reads)| {
-            sum.add(*reads);
-            sum
-        })
+    /// Reads of one kind; only those of [`Kind::ClocksourceBySyscall`] are by system calls of the program.
+    pub(crate) fn of_kind(&self, kind: Kind) -> InReads {
+        let is_syscall = kind == Kind::ClocksourceBySyscall;
+        InReads::sum(self.reads.iter().filter(|(key, _)| key.0 == kind && key.3 == is_syscall))
     }
 
     /// All but coarse reads.
@@ -498,12 +497,12 @@ mod tests {
         let nameless = At::Vdso { offset: 0x140, clock: None };
         let mixed = [samples(10, vdso(1), 30), samples(10, vdso(6), 10), samples(10, nameless, 8)];
         let tally = Tally::of(&mixed, &code());
-        assert_eq!(tally.of_kind(Kind::Clocksource, false).samples, 36);
-        assert_eq!(tally.of_kind(Kind::Coarse, false).samples, 12);
+        assert_eq!(tally.of_kind(Kind::Clocksource).samples, 36);
+        assert_eq!(tally.of_kind(Kind::Coarse).samples, 12);
         let tally = Tally::of(&[samples(10, vdso(6), 10), samples(10, nameless, 8)], &code());
-        assert_eq!((tally.of_kind(Kind::Coarse, false).samples, tally.read_samples()), (18, 0));
+        assert_eq!((tally.of_kind(Kind::Coarse).samples, tally.read_samples()), (18, 0));
         let tally = Tally::of(&[samples(10, nameless, 8)], &code());
-        assert_eq!(tally.of_kind(Kind::Clocksource, false).samples, 8, "nothing else is known");
+        assert_eq!(tally.of_kind(Kind::Clocksource).samples, 8, "nothing else is known");
     }
 
     #[test]

@@ -97,12 +97,8 @@ pub struct Survey {
     code: Code,
 }
 
-/// A thread that measures, and which of its samples count.
-struct Measuring {
-    reader: Reader,
-    kind: Kind,
-    is_syscall: bool,
-}
+/// Id of a thread that measured, its reads, and their kind.
+type Measured = (i32, u64, Kind);
 
 impl Survey {
     /// Prepares everything that can fail. Nothing is sampled yet.
@@ -143,9 +139,8 @@ impl Survey {
             self.wait(started, until, tell).map_err(failed)?;
             // A busy host gives the threads that measure little time.
             let places = self.sampler.places().map_err(failed)?;
-            let is_seen = |it: &Measuring| {
-                it.kind != Kind::Clocksource
-                    || self.cost(&places, (it.reader.tid, 1, it.kind, it.is_syscall)).is_some()
+            let is_seen = |(reader, kind): &(Reader, Kind)| {
+                *kind != Kind::Clocksource || self.cost(&places, (reader.tid, 1, *kind)).is_some()
             };
             if measuring.iter().all(is_seen) || until > duration + LONGER {
                 break;
@@ -154,17 +149,13 @@ impl Survey {
             let mean = Duration::from_nanos(mean_period_ns(self.options));
             until = started.elapsed() + mean * (PERIODS / PART);
         }
-        let readers: Vec<(i32, u64, Kind, bool)> = measuring
-            .into_iter()
-            .map(|Measuring { reader, kind, is_syscall }| {
-                (reader.tid, reader.end(), kind, is_syscall)
-            })
-            .collect();
+        let ended = measuring.into_iter().map(|(reader, kind)| (reader.tid, reader.end(), kind));
+        let readers: Vec<Measured> = ended.collect();
         let elapsed = started.elapsed().max(duration);
         self.sampler.stop().map_err(failed)?;
         let mut places = self.sampler.places().map_err(failed)?;
         let mut sampled = self.sampler.processes().map_err(failed)?;
-        let cost = |of: &(i32, u64, Kind, bool)| self.cost(&places, *of);
+        let cost = |of: &Measured| self.cost(&places, *of);
         let find = |kind: Kind| readers.iter().find(|reader| reader.2 == kind);
         let vdso = find(Kind::Clocksource);
         let costs = Costs {
@@ -173,8 +164,7 @@ impl Survey {
             cpu_time: find(Kind::CpuTime).and_then(cost),
             whole_syscall_ns,
             has_fallen_back: vdso.is_some_and(|reader| {
-                let reads = self.tally(&places, reader.0).of_kind(Kind::Clocksource, false);
-                reads.has_fallen_back()
+                self.tally(&places, reader.0).of_kind(Kind::Clocksource).has_fallen_back()
             }),
         };
         let pid = i32::try_from(std::process::id()).unwrap_or(0);
@@ -187,10 +177,7 @@ impl Survey {
             elapsed_ns: nanos(elapsed),
             frequency_hz,
             cpus: self.sampler.cpus() as u64,
-            samples: (
-                self.sampler.samples().map_err(failed)?,
-                self.sampler.lost().map_err(failed)?,
-            ),
+            samples: self.sampler.samples().map_err(failed)?,
             own_cpu_ns: access::cpu_time(pid).map_or(0, nanos),
             processes: processes::known(sampled),
             places,
@@ -217,39 +204,26 @@ impl Survey {
     }
 
     /// One thread for each kind of read.
-    fn start_measuring(&self) -> Vec<Measuring> {
+    fn start_measuring(&self) -> Vec<(Reader, Kind)> {
         let Options { duration, frequency_hz, .. } = self.options;
-        let monotonic = Call::ClockGettime(ClockId::Monotonic);
-        let start = |calling: Result<Loop, clock_loops::NoLoop>, samples: f64, kind, is_syscall| {
+        let start = |(calling, samples, kind): (Result<Loop, clock_loops::NoLoop>, f64, Kind)| {
             let cpu =
                 Duration::from_secs_f64(samples / f64::from(frequency_hz)).min(duration / PART);
-            let reader = Reader::start(calling.ok()?, cpu, duration)?;
-            Some(Measuring { reader, kind, is_syscall })
+            Some((Reader::start(calling.ok()?, cpu, duration)?, kind))
         };
-        [
-            start(clock_loops::by_libc(monotonic), SAMPLES_OF_VDSO, Kind::Clocksource, false),
-            start(
-                clock_loops::by_syscall(monotonic),
-                SAMPLES_OF_CALLS,
-                Kind::ClocksourceBySyscall,
-                true,
-            ),
-            start(
-                clock_loops::by_libc(Call::ClockGettime(ClockId::ProcessCputime)),
-                SAMPLES_OF_CALLS,
-                Kind::CpuTime,
-                false,
-            ),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        let [monotonic, cpu_time] =
+            [ClockId::Monotonic, ClockId::ProcessCputime].map(Call::ClockGettime);
+        let all = [
+            (clock_loops::by_libc(monotonic), SAMPLES_OF_VDSO, Kind::Clocksource),
+            (clock_loops::by_syscall(monotonic), SAMPLES_OF_CALLS, Kind::ClocksourceBySyscall),
+            (clock_loops::by_libc(cpu_time), SAMPLES_OF_CALLS, Kind::CpuTime),
+        ];
+        all.into_iter().filter_map(start).collect()
     }
 
     /// What a read cost the thread that made `reads` of a kind.
-    fn cost(&self, places: &[PlaceSamples], measured: (i32, u64, Kind, bool)) -> Option<Cost> {
-        let (tid, reads, kind, is_syscall) = measured;
-        let found = self.tally(places, tid).of_kind(kind, is_syscall);
+    fn cost(&self, places: &[PlaceSamples], (tid, reads, kind): Measured) -> Option<Cost> {
+        let found = self.tally(places, tid).of_kind(kind);
         Cost::measured(found.samples, found.time_ns, reads)
     }
 

@@ -39,7 +39,7 @@ use std::time::Instant;
 use super::Breakdown;
 use super::calibrate::{self, ProbeCost};
 use super::decline::BpfDecline;
-use super::kernel_types::{Named, Types};
+use super::kernel_types::{FUNC, TYPEDEF, Types};
 #[cfg(have_bpf)]
 use super::loader::Aligned;
 use super::loader::{self, Loaded, numbers, words};
@@ -180,10 +180,7 @@ impl BpfCounter {
     /// The kernel's, in reading a map.
     pub fn read(&self) -> io::Result<Vec<SyscallTally>> {
         let mut tallies = self.read_totals();
-        for row in self.rows() {
-            let (key, counts) = row?;
-            tallies.extend(tally(key, &counts));
-        }
+        self.each_row(|key, counts| tallies.extend(tally(key, &counts)))?;
         tallies.sort_unstable_by_key(SyscallTally::place);
         self.read_histograms(&mut tallies)?;
         Ok(tallies)
@@ -234,9 +231,8 @@ impl BpfCounter {
         sum(&(0..self.cpus).map(of_cpu).collect::<Vec<Counts>>())
     }
 
-    fn rows(&self) -> impl Iterator<Item = io::Result<(RowKey, Counts)>> + '_ {
-        loader::entries(self.map("rows"))
-            .map(|entry| entry.map(|(key, row)| (numbers(&key), sum(&counts_in(&row)))))
+    fn each_row(&self, mut show: impl FnMut(RowKey, Counts)) -> io::Result<()> {
+        loader::each_entry(self.map("rows")?, |key, row| show(numbers(key), sum(&counts_in(row))))
     }
 
     fn read_totals(&self) -> Vec<SyscallTally> {
@@ -253,11 +249,10 @@ impl BpfCounter {
 
     /// Adds the distributions to the rows, which are in order of [`SyscallTally::place`].
     fn read_histograms(&self, tallies: &mut [SyscallTally]) -> io::Result<()> {
-        for bucket in loader::entries(self.map("buckets")) {
-            let (key, by_cpu) = bucket?;
-            let [pid, tid, number, abi, bucket] = numbers(&key);
-            let calls = words(&by_cpu).sum();
-            let Some(wanted) = tally([pid, tid, number, abi], &[1; 8]) else { continue };
+        loader::each_entry(self.map("buckets")?, |key, by_cpu| {
+            let [pid, tid, number, abi, bucket] = numbers(key);
+            let calls = words(by_cpu).sum();
+            let Some(wanted) = tally([pid, tid, number, abi], &[1; 8]) else { return };
             let unattributed = SyscallTally { pid: 0, tid: 0, ..wanted.clone() };
             let at = [wanted, unattributed].iter().find_map(|row| {
                 tallies.binary_search_by_key(&row.place(), SyscallTally::place).ok()
@@ -265,8 +260,7 @@ impl BpfCounter {
             if let Some(at) = at {
                 tallies[at].distribute(LAYOUT.bucket_at(bucket, 0).lower, calls);
             }
-        }
-        Ok(())
+        })
     }
 
     /// Measures the probes on the calling thread.
@@ -297,12 +291,11 @@ impl BpfCounter {
     /// Calls and nanoseconds of the calibrating thread so far.
     fn calibration_counts(&self) -> io::Result<(u64, u64)> {
         let mut counts = self.total(SLOT_CALIBRATION);
-        for row in self.rows() {
-            let (key, row) = row?;
+        self.each_row(|key, row| {
             if key[3] == ABI_CALIBRATION {
                 counts = sum(&[counts, row]);
             }
-        }
+        })?;
         Ok((counts[1], counts[3]))
     }
 
@@ -342,11 +335,7 @@ fn load(
     types: &Types<'_>,
     cpus: usize,
 ) -> Result<Loaded, BpfDecline> {
-    let breakdown: u8 = match options.breakdown {
-        Breakdown::Total => 0,
-        Breakdown::Process => 1,
-        Breakdown::Thread => 2,
-    };
+    let breakdown = options.breakdown as u8;
     let latency = u8::from(options.latency);
     let timed = u8::from(options.time) | latency;
     let filtered = u8::from(options.numbers.is_some());
@@ -431,12 +420,12 @@ fn load_programs(
 ) -> Result<HashMap<&'static str, Program>, BpfDecline> {
     let probe = |tracepoint: &'static str| match way {
         Way::Tracepoint => {
-            let number = types.find(Named::Typedef, &format!("btf_trace_{tracepoint}"));
+            let number = types.find(TYPEDEF, &format!("btf_trace_{tracepoint}"));
             (tracepoint, tracepoint.to_owned(), number.map(Purpose::Tracepoint))
         }
         Way::Event => (tracepoint, format!("on_{tracepoint}"), Some(Purpose::Event)),
     };
-    let tasks = types.find(Named::Function, "bpf_iter_task").map(Purpose::Iterator);
+    let tasks = types.find(FUNC, "bpf_iter_task").map(Purpose::Iterator);
     let others = [("follow_process", tasks), ("follow_self", Some(Purpose::Once))];
     probes(options)
         .map(|(_, tracepoint)| probe(tracepoint))

@@ -108,33 +108,23 @@ fn rule(text: &str) -> Result<Rule, FilterError> {
         Some((what, _)) => return Err(FilterError::UnknownQualifier(what.to_string())),
         None => text,
     };
-    let (removes, list) = match list.strip_prefix('!') {
-        Some(list) => (true, list),
-        None => (false, list),
-    };
+    let kept = list.strip_prefix('!');
     let mut items = Vec::new();
-    for word in list.split(',') {
+    for word in kept.unwrap_or(list).split(',') {
         items.extend(item(word.trim())?);
     }
-    Ok(Rule { removes, items })
+    Ok(Rule { removes: kept.is_some(), items })
 }
 
 /// What a word stands for; `None` for `none`.
 fn item(word: &str) -> Result<Option<Item>, FilterError> {
-    let (lenient, word) = match word.strip_prefix('?') {
-        Some(word) => (true, word),
-        None => (false, word),
-    };
-    let found = match word {
-        "" => return Err(FilterError::Empty),
-        "all" => Ok(Item::All),
-        "none" => return Ok(None),
-        _ => named(word),
-    };
-    match found {
-        Ok(item) => Ok(Some(item)),
-        Err(_) if lenient => Ok(None),
-        Err(error) => Err(error),
+    let lenient = word.strip_prefix('?');
+    match lenient.unwrap_or(word) {
+        "" => Err(FilterError::Empty),
+        "all" => Ok(Some(Item::All)),
+        "none" => Ok(None),
+        word if lenient.is_some() => Ok(named(word).ok()),
+        word => named(word).map(Some),
     }
 }
 

@@ -15,23 +15,16 @@ const ARRAY: u32 = 3;
 const STRUCT: u32 = 4;
 const UNION: u32 = 5;
 const ENUM: u32 = 6;
-const TYPEDEF: u32 = 8;
-const FUNC: u32 = 12;
+/// The kind of `btf_trace_NAME`, for a tracepoint.
+pub(crate) const TYPEDEF: u32 = 8;
+/// The kind of `bpf_iter_NAME`, for an iterator.
+pub(crate) const FUNC: u32 = 12;
 const ENUM64: u32 = 19;
 /// Bytes in front of what belongs to the kind.
 const HEAD: usize = 12;
 const MEMBER: usize = 12;
 /// In a reduced description: a pointer to anything.
 const ANY_POINTER: u32 = 1;
-
-/// What has a number by which the kernel takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Named {
-    /// `btf_trace_NAME`, for a tracepoint.
-    Typedef,
-    /// `bpf_iter_NAME`, for an iterator.
-    Function,
-}
 
 /// Where each type is.
 pub(crate) struct Types<'a> {
@@ -88,12 +81,8 @@ impl<'a> Types<'a> {
         Some([word(self.types, at)?, word(self.types, at + 4)?, word(self.types, at + 8)?])
     }
 
-    fn ids(&self) -> impl Iterator<Item = u32> {
-        1..u32::try_from(self.offsets.len()).unwrap_or(0)
-    }
-
     fn of_kind(&self, kind: u32) -> impl Iterator<Item = (u32, u32)> {
-        self.ids().filter_map(move |id| {
+        (1..u32::try_from(self.offsets.len()).unwrap_or(0)).filter_map(move |id| {
             let [name, info, _] = self.head(id)?;
             (kind_of(info) == kind).then_some((id, name))
         })
@@ -105,18 +94,15 @@ impl<'a> Types<'a> {
         rest.get(..rest.iter().position(|byte| *byte == 0)?)
     }
 
-    /// The number of what has this name.
-    pub(crate) fn find(&self, named: Named, name: &str) -> Option<u32> {
-        let kind = match named {
-            Named::Typedef => TYPEDEF,
-            Named::Function => FUNC,
-        };
-        let is_it = |at: u32| {
-            let rest =
-                self.strings.get(at as usize..).and_then(|s| s.strip_prefix(name.as_bytes()));
-            rest.is_some_and(|rest| rest.first() == Some(&0))
-        };
-        self.of_kind(kind).find(|(_, at)| is_it(*at)).map(|(id, _)| id)
+    /// Whether the string is this name.
+    fn is_named(&self, at: u32, name: &[u8]) -> bool {
+        let rest = self.strings.get(at as usize..).and_then(|rest| rest.strip_prefix(name));
+        rest.is_some_and(|rest| rest.first() == Some(&0))
+    }
+
+    /// The number of the type of this kind with this name, by which the kernel takes it.
+    pub(crate) fn find(&self, kind: u32, name: &str) -> Option<u32> {
+        self.of_kind(kind).find(|(_, at)| self.is_named(*at, name.as_bytes())).map(|(id, _)| id)
     }
 
     /// Of this description the structures whose names `others` has too, with everything that lies in
@@ -126,10 +112,7 @@ impl<'a> Types<'a> {
             .of_kind(STRUCT)
             .filter_map(|(_, name)| others.string(name).filter(|name| !name.is_empty()))
             .collect();
-        let is_wanted = |at: u32| {
-            let rest = self.strings.get(at as usize..).unwrap_or_default();
-            wanted.iter().any(|name| rest.starts_with(name) && rest.get(name.len()) == Some(&0))
-        };
+        let is_wanted = |at: u32| wanted.iter().any(|name| self.is_named(at, name));
         let mut reduced = Reduced::default();
         for (id, _) in self.of_kind(STRUCT).filter(|(_, name)| is_wanted(*name)) {
             reduced.number(self, id)?;
@@ -282,10 +265,10 @@ mod tests {
     fn what_has_a_name_is_found_by_kind() {
         let bytes = kernels();
         let types = Types::parse(&bytes).unwrap();
-        assert_eq!(types.find(Named::Typedef, "pid_t"), Some(3));
-        assert_eq!(types.find(Named::Function, "bpf_iter_task"), Some(6));
-        assert_eq!(types.find(Named::Function, "bpf_iter_tas"), None);
-        assert_eq!(types.find(Named::Function, "pid_t"), None);
+        assert_eq!(types.find(TYPEDEF, "pid_t"), Some(3));
+        assert_eq!(types.find(FUNC, "bpf_iter_task"), Some(6));
+        assert_eq!(types.find(FUNC, "bpf_iter_tas"), None);
+        assert_eq!(types.find(FUNC, "pid_t"), None);
     }
 
     #[test]
@@ -325,7 +308,7 @@ mod tests {
             let at = at % bytes.len();
             bytes[at] = byte;
             if let Some(types) = Types::parse(&bytes) {
-                types.find(Named::Typedef, "pid_t");
+                types.find(TYPEDEF, "pid_t");
                 types.reduced_to(&types);
             }
         }

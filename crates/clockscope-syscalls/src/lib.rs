@@ -19,7 +19,7 @@ pub use calibrate::ProbeCost;
 pub use decline::BpfDecline;
 pub use tally::{Abi, SyscallTally};
 
-/// How finely calls are told apart.
+/// How finely calls are told apart, as `count.bpf.c` numbers them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Breakdown {
     /// By system call only: one table for the whole tree.

@@ -105,31 +105,19 @@ fn make_maps(object: &Object, entries: &[(&str, u32)]) -> io::Result<HashMap<Str
     Ok(maps)
 }
 
-/// The entries of a map with their values.
-pub(crate) fn entries(
-    map: io::Result<&Map>,
-) -> impl Iterator<Item = io::Result<(Vec<u8>, Vec<u8>)>> + '_ {
-    let mut map = Some(map);
+/// Shows each entry of a map: its key and value.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn each_entry(map: &Map, mut show: impl FnMut(&[u8], &[u8])) -> io::Result<()> {
     let mut last: Option<Vec<u8>> = None;
-    std::iter::from_fn(move || {
-        let opened = match map.take()? {
-            Ok(opened) => opened,
-            Err(error) => return Some(Err(error)),
-        };
-        let mut next = || -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
-            while let Some(key) = opened.next_key(last.as_deref())? {
-                last = Some(key.clone());
-                // Nobody takes an entry away, but then there would be no more to say of it.
-                if let Some(value) = opened.get(&key)? {
-                    return Ok(Some((key, value)));
-                }
-            }
-            Ok(None)
-        };
-        let found = next().transpose();
-        map = Some(Ok(opened));
-        found
-    })
+    while let Some(key) = map.next_key(last.as_deref())? {
+        if let Some(value) = map.get(&key)? {
+            show(&key, &value);
+        }
+        last = Some(key);
+    }
+    Ok(())
 }
 
 /// The words of a value.

@@ -168,9 +168,9 @@ impl CpuSampler {
     /// # Errors
     /// The kernel's, in reading a map.
     pub fn places(&self) -> io::Result<Vec<PlaceSamples>> {
-        loader::entries(Ok(&self.places))
-            .map(|entry| entry.map(|(key, value)| place_samples(numbers(&key), &value)))
-            .collect()
+        let mut all = Vec::new();
+        let add = |key: &[u8], value: &[u8]| all.push(place_samples(numbers(key), value));
+        loader::each_entry(&self.places, add).map(|()| all)
     }
 
     /// The processes that were sampled.
@@ -178,25 +178,17 @@ impl CpuSampler {
     /// # Errors
     /// The kernel's, in reading a map.
     pub fn processes(&self) -> io::Result<Vec<Sampled>> {
-        loader::entries(Ok(&self.processes))
-            .map(|entry| entry.map(|(key, value)| sampled(numbers(&key), &value)))
-            .collect()
+        let mut all = Vec::new();
+        let add = |key: &[u8], value: &[u8]| all.push(sampled(numbers(key), value));
+        loader::each_entry(&self.processes, add).map(|()| all)
     }
 
-    /// How many samples there were.
+    /// How many samples there were, and how many are missing because there were too many processes or places.
     ///
     /// # Errors
     /// The kernel's, in reading a map.
-    pub fn samples(&self) -> io::Result<u64> {
-        self.note(NOTE_SAMPLES)
-    }
-
-    /// How many of them are missing because there were too many processes or places.
-    ///
-    /// # Errors
-    /// The kernel's, in reading a map.
-    pub fn lost(&self) -> io::Result<u64> {
-        self.note(NOTE_LOST)
+    pub fn samples(&self) -> io::Result<(u64, u64)> {
+        Ok((self.note(NOTE_SAMPLES)?, self.note(NOTE_LOST)?))
     }
 
     fn note(&self, which: u32) -> io::Result<u64> {
