@@ -1,8 +1,10 @@
 //! The clocks and counters, the routes to each, and the names that choose them.
 
+use anyhow::{Result, bail};
 use fastclock::ClockId;
 
-use super::path::{Path, Route, Subject};
+use super::path::{Path, Route, of_clock};
+use clockscope_model::bench::PathDecline;
 use clockscope_sys::clock_loops::{self, CounterOrder, NoLoop};
 use clockscope_sys::loops::Loop;
 use clockscope_sys::tsc::COUNTER_NAMES;
@@ -89,17 +91,6 @@ impl Clock {
     }
 }
 
-/// Why words of the command line do not choose paths.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoSuch {
-    /// Not a clock, or not a route.
-    #[error(transparent)]
-    Name(#[from] NoSuchName),
-    /// None of the clocks is read by any of the routes.
-    #[error("{0} cannot be read by {1}; try other routes, or none to get all")]
-    Path(String, String),
-}
-
 /// The routes that can be asked for.
 const ROUTES: [Route; 4] = [Route::Libc, Route::Vdso, Route::Syscall, Route::Tsc];
 
@@ -108,10 +99,7 @@ const ROUTES: [Route; 4] = [Route::Libc, Route::Vdso, Route::Syscall, Route::Tsc
 /// # Errors
 ///
 /// A word that is no name, or a choice without a path.
-pub fn choose(
-    clocks: &[String],
-    routes: &[String],
-) -> Result<Vec<(&'static Clock, Route)>, NoSuch> {
+pub fn choose(clocks: &[String], routes: &[String]) -> Result<Vec<(&'static Clock, Route)>> {
     let mut chosen: Vec<&'static Clock> = Vec::new();
     for word in clocks {
         let clock = clock_named(word)?;
@@ -134,7 +122,8 @@ pub fn choose(
     if paths.is_empty() {
         let clocks: Vec<&str> = chosen.iter().map(|clock| clock.name).collect();
         let routes: Vec<&str> = by.iter().map(|route| route.name()).collect();
-        return Err(NoSuch::Path(clocks.join(" and "), routes.join(" or ")));
+        let (clocks, routes) = (clocks.join(" and "), routes.join(" or "));
+        bail!("{clocks} cannot be read by {routes}; try other routes, or none to get all");
     }
     Ok(paths)
 }
@@ -158,29 +147,18 @@ fn route_named(word: &str) -> Result<Route, NoSuchName> {
     found.ok_or_else(|| NoSuchName::new("route", word, &wanted, &ROUTES.map(Route::name)))
 }
 
-/// A path that this machine does not have.
-#[derive(Debug)]
-pub struct Declined {
-    /// What cannot be read.
-    pub subject: Subject,
-    /// The route that cannot be taken.
-    pub route: Route,
-    /// Why, as a clause.
-    pub reason: String,
-}
-
 /// Makes the loops around each of `chosen`; what this machine lacks is declined with the reason.
 /// `vdso` is where the vDSO's functions lie.
 pub fn paths(
     chosen: &[(&Clock, Route)],
     vdso: &Result<Functions, NoFunctions>,
-) -> (Vec<Path>, Vec<Declined>) {
+) -> (Vec<Path>, Vec<PathDecline>) {
     let (mut paths, mut declined) = (Vec::new(), Vec::new());
     for (clock, route) in chosen {
-        let subject = Subject::Clock(clock.name);
+        let name = of_clock(clock.name, *route);
         match looped(clock, *route, vdso) {
-            Ok(calling) => paths.push(Path { subject, route: *route, calling }),
-            Err(reason) => declined.push(Declined { subject, route: *route, reason }),
+            Ok(calling) => paths.push(Path { name, calling }),
+            Err(reason) => declined.push(PathDecline { name, reason }),
         }
     }
     (paths, declined)
@@ -188,7 +166,7 @@ pub fn paths(
 
 /// The path of the loop without a call.
 pub fn empty_loop() -> Path {
-    Path { subject: Subject::Clock(EMPTY_LOOP), route: Route::None, calling: clock_loops::empty() }
+    Path { name: of_clock(EMPTY_LOOP, Route::None), calling: clock_loops::empty() }
 }
 
 fn looped(
@@ -277,7 +255,7 @@ mod tests {
         let names: Vec<String> = paths.iter().map(ToString::to_string).collect();
         assert_eq!(names.len(), 3, "{names:?}");
         assert_eq!(declined.len(), 1);
-        assert_eq!(declined[0].route, Route::Vdso);
+        assert_eq!(declined[0].name.route, "vdso");
         assert!(declined[0].reason.contains("no vDSO"), "{declined:?}");
     }
 }

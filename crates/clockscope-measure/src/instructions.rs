@@ -16,20 +16,8 @@ const CALLS: u64 = 100_000;
 /// Repeats by counters, of which the least counts.
 const COUNTED_REPEATS: u32 = 5;
 
-/// What stepping found of one call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stepped {
-    /// User-mode instructions; of a call and the way to it, without those of an empty turn.
-    pub user: u64,
-    /// Of those, in the vDSO.
-    pub in_vdso: u64,
-    /// Of those, instructions that enter the kernel.
-    pub syscalls: u64,
-    /// Repeats that gave these counts.
-    pub agreeing: u32,
-    /// How many repeats were made.
-    pub repeats: u32,
-}
+/// What stepping found of one call: its steps, without those of an empty turn, and how many of all repeats gave them.
+pub type Stepped = (Steps, (u32, u32));
 
 /// Counts the user-mode instructions of one call of each path, `repeats` times. `vdso` is where the
 /// vDSO's code is mapped.
@@ -40,7 +28,9 @@ pub fn step(paths: &[&Path], vdso: &Range<u64>, repeats: u32) -> Vec<Result<Step
     let empty = Loop::around(|| ());
     let turn = stepped(&empty, vdso, repeats);
     let of = |path: &&Path| match (&turn, stepped(&path.calling, vdso, repeats)) {
-        (Ok(turn), Ok(call)) => Ok(Stepped { user: call.user.saturating_sub(turn.user), ..call }),
+        (Ok((turn, _)), Ok((call, agreeing))) => {
+            Ok((Steps { user: call.user.saturating_sub(turn.user), ..call }, agreeing))
+        }
         (Err(reason), _) => Err(reason.clone()),
         (_, Err(reason)) => Err(reason),
     };
@@ -63,13 +53,12 @@ fn one_turn(steps: &[Steps]) -> Option<Stepped> {
     let least = |turns: usize| pairs.iter().map(|pair| pair[turns - 1]).min();
     let (one, two) = (least(1)?, least(2)?);
     let agreeing = pairs.iter().filter(|pair| **pair == [one, two]).count();
-    Some(Stepped {
+    let turn = Steps {
         user: two.user.checked_sub(one.user)?,
-        in_vdso: two.in_range.checked_sub(one.in_range)?,
+        in_range: two.in_range.checked_sub(one.in_range)?,
         syscalls: two.syscalls.checked_sub(one.syscalls)?,
-        agreeing: u32::try_from(agreeing).ok()?,
-        repeats: u32::try_from(pairs.len()).ok()?,
-    })
+    };
+    Some((turn, (u32::try_from(agreeing).ok()?, u32::try_from(pairs.len()).ok()?)))
 }
 
 /// Why a call could not be executed step by step.
@@ -136,7 +125,7 @@ fn no_counters(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::{Route, Subject};
+    use crate::path::{Route, of_clock};
     use clockscope_sys::own_vdso;
 
     fn steps(user: u64, in_range: u64, syscalls: u64) -> Steps {
@@ -145,7 +134,7 @@ mod tests {
 
     fn path(call: impl Fn() + Send + Sync + Clone + 'static) -> Path {
         let calling = Loop::around(call);
-        Path { subject: Subject::Clock("planted"), route: Route::Libc, calling }
+        Path { name: of_clock("planted", Route::Libc), calling }
     }
 
     #[test]
@@ -153,8 +142,7 @@ mod tests {
         let (one, two) = (steps(90, 61, 0), steps(168, 122, 0));
         let retried = [one, two, steps(118, 89, 0), two, one, steps(196, 150, 0), one, two];
         let found = one_turn(&retried).unwrap();
-        let expected = Stepped { user: 78, in_vdso: 61, syscalls: 0, agreeing: 2, repeats: 4 };
-        assert_eq!(found, expected);
+        assert_eq!(found, (steps(78, 61, 0), (2, 4)));
         assert_eq!(one_turn(&[]), None);
         assert_eq!(one_turn(&[two, one]), None, "fewer turns have fewer instructions");
     }
@@ -164,8 +152,8 @@ mod tests {
     #[test]
     fn a_call_has_the_instructions_that_its_path_is_made_of() {
         let calls = crate::system_calls::paths(&["getppid".to_owned()]).unwrap();
-        let found = step(&[&calls.paths[0]], &own_vdso::code(), 5).remove(0).unwrap();
-        assert_eq!((found.syscalls, found.in_vdso), (1, 0));
+        let (found, _) = step(&[&calls.paths[0]], &own_vdso::code(), 5).remove(0).unwrap();
+        assert_eq!((found.syscalls, found.in_range), (1, 0));
         // Not optimised, the closure around it is called and sets up a frame.
         let most = if cfg!(debug_assertions) { 60 } else { 3 };
         assert!((2..=most).contains(&found.user), "{found:?}");

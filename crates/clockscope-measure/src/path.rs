@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use clockscope_model::bench::PathName;
 use clockscope_sys::loops::Loop;
 
 /// The way to a clock.
@@ -41,37 +42,23 @@ impl fmt::Display for Route {
     }
 }
 
-/// What is called: a clock or counter, or a system call.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Subject {
-    /// `CLOCK_MONOTONIC`, `gettimeofday`, `rdtsc`, `std::time::Instant`, `empty loop`, ...
-    Clock(&'static str),
-    /// A system call of the table of system calls, such as `read`.
-    Call(&'static str),
-}
-
-impl Subject {
-    /// The name of the clock or call, as it is shown.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Clock(name) | Self::Call(name) => name,
-        }
-    }
-}
-
-/// Something to measure: a subject by a route.
+/// Something to measure: a clock or call by a route.
 #[derive(Debug)]
 pub struct Path {
-    /// The clock or call that is made.
-    pub subject: Subject,
-    /// The way by which it is made.
-    pub route: Route,
+    /// What it is called in reports.
+    pub name: PathName,
     /// The loop around it.
     pub calling: Loop,
 }
 
+/// The name of a clock or counter by a route.
+pub(crate) fn of_clock(clock: &str, route: Route) -> PathName {
+    PathName { clock: Some(clock.to_owned()), call: None, route: route.name().to_owned() }
+}
+
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} by {}", self.subject.name(), self.route)
+        let PathName { clock, call, route } = &self.name;
+        write!(f, "{} by {route}", clock.as_deref().or(call.as_deref()).unwrap_or_default())
     }
 }

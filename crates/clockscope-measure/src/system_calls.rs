@@ -1,7 +1,7 @@
 //! System calls as paths to measure.
 
-use super::clocks::Declined;
-use super::path::{Path, Route, Subject};
+use super::path::{Path, Route};
+use clockscope_model::bench::{PathDecline, PathName};
 use clockscope_sys::system_calls::{Once, SystemCall, TABLE};
 use clockscope_text::names::NoSuchName;
 
@@ -12,12 +12,12 @@ pub struct Answers(Vec<(&'static SystemCall, Once)>);
 impl Answers {
     /// Makes each call once more. A call whose answer has become another one was not measured all
     /// the time: it is in the answer, with the reason.
-    pub fn changed(&self) -> Vec<Declined> {
+    pub fn changed(&self) -> Vec<PathDecline> {
         let tried = self.0.iter().map(|(row, once)| (row, row.try_once(once)));
         tried
             .filter_map(|(row, answer)| {
                 let reason = format!("it stopped working while it was measured: {}", answer.err()?);
-                Some(declined(row, reason))
+                Some(PathDecline { name: name(row), reason })
             })
             .collect()
     }
@@ -29,7 +29,7 @@ pub struct SystemCalls {
     /// A path for each call that answers as it should.
     pub paths: Vec<Path>,
     /// The calls that cannot be measured here, and why.
-    pub declined: Vec<Declined>,
+    pub declined: Vec<PathDecline>,
     /// The same calls, to be tried again afterwards.
     pub answers: Answers,
 }
@@ -37,11 +37,6 @@ pub struct SystemCalls {
 /// Every name, in the order of the table.
 pub fn names() -> Vec<&'static str> {
     TABLE.iter().map(|row| row.name).collect()
-}
-
-/// Every name with what it does, in the order of the table.
-pub fn descriptions() -> Vec<(&'static str, &'static str)> {
-    TABLE.iter().map(|row| (row.name, row.what)).collect()
 }
 
 /// The paths of the named system calls, in the order given and each once; of all if there are no
@@ -59,18 +54,15 @@ pub fn paths(names: &[String]) -> Result<SystemCalls, NoSuchName> {
                 calls.paths.push(path);
                 calls.answers.0.push((row, once));
             }
-            Err(reason) => calls.declined.push(declined(row, reason)),
+            Err(reason) => calls.declined.push(PathDecline { name: name(row), reason }),
         }
     }
     Ok(calls)
 }
 
-fn declined(row: &SystemCall, reason: String) -> Declined {
-    Declined { subject: Subject::Call(row.name), route: route(row), reason }
-}
-
-fn route(row: &SystemCall) -> Route {
-    if row.by_libc { Route::Libc } else { Route::Syscall }
+fn name(row: &SystemCall) -> PathName {
+    let route = if row.by_libc { Route::Libc } else { Route::Syscall };
+    PathName { clock: None, call: Some(row.name.to_owned()), route: route.name().to_owned() }
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static SystemCall>, NoSuchName> {
@@ -94,9 +86,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static SystemCall>, NoSuchName> {
 fn prepared(row: &SystemCall) -> Result<(Path, Once), String> {
     let prepared = (row.prepare)().map_err(|error| error.to_string())?;
     row.try_once(&prepared.once).map_err(|error| format!("the kernel refuses it here: {error}"))?;
-    let path =
-        Path { subject: Subject::Call(row.name), route: route(row), calling: prepared.calling };
-    Ok((path, prepared.once))
+    Ok((Path { name: name(row), calling: prepared.calling }, prepared.once))
 }
 
 #[cfg(test)]
@@ -117,9 +107,8 @@ mod tests {
     #[test]
     fn names_choose_in_their_order_and_once_each() {
         let calls = paths(&words("read GETPPID read")).unwrap();
-        let subjects: Vec<&str> = calls.paths.iter().map(|path| path.subject.name()).collect();
-        assert_eq!(subjects, ["read", "getppid"]);
-        assert_eq!(calls.paths[0].to_string(), "read by syscall");
+        let paths: Vec<String> = calls.paths.iter().map(ToString::to_string).collect();
+        assert_eq!(paths, ["read by syscall", "getppid by syscall"]);
     }
 
     #[test]
@@ -142,7 +131,6 @@ mod tests {
     fn a_call_that_changes_its_answer_is_reported() {
         static STRICT: SystemCall = SystemCall {
             name: "getppid",
-            what: "a call that should have failed",
             expected_error: Some(1),
             by_libc: false,
             prepare: TABLE[0].prepare,

@@ -28,8 +28,6 @@ const PAGE: usize = 4096;
 pub struct SystemCall {
     /// Its name on the command line and in JSON.
     pub name: &'static str,
-    /// What one turn of its loop does.
-    pub what: &'static str,
     /// The error that is its right answer; `None` if it must succeed.
     pub expected_error: Option<i32>,
     /// The call is made by the C library's function, not by the instruction in the loop itself.
@@ -56,47 +54,28 @@ impl std::fmt::Debug for Once {
     }
 }
 
-const fn row(
-    name: &'static str,
-    what: &'static str,
-    prepare: fn() -> io::Result<PreparedCall>,
-) -> SystemCall {
-    SystemCall { name, what, expected_error: None, by_libc: false, prepare }
+const fn row(name: &'static str, prepare: fn() -> io::Result<PreparedCall>) -> SystemCall {
+    SystemCall { name, expected_error: None, by_libc: false, prepare }
 }
 
 /// Every system call that can be measured, in the order in which they are shown.
 pub static TABLE: [SystemCall; 15] = [
-    row("getppid", "getppid: the parent's process id", getppid),
-    SystemCall {
-        name: "getppid-libc",
-        what: "getppid by the C library's function, as perf bench makes it",
-        expected_error: None,
-        by_libc: true,
-        prepare: getppid_by_libc,
-    },
-    row("getpid", "getpid: the own process id", getpid),
-    row("read", "read of one byte from a file of 1 MiB in the page cache", read),
-    row("read-zero", "read of one byte from /dev/zero", read_zero),
-    row("write", "write of one byte to /dev/null", write),
-    row("lseek", "lseek to where the file is read already", lseek),
-    row("fstat", "fstat of a file", fstat),
-    row("open+close", "open of /dev/null, and close: two calls", open_and_close),
-    row(
-        "mmap+munmap",
-        "mmap of a page that is not touched, and munmap: two calls",
-        mmap_and_munmap,
-    ),
-    row("clock_gettime", "clock_gettime of CLOCK_MONOTONIC by the system call", clock_gettime),
-    SystemCall {
-        name: "enosys",
-        what: "a call with a number that no call has: in and out of the kernel, nothing else",
-        expected_error: Some(libc::ENOSYS),
-        by_libc: false,
-        prepare: enosys,
-    },
-    row("futex-wake", "futex: wake one of no waiters", futex_wake),
-    row("epoll_wait", "epoll_wait on an empty set, without waiting", epoll_wait),
-    row("sched_yield", "sched_yield: let another thread run", sched_yield),
+    row("getppid", getppid),
+    // As perf bench makes it.
+    SystemCall { by_libc: true, ..row("getppid-libc", getppid_by_libc) },
+    row("getpid", getpid),
+    row("read", read),
+    row("read-zero", read_zero),
+    row("write", write),
+    row("lseek", lseek),
+    row("fstat", fstat),
+    row("open+close", open_and_close),
+    row("mmap+munmap", mmap_and_munmap),
+    row("clock_gettime", clock_gettime),
+    SystemCall { expected_error: Some(libc::ENOSYS), ..row("enosys", enosys) },
+    row("futex-wake", futex_wake),
+    row("epoll_wait", epoll_wait),
+    row("sched_yield", sched_yield),
 ];
 
 impl SystemCall {
@@ -399,7 +378,6 @@ mod tests {
     fn names_are_given_once() {
         for (index, row) in TABLE.iter().enumerate() {
             assert!(TABLE[..index].iter().all(|other| other.name != row.name), "{}", row.name);
-            assert!(!row.what.is_empty());
         }
     }
 

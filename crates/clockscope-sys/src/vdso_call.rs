@@ -25,15 +25,6 @@ pub enum Call {
     Getcpu,
 }
 
-/// What a call costs both ways, each the minimum over short batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CallCost {
-    /// One call of the vDSO's function by its address.
-    pub vdso: Picos,
-    /// One call through the C library's `syscall(2)`.
-    pub syscall: Picos,
-}
-
 /// How the vDSO's function answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
@@ -146,7 +137,7 @@ impl Callable {
     }
 
     /// What it costs both ways: the fastest of the batches of calls that are made in this time, and of a few at least.
-    pub fn cost(&self, within: Duration) -> CallCost {
+    pub fn cost(&self, within: Duration) -> (Picos, Picos) {
         let start = Instant::now();
         let (mut vdso, mut syscall) = (Duration::MAX, Duration::MAX);
         let mut batches = 0;
@@ -156,7 +147,7 @@ impl Callable {
             batches += 1;
         }
         black_box(&self.answer);
-        CallCost { vdso: per_call(vdso), syscall: per_call(syscall) }
+        (per_call(vdso), per_call(syscall))
     }
 }
 
@@ -287,8 +278,8 @@ mod tests {
     fn a_call_costs_something_both_ways() {
         let callables = callables(&own_image()).unwrap();
         let first = callables.first().unwrap();
-        let cost = first.cost(Duration::from_millis(20));
-        assert!(cost.vdso > Picos(0) && cost.syscall > Picos(0));
+        let (vdso, syscall) = first.cost(Duration::from_millis(20));
+        assert!(vdso > Picos(0) && syscall > Picos(0));
         assert!(first.answer[0] > 1_600_000_000, "CLOCK_REALTIME was read");
     }
 

@@ -3,10 +3,10 @@
 use anyhow::{Result, bail};
 
 use super::Request;
-use crate::clocks::{self, Declined};
-use crate::path::{Path, Route, Subject};
+use crate::clocks;
+use crate::path::{Path, Route};
 use crate::system_calls::{self, Answers, SystemCalls};
-use clockscope_model::bench::{PathDecline, PathName};
+use clockscope_model::bench::PathDecline;
 use clockscope_sys::vdso_functions::Functions;
 
 /// The word that stands for system calls in place of clocks.
@@ -18,7 +18,7 @@ pub struct Chosen {
     /// The loop without a call first, then what was asked for.
     pub paths: Vec<Path>,
     /// What was asked for and is not possible on this machine.
-    pub declined: Vec<Declined>,
+    pub declined: Vec<PathDecline>,
     /// The answers of system calls, to be looked at again after measuring.
     pub answers: Answers,
 }
@@ -74,27 +74,6 @@ fn system_calls(names: &[String], routes: &[String]) -> Result<SystemCalls> {
     Ok(system_calls::paths(names)?)
 }
 
-/// What a path is called in reports.
-pub(super) fn name_of(path: &Path) -> PathName {
-    name(&path.subject, path.route.name())
-}
-
-/// What was declined, as in reports.
-pub(super) fn decline_of(declined: &Declined) -> PathDecline {
-    PathDecline {
-        name: name(&declined.subject, declined.route.name()),
-        reason: declined.reason.clone(),
-    }
-}
-
-fn name(subject: &Subject, route: &str) -> PathName {
-    let route = route.to_owned();
-    match subject {
-        Subject::Clock(name) => PathName { clock: Some((*name).to_owned()), call: None, route },
-        Subject::Call(name) => PathName { clock: None, call: Some((*name).to_owned()), route },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,8 +82,9 @@ mod tests {
         let names = words.iter().map(ToString::to_string).collect();
         let request = Request { names, routes: vec!["syscall".to_owned()], ..Request::default() };
         let chosen = choose(&request).unwrap();
-        let of = |name: PathName| name.clock.or(name.call).unwrap_or_default();
-        let mut subjects: Vec<String> = chosen.paths[1..].iter().map(|p| of(name_of(p))).collect();
+        let of =
+            |path: &Path| path.name.clock.clone().or(path.name.call.clone()).unwrap_or_default();
+        let mut subjects: Vec<String> = chosen.paths[1..].iter().map(of).collect();
         subjects.dedup();
         subjects
     }

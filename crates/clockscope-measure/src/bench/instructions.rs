@@ -1,6 +1,5 @@
 //! The instructions of one call of each path, as the report has them.
 
-use super::chosen;
 use crate::instructions;
 use crate::path::{Path, Route};
 use clockscope_model::bench::{Instructions, InstructionsRow};
@@ -11,20 +10,20 @@ const STEPPED_REPEATS: u32 = 15;
 
 /// The instructions of one call of each path, and sentences about what could not be counted.
 pub fn of(paths: &[Path]) -> (Instructions, Vec<String>) {
-    let paths: Vec<&Path> = paths.iter().filter(|path| path.route != Route::None).collect();
+    let paths: Vec<&Path> = paths.iter().filter(|p| p.name.route != Route::None.name()).collect();
     let mut notes = Vec::new();
     let stepped = instructions::step(&paths, &own_vdso::code(), STEPPED_REPEATS);
     let mut rows: Vec<InstructionsRow> = paths
         .iter()
         .zip(stepped)
         .map(|(path, stepped)| {
-            let mut row = InstructionsRow { name: chosen::name_of(path), ..Default::default() };
+            let mut row = InstructionsRow { name: path.name.clone(), ..Default::default() };
             match stepped {
-                Ok(found) => {
-                    row.user = Some(found.user);
-                    row.in_vdso = Some(found.in_vdso);
-                    row.syscalls = Some(found.syscalls);
-                    row.agreeing = Some((found.agreeing, found.repeats));
+                Ok((steps, agreeing)) => {
+                    row.user = Some(steps.user);
+                    row.in_vdso = Some(steps.in_range);
+                    row.syscalls = Some(steps.syscalls);
+                    row.agreeing = Some(agreeing);
                 }
                 Err(reason) => notes.push(format!("{path} could not be stepped: {reason}")),
             }

@@ -68,26 +68,19 @@ const ROUNDS_MAX: u32 = 20_000;
 
 /// How long a launch goes on.
 pub fn plan(quick: bool) -> RoundsPlan {
-    if quick {
-        RoundsPlan {
-            batch_ns: BATCH_NS_QUICK,
-            rounds_min: 150,
-            rounds_max: ROUNDS_MAX,
-            time_min: TIME_LIMIT_QUICK / 5,
-            accepted_min: 30,
-            unbeaten_min: 50,
-            time_limit: TIME_LIMIT_QUICK,
-        }
+    let (batch_ns, rounds_min, time_limit) = if quick {
+        (BATCH_NS_QUICK, 150, TIME_LIMIT_QUICK)
     } else {
-        RoundsPlan {
-            batch_ns: batch::BATCH_NS,
-            rounds_min: 200,
-            rounds_max: ROUNDS_MAX,
-            time_min: TIME_LIMIT / LAUNCHES / 5,
-            accepted_min: 30,
-            unbeaten_min: 50,
-            time_limit: TIME_LIMIT / LAUNCHES,
-        }
+        (batch::BATCH_NS, 200, TIME_LIMIT / LAUNCHES)
+    };
+    RoundsPlan {
+        batch_ns,
+        rounds_min,
+        rounds_max: ROUNDS_MAX,
+        time_min: time_limit / 5,
+        accepted_min: 30,
+        unbeaten_min: 50,
+        time_limit,
     }
 }
 
@@ -145,14 +138,13 @@ fn write_all(
     chosen: &Chosen,
     measured: &Measured,
 ) -> io::Result<()> {
-    let names: Vec<PathName> = chosen.paths.iter().map(chosen::name_of).collect();
-    for (name, calls_made) in names.iter().zip(&measured.calls_made) {
-        write(out, &Message::Path { name: name.clone(), calls_made: *calls_made })?;
+    for (path, calls_made) in chosen.paths.iter().zip(&measured.calls_made) {
+        write(out, &Message::Path { name: path.name.clone(), calls_made: *calls_made })?;
     }
     for raw in &measured.batches {
         let (batch, sample) = (raw.sample.batch, raw.sample);
         let record = BatchRecord {
-            name: names[raw.path].clone(),
+            name: chosen.paths[raw.path].name.clone(),
             launch,
             round: raw.round,
             calls: batch.calls,
@@ -165,8 +157,8 @@ fn write_all(
         };
         write(out, &Message::Batch(record))?;
     }
-    for declined in chosen.declined.iter().chain(&chosen.answers.changed()) {
-        write(out, &Message::Decline(chosen::decline_of(declined)))?;
+    for declined in chosen.declined.iter().cloned().chain(chosen.answers.changed()) {
+        write(out, &Message::Decline(declined))?;
     }
     write(out, &Message::End { rounds: measured.rounds })?;
     out.flush()

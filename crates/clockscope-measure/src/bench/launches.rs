@@ -1,7 +1,7 @@
 //! The launches: fresh processes of this program that measure one after another.
 
 use std::io::{BufRead, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
@@ -153,16 +153,12 @@ fn listen(
     read(said, |message| {
         if let Message::Progress { share } = message {
             show(launch, share);
-            return answer(&mut answers).map(|()| false);
+            // Lets the launch go on. One that is gone shows by its status.
+            let _ = answers.write_all(b"\n");
+            return Ok(false);
         }
         Ok(collected.take(number, message))
     })
-}
-
-/// Lets the launch go on. One that is gone shows by its status.
-fn answer(answers: &mut ChildStdin) -> Result<()> {
-    let _ = answers.write_all(b"\n");
-    Ok(())
 }
 
 /// Gives each line to `take` until that says that it was the last.

@@ -92,13 +92,8 @@ fn load(loadavg: &str) -> Option<f64> {
 }
 
 fn seccomp_mode(number: &str) -> Option<String> {
-    let mode = match number {
-        "0" => "none",
-        "1" => "strict",
-        "2" => "filter",
-        _ => return None,
-    };
-    Some(mode.to_owned())
+    let mode = ["none", "strict", "filter"].get(number.parse::<usize>().ok()?)?;
+    Some((*mode).to_owned())
 }
 
 fn time_namespace(files: &Files) -> Option<String> {

@@ -12,7 +12,6 @@ use fastclock::ClockId;
 
 use self::tsc_rate::{hz_from_log, hz_from_scale};
 use crate::wrongness::rate::{self, Anchor, Rate};
-use crate::wrongness::source::CounterBy;
 use clockscope_model::host::{HostState, VdsoState};
 use clockscope_sys::vdso_call::{self, Call};
 use clockscope_sys::{clock_reads, identity, loaded_vdso, perf_clock, tsc};
@@ -86,8 +85,8 @@ fn tsc_hz_kernel() -> Option<(f64, &'static str)> {
 /// Where the TSC is the clocksource this clock is the TSC at the rate that the kernel took it to
 /// have: then both rates must agree, and what is tested is that they do.
 fn anchor() -> Option<Anchor> {
-    let clock = CounterBy(|| tsc::now(ClockId::MonotonicRaw).0);
-    tsc::has_read_after().then(|| rate::anchor(&clock, &CounterBy(clock_reads::counter_fenced)))
+    let clock = || tsc::now(ClockId::MonotonicRaw).0;
+    tsc::has_read_after().then(|| rate::anchor(&clock, &clock_reads::counter_fenced))
 }
 
 /// Ticks a nanosecond between two anchors; `None` if the counter or the clock did not go forwards.
@@ -106,10 +105,10 @@ fn vdso() -> VdsoState {
     let Some(monotonic) = callables.first() else {
         return VdsoState { present: true, ..VdsoState::default() };
     };
-    let cost = monotonic.cost(BOTH_WAYS);
+    let (by_vdso, by_syscall) = monotonic.cost(BOTH_WAYS);
     let falls_back = vdso_call::paths(&callables)
         .and_then(|paths| paths.first().map(|path| *path == vdso_call::Path::Syscall));
-    let ratio = (cost.vdso.0 > 0).then(|| cost.syscall.0 as f64 / cost.vdso.0 as f64);
+    let ratio = (by_vdso.0 > 0).then(|| by_syscall.0 as f64 / by_vdso.0 as f64);
     VdsoState { present: true, falls_back, ratio }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::wrongness::machine::pairs;
 use crate::wrongness::offset::{self, Offset};
-use crate::wrongness::source::{CounterBy, Readable};
+use crate::wrongness::source::Readable;
 use clock_doctor::measured::WarpMeasured;
 use clockscope_sys::warp::{self, Warp};
 use clockscope_sys::{affinity, clock_reads};
@@ -36,7 +36,7 @@ pub(super) fn compare(hz: Option<f64>, unmeasured: &mut Vec<String>) -> Option<W
         if start.elapsed() > BUDGET && found.pairs > 0 {
             break;
         }
-        match one_pair(&CounterBy(clock_reads::counter_fenced), *pair, each) {
+        match one_pair(&clock_reads::counter_fenced, *pair, each) {
             Ok((warp, offset)) => add(&mut found, &mut worst, *pair, &warp, offset, hz),
             Err(error) => {
                 unmeasured.push(format!("CPUs {} and {}: {error}", pair.0, pair.1));

@@ -6,7 +6,7 @@ use crate::wrongness::machine::DEFAULT;
 use clock_doctor::measured::ReadCost;
 use clockscope_sys::loaded_vdso as image;
 use clockscope_sys::loops::Loop;
-use clockscope_sys::vdso_call::{self, Call, Path};
+use clockscope_sys::vdso_call::{self, Call, Callable, Path};
 use clockscope_sys::vdso_functions::Functions;
 use clockscope_sys::{clock_loops, tsc};
 
@@ -39,28 +39,21 @@ pub(super) fn all(unmeasured: &mut Vec<String>) -> Vec<ReadCost> {
             clock: clock.name().to_owned(),
             vdso_ns: by_vdso,
             syscall_ns: by_syscall.map(|calling| median_ns(&calling, timer_ns)),
-            falls_back: paths.iter().find(|(of, _)| of == clock).map(|(_, falls_back)| *falls_back),
+            falls_back: paths.iter().find(|(of, _)| *of == call).map(|of| of.1 == Path::Syscall),
         }
     };
     DEFAULT.iter().map(cost).filter(|read| read.syscall_ns.is_some()).collect()
 }
 
-/// For each clock whether the vDSO answers by a system call.
-fn paths(unmeasured: &mut Vec<String>) -> Vec<(ClockId, bool)> {
+/// Which calls of the vDSO enter the kernel.
+fn paths(unmeasured: &mut Vec<String>) -> Vec<(Call, Path)> {
     let callables = image::load(None).ok().and_then(|own| vdso_call::callables(&own.bytes));
-    let Some(mut callables) = callables else { return Vec::new() };
-    callables
-        .retain(|one| matches!(one.call(), Call::ClockGettime(clock) if DEFAULT.contains(&clock)));
-    let Some(paths) = vdso_call::paths(&callables) else {
+    let Some(callables) = callables else { return Vec::new() };
+    let paths = vdso_call::paths(&callables);
+    if paths.is_none() {
         unmeasured.push("whether the vDSO makes system calls: a filter cannot be set".to_owned());
-        return Vec::new();
-    };
-    let clock = |call: Call| match call {
-        Call::ClockGettime(clock) => Some(clock),
-        _ => None,
-    };
-    let tested = callables.iter().zip(paths);
-    tested.filter_map(|(one, path)| Some((clock(one.call())?, path == Path::Syscall))).collect()
+    }
+    callables.iter().map(Callable::call).zip(paths.unwrap_or_default()).collect()
 }
 
 /// What a reading of the clock that times the batches takes at least, in nanoseconds.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fastclock::ClockId;
 
-use super::source::{ClockBy, CounterBy, Readable, Unit};
+use super::source::{NANOS, Readable, TICKS, clock_by};
 pub use crate::clocks::COUNTERS;
 use crate::path::Route;
 use clockscope_sys::clock_reads::{self, VdsoClock};
@@ -17,7 +17,7 @@ pub struct Subject {
     /// The name as in C or on paper: `CLOCK_MONOTONIC`, `rdtsc`, ...
     pub name: &'static str,
     /// What its readings count.
-    pub unit: Unit,
+    pub unit: &'static str,
     /// The ways to it, the fastest first; never empty.
     pub routes: Vec<(Route, Arc<dyn Readable>)>,
     /// What `clock_getres` says, in nanoseconds.
@@ -125,12 +125,12 @@ fn clock_subject(clock: ClockId, vdso: Option<VdsoClock>) -> Option<Subject> {
     clock_reads::by_syscall(clock)?;
     let mut routes: Vec<(Route, Arc<dyn Readable>)> = Vec::new();
     if let Some(vdso) = vdso.filter(|vdso| vdso.read(clock).is_some()) {
-        routes.push((Route::Vdso, Arc::new(ClockBy(move || vdso.read(clock)))));
+        routes.push((Route::Vdso, Arc::new(clock_by(move || vdso.read(clock)))));
     }
     if clock_reads::by_libc(clock).is_some() {
-        routes.push((Route::Libc, Arc::new(ClockBy(move || clock_reads::by_libc(clock)))));
+        routes.push((Route::Libc, Arc::new(clock_by(move || clock_reads::by_libc(clock)))));
     }
-    routes.push((Route::Syscall, Arc::new(ClockBy(move || clock_reads::by_syscall(clock)))));
+    routes.push((Route::Syscall, Arc::new(clock_by(move || clock_reads::by_syscall(clock)))));
     let reference = match clock {
         ClockId::RealtimeCoarse => Some(ClockId::Realtime.name()),
         ClockId::MonotonicCoarse => Some(ClockId::Monotonic.name()),
@@ -138,7 +138,7 @@ fn clock_subject(clock: ClockId, vdso: Option<VdsoClock>) -> Option<Subject> {
     };
     Some(Subject {
         name: clock.name(),
-        unit: Unit::Nanos,
+        unit: NANOS,
         routes,
         getres_ns: clock_reads::resolution_ns(clock),
         reference,
@@ -148,16 +148,14 @@ fn clock_subject(clock: ClockId, vdso: Option<VdsoClock>) -> Option<Subject> {
 }
 
 fn counter_subjects() -> Vec<Subject> {
-    let mut sources: Vec<Arc<dyn Readable>> = vec![
-        Arc::new(CounterBy(clock_reads::counter)),
-        Arc::new(CounterBy(clock_reads::counter_fenced)),
-    ];
+    let mut sources: Vec<Arc<dyn Readable>> =
+        vec![Arc::new(clock_reads::counter), Arc::new(clock_reads::counter_fenced)];
     if tsc::has_rdtscp() {
-        sources.push(Arc::new(CounterBy(|| tsc::after().0.cast_signed())));
+        sources.push(Arc::new(|| tsc::after().0.cast_signed()));
     }
     let subject = |(name, source): (&&'static str, Arc<dyn Readable>)| Subject {
         name,
-        unit: Unit::Ticks,
+        unit: TICKS,
         routes: vec![(Route::Tsc, source)],
         getres_ns: None,
         reference: None,

@@ -16,7 +16,7 @@ use std::time::Instant;
 use self::machine::{COUNTERS, MachineClocks, ORDERED, Subject, pairs};
 use self::plan::{Budget, WrongnessPlan};
 use self::rate::Anchor;
-use self::source::{InTurn, Unit};
+use self::source::{InTurn, NANOS, TICKS};
 use clockscope_model::wrongness::{RateRow, SCHEMA, WrongnessReport};
 use clockscope_sys::affinity;
 use clockscope_sys::warp;
@@ -113,7 +113,9 @@ impl<'a> Run<'a> {
     }
 
     fn budget(&self, cpu_pairs: usize) -> Budget {
-        let orders = self.subjects.iter().map(|s| orders_of(s.routes.len())).sum();
+        // A clock's order is tested by each route, and by all in turn if there are several.
+        let orders = |routes: usize| routes + usize::from(routes > 1);
+        let orders = self.subjects.iter().map(|s| orders(s.routes.len())).sum();
         let coarse = self.subjects.iter().filter(|s| s.reference.is_some()).count();
         let offsets = self.offset_source().map_or(0, |_| cpu_pairs);
         Budget::split(self.plan.time, orders, coarse, self.compared().len() * cpu_pairs, offsets)
@@ -222,7 +224,7 @@ impl<'a> Run<'a> {
     /// The step that all steps of a clock are multiples of, in nanoseconds; 1 if that is not known.
     fn granularity_ns(&self, name: &str) -> u64 {
         let clock = self.found.clocks.iter().find(|clock| clock.clock == name);
-        let steps = clock.filter(|clock| clock.unit == Unit::Nanos.name());
+        let steps = clock.filter(|clock| clock.unit == NANOS);
         steps.and_then(|clock| clock.resolution.as_ref()).map_or(1, |steps| steps.gcd.max(1))
     }
 
@@ -237,18 +239,11 @@ impl<'a> Run<'a> {
             };
             let half = half[at].and_then(|half| rate::between(start, half, granularity));
             let row = match subject.unit {
-                Unit::Ticks => rows::rate_of_counter(&rate, half.as_ref(), self.machine.nominal_hz),
-                Unit::Nanos => {
-                    rows::rate_of_clock(&rate, end, reference, self.found.discipline.as_ref())
-                }
+                TICKS => rows::rate_of_counter(&rate, half.as_ref(), self.machine.nominal_hz),
+                _ => rows::rate_of_clock(&rate, end, reference, self.found.discipline.as_ref()),
             };
             let (clock, reference) = (subject.name.to_owned(), reference.to_owned());
             self.found.rates.push(RateRow { clock, reference, ..row });
         }
     }
-}
-
-/// A clock's order is tested by each route, and by all in turn if there are several.
-fn orders_of(routes: usize) -> usize {
-    routes + usize::from(routes > 1)
 }

@@ -17,7 +17,7 @@ pub(super) fn clock(subject: &Subject, order: ReadingOrder, by_one_route: u64) -
     let steps = &order.steps;
     ClockRow {
         clock: subject.name.to_owned(),
-        unit: subject.unit.name().to_owned(),
+        unit: subject.unit.to_owned(),
         reads: order.reads,
         backward: order.backward,
         worst_backward: order.worst,
@@ -61,7 +61,7 @@ fn distribution(values: &distribution::Distribution) -> Distribution {
 pub(super) fn warp(subject: &Subject, cpus: (u32, u32), found: &Warp) -> WarpRow {
     WarpRow {
         source: subject.name.to_owned(),
-        unit: subject.unit.name().to_owned(),
+        unit: subject.unit.to_owned(),
         cpus,
         handovers: found.handovers,
         warps: found.count(),
@@ -76,7 +76,7 @@ pub(super) fn warp(subject: &Subject, cpus: (u32, u32), found: &Warp) -> WarpRow
 pub(super) fn offset(subject: &Subject, cpus: (u32, u32), found: &Offset) -> OffsetRow {
     OffsetRow {
         source: subject.name.to_owned(),
-        unit: subject.unit.name().to_owned(),
+        unit: subject.unit.to_owned(),
         cpus,
         offset: found.best,
         error: found.error,

@@ -7,24 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::path::Route;
 use clockscope_sys::clock_reads::Timespec;
 
-/// What a reading counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Nanoseconds.
-    Nanos,
-    /// Ticks of a counter.
-    Ticks,
-}
-
-impl Unit {
-    /// `ns` or `ticks`, as in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nanos => "ns",
-            Self::Ticks => "ticks",
-        }
-    }
-}
+/// What a reading of a clock counts, as in JSON.
+pub(crate) const NANOS: &str = "ns";
+/// What a reading of a counter counts.
+pub(crate) const TICKS: &str = "ticks";
 
 /// Something that can be read again and again.
 pub trait Readable: Send + Sync {
@@ -32,31 +18,19 @@ pub trait Readable: Send + Sync {
     fn read(&self) -> i64;
 }
 
-/// A counter, by the function that reads it.
-#[derive(Clone, Copy, Debug)]
-pub struct CounterBy<F>(pub F);
-
-/// A clock by a route: by a function that gives a reading, or `None` where the clock gives an error.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ClockBy<F>(pub F);
-
-const NANOS: i64 = 1_000_000_000;
-
-/// What a clock gives that was readable once and is no more; no clock stands at it.
-const UNREADABLE: Timespec = (0, -1);
-
-impl<F: Fn() -> Option<Timespec> + Send + Sync> Readable for ClockBy<F> {
+impl<F: Fn() -> i64 + Send + Sync> Readable for F {
     #[inline]
     fn read(&self) -> i64 {
-        let (seconds, nanos) = (self.0)().unwrap_or(UNREADABLE);
-        seconds.saturating_mul(NANOS).saturating_add(nanos)
+        self()
     }
 }
 
-impl<F: Fn() -> i64 + Send + Sync> Readable for CounterBy<F> {
-    #[inline]
-    fn read(&self) -> i64 {
-        (self.0)()
+/// A clock by a route: by a function that gives a reading, or `None` where the clock gives an error. A clock that
+/// was readable once and is no more stands at -1 ns, at which no clock stands.
+pub(crate) fn clock_by(read: impl Fn() -> Option<Timespec> + Send + Sync) -> impl Readable {
+    move || {
+        let (seconds, nanos) = read().unwrap_or((0, -1));
+        seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
     }
 }
 

@@ -101,8 +101,8 @@ fn measure(view: &mut View<'_>, image: &Image) {
 fn costs(callables: &[Callable]) -> Vec<CostView> {
     let paths = vdso_call::paths(callables);
     let cost = |(place, callable): (usize, &Callable)| {
-        let cost = callable.cost(BOTH_WAYS);
-        let (vdso, syscall) = (cost.vdso.0, cost.syscall.0);
+        let (vdso, syscall) = callable.cost(BOTH_WAYS);
+        let (vdso, syscall) = (vdso.0, syscall.0);
         let path = match paths.as_ref().and_then(|paths| paths.get(place)) {
             Some(vdso_call::Path::Fast) => "fast",
             Some(vdso_call::Path::Syscall) => "syscall",
