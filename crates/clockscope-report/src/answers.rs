@@ -2,6 +2,7 @@
 
 use super::costs::{each, ratio, times_as_long, whole_on};
 use super::options::TextOptions;
+use super::text::told;
 use super::{latency, what_if};
 use clockscope_model::trace::{Clock, ClockReads, SyscallRow, TraceReport, Way};
 use clockscope_text::lines::labelled;
@@ -30,7 +31,8 @@ pub(super) fn here(report: &TraceReport, options: &TextOptions) -> String {
 
 /// That reads are slow, which is no news where the program was given a slow clock.
 fn slow_reads(report: &TraceReport, options: &TextOptions) -> String {
-    if options.clock == Clock::Kernel { latency::slow_reads(report) } else { String::new() }
+    let clause = latency::slow_clause(report).filter(|_| options.clock == Clock::Kernel);
+    told("Slow reads", &clause.unwrap_or_default())
 }
 
 /// What the reads would take on other hosts and by other clocks, and how many system calls there were.
@@ -53,7 +55,8 @@ fn reads_elsewhere(report: &TraceReport, options: &TextOptions) -> String {
     if clock != Clock::Slow && slow.is_empty() && !has_fallen_back(reads) {
         out += &typical(report);
     }
-    out += &what_if::render(report);
+    let what_if = report.what_if.map(|what_if| what_if::sentence(report, &what_if));
+    out += &told("What if", &what_if.unwrap_or_default());
     // Where callers are known, each line to change comes with its own advice.
     let is_wanted = options.all || report.callers.is_none();
     let share = reads.same_tick_share.filter(|share| {

@@ -40,38 +40,26 @@ pub const DEFAULT: [Column; 7] = [
     Column::Name,
 ];
 
-/// Each column with the names it goes by: ours first, then those that `strace -U` takes and its
+/// Each column with its head and the names it goes by: ours first, then those that `strace -U` takes and its
 /// table's heads.
-const NAMES: [(Column, &[&str]); 11] = [
-    (Column::TimePercent, &["time-percent", "time", "% time"]),
-    (Column::Seconds, &["seconds", "total-time", "time-total"]),
-    (Column::Average, &["avg", "avg-time", "time-avg", "usecs/call"]),
-    (Column::Calls, &["calls", "count"]),
-    (Column::Errors, &["errors", "error"]),
-    (Column::Via, &["via"]),
-    (Column::Name, &["name", "syscall", "syscall-name"]),
-    (Column::P50, &["p50"]),
-    (Column::P90, &["p90"]),
-    (Column::P99, &["p99"]),
-    (Column::Max, &["max", "max-time", "time-max", "longest"]),
+const NAMES: [(Column, &str, &[&str]); 11] = [
+    (Column::TimePercent, "% time", &["time-percent", "time", "% time"]),
+    (Column::Seconds, "seconds", &["seconds", "total-time", "time-total"]),
+    (Column::Average, "usecs/call", &["avg", "avg-time", "time-avg", "usecs/call"]),
+    (Column::Calls, "calls", &["calls", "count"]),
+    (Column::Errors, "errors", &["errors", "error"]),
+    (Column::Via, "via", &["via"]),
+    (Column::Name, "name", &["name", "syscall", "syscall-name"]),
+    (Column::P50, "p50", &["p50"]),
+    (Column::P90, "p90", &["p90"]),
+    (Column::P99, "p99", &["p99"]),
+    (Column::Max, "max", &["max", "max-time", "time-max", "longest"]),
 ];
 
 impl Column {
     /// What stands above the column.
     pub fn head(self) -> &'static str {
-        match self {
-            Column::TimePercent => "% time",
-            Column::Seconds => "seconds",
-            Column::Average => "usecs/call",
-            Column::Calls => "calls",
-            Column::Errors => "errors",
-            Column::Via => "via",
-            Column::Name => "name",
-            Column::P50 => "p50",
-            Column::P90 => "p90",
-            Column::P99 => "p99",
-            Column::Max => "max",
-        }
+        NAMES.iter().find(|(column, ..)| *column == self).map_or("", |(_, head, _)| head)
     }
 
     /// The columns that the words of `-U` choose; none means [`DEFAULT`].
@@ -102,8 +90,8 @@ impl FromStr for Column {
         let wanted = word.trim().to_ascii_lowercase().replace('_', "-");
         NAMES
             .iter()
-            .find(|(_, names)| names.contains(&wanted.as_str()))
-            .map(|(column, _)| *column)
+            .find(|(.., names)| names.contains(&wanted.as_str()))
+            .map(|(column, ..)| *column)
             .ok_or_else(|| ColumnError::Unknown(word.to_owned()))
     }
 }
@@ -113,7 +101,7 @@ impl FromStr for Column {
 #[non_exhaustive]
 pub enum ColumnError {
     /// No column has this name.
-    #[error("no column is called {0:?}; the columns are {all}", all = NAMES.map(|(_, names)| names[0]).join(","))]
+    #[error("no column is called {0:?}; the columns are {all}", all = NAMES.map(|(.., names)| names[0]).join(","))]
     Unknown(String),
     /// This column was named before.
     #[error("column {0:?} is named twice; name each column once")]
@@ -131,7 +119,7 @@ mod tests {
     #[test]
     fn every_name_gives_its_column_and_no_name_is_given_twice() {
         let mut seen = Vec::new();
-        for (column, names) in NAMES {
+        for (column, _, names) in NAMES {
             for name in names {
                 assert_eq!(name.parse(), Ok(column));
                 assert!(!seen.contains(name), "{name} is ambiguous");

@@ -2,7 +2,7 @@
 
 use clockscope_model::trace::{DeclineRow, Missing};
 use clockscope_text::foreign::printable;
-use clockscope_text::lines::{WIDTH, cut_middle, labelled_in};
+use clockscope_text::lines::{cut_middle, labelled_in};
 use clockscope_text::units;
 
 /// Reasons printed; the JSON output has all.
@@ -12,12 +12,7 @@ const NAMED: usize = 3;
 /// Columns for the name of a program.
 const NAME: usize = 24;
 
-/// A paragraph for each reason, in the order of appearance; empty if everything was counted.
-pub(super) fn render(declines: &[DeclineRow]) -> String {
-    labelled("Not counted", declines, WIDTH)
-}
-
-/// The same under another label, wrapped to a width.
+/// A paragraph under a label for each reason, in the order of appearance; empty if everything was counted.
 pub(super) fn labelled(label: &str, declines: &[DeclineRow], width: usize) -> String {
     let groups = groups(declines);
     let mut out = String::new();

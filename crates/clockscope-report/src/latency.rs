@@ -8,7 +8,7 @@ use clockscope_model::reads::{self, Source};
 use clockscope_model::trace::Clock;
 use clockscope_model::trace::{TraceReport, VdsoRow};
 use clockscope_stats::timed::TIMED_MIN;
-use clockscope_text::{lines, units};
+use clockscope_text::units;
 
 /// Below this a call has stayed in user space, whatever a system call costs here.
 const USER_SPACE_NS: u64 = 100;
@@ -41,15 +41,7 @@ pub(super) fn render(report: &TraceReport, entries: &[Entry], options: &TextOpti
     out
 }
 
-/// Says in words that clock reads are not answered in user space; empty if they are.
-pub(super) fn slow_reads(report: &TraceReport) -> String {
-    match slow_clause(report) {
-        Some(clause) => lines::labelled("Slow reads", &clause),
-        None => String::new(),
-    }
-}
-
-/// [`slow_reads`] without a label; `None` if they are answered in user space.
+/// Says in words that clock reads are not answered in user space; `None` if they are.
 pub(super) fn slow_clause(report: &TraceReport) -> Option<String> {
     let slow: Vec<&VdsoRow> = report.vdso.iter().filter(|r| is_by_syscall(r, report)).collect();
     slow.first().map(|row| slow_sentence(row, slow.len(), report))

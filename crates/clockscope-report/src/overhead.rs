@@ -7,12 +7,6 @@ use clockscope_text::lines::labelled;
 use clockscope_text::units;
 
 /// How times were taken; empty if there is nothing to say.
-pub(super) fn notes(report: &TraceReport) -> String {
-    let notes = how_timed(report);
-    if notes.is_empty() { String::new() } else { labelled("Times", &notes) }
-}
-
-/// [`notes`] without a label.
 pub(super) fn how_timed(report: &TraceReport) -> String {
     let mut notes = Vec::new();
     let calls: u64 = report.vdso.iter().fold(0, |sum, row| sum.saturating_add(row.calls));
@@ -55,12 +49,6 @@ fn how_syscalls_were_timed(report: &TraceReport) -> Option<String> {
     } else {
         Some("system calls were counted without time and errors".to_owned())
     }
-}
-
-/// What counting cost.
-pub(super) fn render(report: &TraceReport) -> String {
-    let parts = what_it_cost(report);
-    if parts.is_empty() { String::new() } else { labelled("Overhead", &parts) }
 }
 
 /// What code in the program has counted, where the kernel has counted too.

@@ -140,7 +140,7 @@ impl Page for SurveyReport {
                 "facts": survey::text::facts(self),
                 "remarks": survey::text::remarks(self),
             }),
-            text: survey::text::render(self, &survey::text::TextOptions { all: true }),
+            text: survey::text::render(self, true),
         }
     }
 }

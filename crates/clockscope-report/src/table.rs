@@ -202,12 +202,8 @@ fn drawn(
     (name_min, line_most): (usize, usize),
     marks: &[bool],
 ) -> String {
-    let mut widths: Vec<usize> = heads.iter().map(|head| head.least).collect();
-    for row in &rows {
-        for (index, text) in row.iter().enumerate() {
-            widths[index] = widths[index].max(width(text));
-        }
-    }
+    let widest = widest(&rows, heads.len()).into_iter();
+    let mut widths: Vec<usize> = heads.iter().zip(widest).map(|(h, w)| h.least.max(w)).collect();
     if let Some(name) = heads.iter().position(|head| head.text == Head::NAME.text) {
         let others: usize = widths.iter().sum::<usize>() - widths[name] + heads.len() - 1;
         let limit = line_most.saturating_sub(others).max(name_min);
@@ -218,31 +214,37 @@ fn drawn(
     }
     let texts: Vec<String> = heads.iter().map(|head| head.text.to_owned()).collect();
     let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-    let mut out = line(heads, &widths, &texts) + &line(heads, &widths, &rule);
+    let line = |cells: &[String]| line(cells, &widths, " ", |column| heads[column].is_left);
+    let mut out = line(&texts) + &line(&rule);
     for (index, row) in rows.iter().enumerate() {
         if has_total && index + 1 == rows.len() {
-            out.push_str(&line(heads, &widths, &rule));
+            out.push_str(&line(&rule));
         }
-        let text = line(heads, &widths, row);
+        let text = line(row);
         out += &if marks.get(index) == Some(&true) { standing_out(&text) } else { text };
     }
     out
 }
 
-fn line(heads: &[Head], widths: &[usize], cells: &[String]) -> String {
-    let mut out = String::new();
-    for (index, text) in cells.iter().enumerate() {
-        let pad = " ".repeat(widths[index].saturating_sub(width(text)));
-        let (before, after) =
-            if heads[index].is_left { ("", pad.as_str()) } else { (pad.as_str(), "") };
-        if index > 0 {
-            out.push(' ');
-        }
-        out.extend([before, text.as_str(), after]);
-    }
-    out.truncate(out.trim_end().len());
-    out.push('\n');
-    out
+/// The width of each column: that of its widest cell.
+pub(crate) fn widest<R: AsRef<[String]>>(rows: &[R], columns: usize) -> Vec<usize> {
+    let of = |column: usize| rows.iter().map(|row| width(&row.as_ref()[column])).max();
+    (0..columns).map(|column| of(column).unwrap_or(0)).collect()
+}
+
+/// A line of cells, each as wide as its column.
+pub(crate) fn line(
+    cells: &[String],
+    widths: &[usize],
+    between: &str,
+    is_left: impl Fn(usize) -> bool,
+) -> String {
+    let cell = |(column, text): (usize, &String)| {
+        let pad = " ".repeat(widths[column].saturating_sub(width(text)));
+        if is_left(column) { format!("{text}{pad}") } else { format!("{pad}{text}") }
+    };
+    let cells: Vec<String> = cells.iter().enumerate().map(cell).collect();
+    format!("{}\n", cells.join(between).trim_end())
 }
 
 #[cfg(test)]

@@ -46,16 +46,17 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
             out += &process_tables(process, options, syscalls_timed);
         }
     }
-    let mut below = declines::render(&report.declines);
+    let mut below = declines::labelled("Not counted", &report.declines, WIDTH);
     if !options.summary_only {
         if options.all {
-            below += &overhead::notes(report);
+            below += &told("Times", &overhead::how_timed(report));
         }
         below += &attached(report);
         below += &places(report);
         below += &overhead::compared(report);
-        below += &overhead::render(report);
-        below += &report.verdict.as_ref().map(|of| verdict::render(report, of)).unwrap_or_default();
+        below += &told("Overhead", &overhead::what_it_cost(report));
+        let verdict = report.verdict.as_ref().map(|of| verdict::sentence(report, of));
+        below += &told("Verdict", &verdict.unwrap_or_default());
     }
     let callers = callers::render(report, options.callers);
     for part in [below, callers].iter().filter(|part| !part.is_empty()) {
@@ -66,6 +67,11 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
 }
 
 /// The table of some calls.
+/// A labelled line; empty if there is nothing to say.
+pub(super) fn told(label: &str, text: &str) -> String {
+    if text.is_empty() { String::new() } else { labelled(label, text) }
+}
+
 fn calls_table(calls: Calls<'_>, options: &TextOptions) -> String {
     let rows = calls.entries(options.sort);
     let shown = if options.all { rows.clone() } else { entries::shortened(&rows, options.sort) };
@@ -207,27 +213,16 @@ fn thread_table(
 
 /// Names of the signals that end programs (signal(7), x86-64 numbers).
 fn signal_name(signal: i32) -> Option<&'static str> {
-    Some(match signal {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        3 => "SIGQUIT",
-        4 => "SIGILL",
-        5 => "SIGTRAP",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        10 => "SIGUSR1",
-        11 => "SIGSEGV",
-        12 => "SIGUSR2",
-        13 => "SIGPIPE",
-        14 => "SIGALRM",
-        15 => "SIGTERM",
-        24 => "SIGXCPU",
-        25 => "SIGXFSZ",
-        31 => "SIGSYS",
-        _ => return None,
-    })
+    const FIRST: [&str; 15] = [
+        "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE",
+        "SIGKILL", "SIGUSR1", "SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM",
+    ];
+    match signal {
+        24 => Some("SIGXCPU"),
+        25 => Some("SIGXFSZ"),
+        31 => Some("SIGSYS"),
+        _ => FIRST.get(usize::try_from(signal).ok()?.checked_sub(1)?).copied(),
+    }
 }
 
 #[cfg(test)]

@@ -3,18 +3,13 @@
 use super::costs;
 use clockscope_model::trace::{Clock, ClockPageReport, TraceReport, Verdict};
 use clockscope_text::foreign::printable;
-use clockscope_text::lines::labelled;
 use clockscope_text::units;
 
 /// What a read takes in the program is known to so much of it, and what one takes in a loop is a little less.
 const SAME: f64 = 0.1;
 
-/// The verdict in a line.
-pub(super) fn render(report: &TraceReport, verdict: &Verdict) -> String {
-    labelled("Verdict", &sentence(report, verdict))
-}
-
-fn sentence(report: &TraceReport, verdict: &Verdict) -> String {
+/// The verdict in words.
+pub(super) fn sentence(report: &TraceReport, verdict: &Verdict) -> String {
     let clock = &printable(&verdict.clock);
     if verdict.reads == 0 {
         return format!("nothing to say: the program read no clock that --clock {clock} answers");

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::costs;
 use clockscope_model::trace::{TraceReport, WhatIf};
-use clockscope_text::lines::labelled;
 use clockscope_text::units;
 
 /// From here on no clocksource explains it: emulated ones take up to some 30 us.
@@ -51,13 +50,6 @@ pub fn answer(report: &TraceReport, question: Question) -> WhatIf {
 )]
 fn multiplied(ns: u64, times: f64) -> u64 {
     (ns as f64 * times) as u64
-}
-
-/// The answer in a line.
-pub(super) fn render(report: &TraceReport) -> String {
-    report
-        .what_if
-        .map_or_else(String::new, |what_if| labelled("What if", &sentence(report, &what_if)))
 }
 
 /// The answer in words.

@@ -9,14 +9,17 @@ const NAMES_FIRST: usize = 3;
 
 /// `MONOTONIC by vdso`, `read by syscall`, `rdtsc`: clocks without what is common to all their names.
 pub fn of_row(name: &PathName) -> String {
-    let subject = name.clock.as_deref().or(name.call.as_deref()).unwrap_or("?");
-    let subject = subject.strip_prefix("CLOCK_").unwrap_or(subject);
-    let subject = subject.strip_suffix("_ID").unwrap_or(subject);
-    let text = match name.route.as_str() {
-        "tsc" | "none" => subject.to_owned(),
-        route => format!("{subject} by {route}"),
-    };
-    printable(&text)
+    match name.route.as_str() {
+        "tsc" | "none" => subject(name),
+        route => printable(&format!("{} by {route}", subject(name))),
+    }
+}
+
+/// The name of a clock without what is common to all their names, or that of a system call.
+pub(super) fn subject(name: &PathName) -> String {
+    let name = name.clock.as_deref().or(name.call.as_deref()).unwrap_or("?");
+    let name = name.strip_prefix("CLOCK_").unwrap_or(name);
+    printable(name.strip_suffix("_ID").unwrap_or(name))
 }
 
 /// Names and a verb: `rdtsc adds`, `a and b add`, `a, b, c and 4 others add`.

@@ -1,17 +1,16 @@
 //! The bench report for people: the host, a table grouped by clock, notes, what was not measured.
 
 use super::instructions;
+use super::names::subject;
 use crate::host;
 use crate::table::{Head, draw};
-use clockscope_model::bench::{BenchReport, PathName, PathRow};
+use clockscope_model::bench::{BenchReport, PathRow};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::labelled;
 use clockscope_text::units;
 
 /// Columns of the picture of the spread; its right end is twice its left.
 const SPREAD: usize = 10;
-/// Names of clocks are shown without this.
-const PREFIX: &str = "CLOCK_";
 
 /// Lines of at most 80 columns.
 pub fn render(report: &BenchReport) -> String {
@@ -89,18 +88,11 @@ fn table(report: &BenchReport) -> String {
         heads[0].text = "call";
     }
     let row = |(index, path): (usize, &PathRow)| {
-        let before = index.checked_sub(1).map(|before| title(&report.paths[before].name));
-        let name = title(&path.name);
+        let before = index.checked_sub(1).map(|before| subject(&report.paths[before].name));
+        let name = subject(&path.name);
         cells(report, path, if before.as_ref() == Some(&name) { String::new() } else { name })
     };
     draw(&heads, report.paths.iter().enumerate().map(row).collect(), false, 0)
-}
-
-/// The name of a clock without its prefix, or that of a system call.
-fn title(name: &PathName) -> String {
-    let name = name.clock.as_deref().or(name.call.as_deref()).unwrap_or("?");
-    let name = name.strip_prefix(PREFIX).unwrap_or(name);
-    printable(name.strip_suffix("_ID").unwrap_or(name))
 }
 
 fn cells(report: &BenchReport, path: &PathRow, name: String) -> Vec<String> {
@@ -170,7 +162,7 @@ fn place_of(share: f64) -> usize {
 fn declines(report: &BenchReport) -> String {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for decline in &report.declines {
-        let name = format!("{} by {}", title(&decline.name), decline.name.route);
+        let name = format!("{} by {}", subject(&decline.name), decline.name.route);
         match reasons.iter_mut().find(|(reason, _)| *reason == decline.reason) {
             Some((_, names)) => names.push(name),
             None => reasons.push((&decline.reason, vec![name])),
@@ -185,6 +177,7 @@ fn declines(report: &BenchReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clockscope_model::bench::PathName;
     use clockscope_model::bench::{Method, PathDecline, RatioRow};
 
     fn name(clock: &str, route: &str) -> PathName {

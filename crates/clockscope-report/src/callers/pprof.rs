@@ -131,7 +131,7 @@ impl<'a> Builder<'a> {
         let next = self.profile.function.len() as u64 + 1;
         let id = *self.functions.entry((name, filename)).or_insert(next);
         if id == next {
-            let function = Function { id, name, system_name: name, filename, start_line: 0 };
+            let function = Function { id, name, system_name: name, filename };
             self.profile.function.push(function);
         }
         id
@@ -145,7 +145,7 @@ impl<'a> Builder<'a> {
             Via::Unknown => "[unknown]",
         });
         let function_id = self.function(&names::called(row), "");
-        self.location(mapping_id, 0, vec![Line { function_id, line: 0, column: 0 }])
+        self.location(mapping_id, 0, vec![Line { function_id, line: 0 }])
     }
 
     fn location(&mut self, mapping_id: u64, address: u64, line: Vec<Line>) -> u64 {
@@ -156,7 +156,7 @@ impl<'a> Builder<'a> {
             mapping.has_line_numbers |= line.iter().any(|line| line.line > 0);
             mapping.has_inline_frames |= line.len() > 1;
         }
-        let location = Location { id, mapping_id, address, line, is_folded: false };
+        let location = Location { id, mapping_id, address, line };
         self.profile.location.push(location);
         id
     }
@@ -179,7 +179,6 @@ impl<'a> Builder<'a> {
                     &row.file.as_ref().map(Foreign::printable).unwrap_or_default(),
                 ),
                 line: row.line.unwrap_or(0).into(),
-                column: 0,
             })
             .collect();
         let id = self.location(mapping_id, outer.address, lines);
@@ -207,7 +206,7 @@ impl<'a> Builder<'a> {
             // One for all: looked up by a key that no frame has.
             let id = match self.locations.get(&Vec::new()) {
                 Some(id) => *id,
-                None => self.location(0, 0, vec![Line { function_id, line: 0, column: 0 }]),
+                None => self.location(0, 0, vec![Line { function_id, line: 0 }]),
             };
             self.locations.insert(Vec::new(), id);
             location_id.push(id);

@@ -57,7 +57,10 @@ fn sampled(callers: &Callers) -> String {
     if callers.samples == 0 {
         return match callers.lost {
             0 => format!("no stack was sampled, of {calls}"),
-            lost => format!("no stack was sampled, of {calls}; {} lost", were(lost)),
+            lost => format!(
+                "no stack was sampled, of {calls}; {} lost",
+                units::counted(lost, "more was", "more were")
+            ),
         };
     }
     let mut text =
@@ -66,7 +69,10 @@ fn sampled(callers: &Callers) -> String {
         text += &format!(", at most {} a second", units::count(callers.freq.into()));
     }
     if callers.lost > 0 {
-        text += &format!("; {} lost, because they came too fast", were(callers.lost));
+        text += &format!(
+            "; {} lost, because they came too fast",
+            units::counted(callers.lost, "more was", "more were")
+        );
     }
     text += &rough(callers);
     if callers.cost_share.is_finite() && callers.cost_share > 0.0 {
@@ -86,17 +92,9 @@ fn waited(waits: &Waits) -> String {
         text += &format!(", {} each", units::nanos(mean));
     }
     if waits.missed > 0 {
-        text += &format!(
-            "; {}",
-            if waits.missed == 1 {
-                "1 stack was not read in time and is left out".to_owned()
-            } else {
-                format!(
-                    "{} stacks were not read in time and are left out",
-                    units::count(waits.missed)
-                )
-            }
-        );
+        let one = "stack was not read in time and is left out";
+        let many = "stacks were not read in time and are left out";
+        text += &format!("; {}", units::counted(waits.missed, one, many));
     }
     text
 }
@@ -128,10 +126,6 @@ fn listed(words: &[String]) -> String {
         [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
         _ => words.join(""),
     }
-}
-
-fn were(lost: u64) -> String {
-    format!("{} more {}", units::count(lost), if lost == 1 { "was" } else { "were" })
 }
 
 /// Which stacks do not reach the first function of their thread, and why; `None` if all do.

@@ -62,28 +62,20 @@ pub fn parse(bytes: &[u8]) -> Result<Content> {
 ///
 /// If the two were not made alike.
 pub fn compare(before: &Source, after: &Source, min_effect: Option<f64>) -> Result<CompareReport> {
-    let (kind, paths) = match (&before.content, &after.content) {
+    let (usual_effect, host_changes, notes, paths) = match (&before.content, &after.content) {
         (Content::Bench(a), Content::Bench(b)) if a.method.net != b.method.net => bail!(
             "only one of {} and {} was measured with --net; measure both the same way",
             before.file,
             after.file
         ),
         (Content::Bench(a), Content::Bench(b)) => {
-            let host_changes = bench::host_changes(a, b);
-            (
-                Alike { min_effect: 1.0, host_changes, notes: Vec::new() },
-                [bench::paths(a), bench::paths(b)],
-            )
+            (1.0, bench::host_changes(a, b), Vec::new(), [bench::paths(a), bench::paths(b)])
         }
         (Content::Trace(a), Content::Trace(b)) => {
-            let with_syscalls = a.via == b.via;
-            let host_changes = traces::host_changes(a, b);
+            let paths = [a, b].map(|report| traces::paths(report, a.via == b.via));
             let notes = traces::notes([(&before.file, a), (&after.file, b)]);
             // Two runs of one program hardly ever differ by less.
-            (
-                Alike { min_effect: 10.0, host_changes, notes },
-                [traces::paths(a, with_syscalls), traces::paths(b, with_syscalls)],
-            )
+            (10.0, traces::host_changes(a, b), notes, paths)
         }
         _ => bail!(
             "one of {} and {} is a report of bench, the other of trace; compare files of one kind",
@@ -95,22 +87,15 @@ pub fn compare(before: &Source, after: &Source, min_effect: Option<f64>) -> Resu
         schema: SCHEMA,
         before: before.file.clone(),
         after: after.file.clone(),
-        min_effect_percent: min_effect.unwrap_or(kind.min_effect),
-        host_changes: kind.host_changes,
-        notes: kind.notes,
+        min_effect_percent: min_effect.unwrap_or(usual_effect),
+        host_changes,
+        notes,
         ..CompareReport::default()
     };
     let pairs = pairs(paths, &mut report);
     judge::judge(&pairs, &mut report);
     report.conclusion = conclusion(&report.rows);
     Ok(report)
-}
-
-/// What two reports of one kind say besides their paths.
-struct Alike {
-    min_effect: f64,
-    host_changes: Vec<String>,
-    notes: Vec<String>,
 }
 
 /// Paths that are in both files; the others go to `unmatched`.

@@ -1,8 +1,9 @@
 //! The comparison for people: one table, what limits it, and what changed.
 
+use crate::table;
 use clockscope_model::compare::{CompareReport, CompareRow, Cost, Verdict};
 use clockscope_text::foreign::printable;
-use clockscope_text::lines::{WIDTH, cut_middle, width};
+use clockscope_text::lines::{WIDTH, cut_middle};
 use clockscope_text::units;
 
 /// Verdicts in the order of the last line.
@@ -81,7 +82,7 @@ fn table(rows: &[CompareRow], all: bool) -> String {
     if !shown.is_empty() {
         let head = ["path", "before", "after", "change", "95 % interval", "verdict"];
         let rows = shown.iter().map(|row| cells(row));
-        text = aligned(&[head.map(str::to_owned)].into_iter().chain(rows).collect::<Vec<_>>());
+        text = aligned([head.map(str::to_owned)].into_iter().chain(rows).collect());
     }
     let (one, many) = if shown.is_empty() { ("path", "paths") } else { ("other", "others") };
     match rows.len() - shown.len() {
@@ -109,21 +110,15 @@ fn cells(row: &CompareRow) -> [String; 6] {
 
 /// Columns as wide as their widest cell, the first and the last from the left. The first is cut where the others leave
 /// it too little.
-fn aligned(rows: &[[String; 6]]) -> String {
-    let widest = |column: usize| rows.iter().map(|row| width(&row[column])).max().unwrap_or(0);
-    let mut widths: Vec<usize> = (0..6).map(widest).collect();
+fn aligned(mut rows: Vec<[String; 6]>) -> String {
+    let mut widths = table::widest(&rows, 6);
     let others = widths[1..].iter().sum::<usize>() + 2 * 5;
     widths[0] = widths[0].min(WIDTH.saturating_sub(others).max(1));
-    let line = |row: &[String; 6]| {
-        let cell = |(column, cell): (usize, &String)| {
-            let cell = cut_middle(cell, widths[column]);
-            let pad = " ".repeat(widths[column].saturating_sub(width(&cell)));
-            if column == 0 || column == 5 { cell + &pad } else { pad + &cell }
-        };
-        let cells: Vec<String> = row.iter().enumerate().map(cell).collect();
-        format!("{}\n", cells.join("  ").trim_end())
+    let line = |row: &mut [String; 6]| {
+        row[0] = cut_middle(&row[0], widths[0]);
+        table::line(&*row, &widths, "  ", |column| column == 0 || column == 5)
     };
-    rows.iter().map(line).collect()
+    rows.iter_mut().map(line).collect()
 }
 
 /// A change in percent with its sign and three digits: `+0.93 %`, `-60.1 %`, `+483 %`.

@@ -11,16 +11,9 @@ const ROWS: usize = 20;
 /// The same of units and containers.
 const GROUPS: usize = 10;
 
-/// What is shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TextOptions {
-    /// All rows.
-    pub all: bool,
-}
-
-/// The report, each line at most 80 columns.
-pub fn render(report: &SurveyReport, options: &TextOptions) -> String {
-    let most = |usual| if options.all { usize::MAX } else { usual };
+/// The report, with all rows or the first ones, each line at most 80 columns.
+pub fn render(report: &SurveyReport, all: bool) -> String {
+    let most = |usual| if all { usize::MAX } else { usual };
     let mut text = head(report);
     text.push('\n');
     text.push_str(&processes(report, most(ROWS)));
@@ -314,7 +307,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_screen_names_the_reader_what_it_costs_and_what_would_be_lost() {
-        let text = render(&report(), &TextOptions::default());
+        let text = render(&report(), false);
         for wanted in [
             "All processes of this host, for 10 s: 5,123 samples of 2 CPUs",
             "  21M    18.9M to 23.3M   0.45  44 %     4711 postgres MONOTONIC",
@@ -335,7 +328,7 @@ pub(super) mod tests {
             row(2, "one", around(20_000.0), 1),
             row(3, "coarse", None, 0),
         ];
-        let text = render(&report, &TextOptions::default());
+        let text = render(&report, false);
         let lines: Vec<&str> =
             text.lines().skip_while(|line| !line.starts_with("reads/s")).collect();
         assert!(lines[1].starts_with(" ~58.1k    52.3k to 64.5k"), "{text}");
@@ -347,9 +340,9 @@ pub(super) mod tests {
     fn rows_beyond_the_screen_are_added_up_and_all_shows_them() {
         let mut report = report();
         report.processes = (1..=25).map(|pid| row(pid, "some", around(1e6), 50)).collect();
-        let text = render(&report, &TextOptions::default());
+        let text = render(&report, false);
         assert!(text.contains("... 5 rows more, 2.25 CPUs; --all shows them\n"), "{text}");
-        assert!(!render(&report, &TextOptions { all: true }).contains("--all shows them"));
+        assert!(!render(&report, true).contains("--all shows them"));
     }
 
     #[test]
@@ -357,7 +350,7 @@ pub(super) mod tests {
         let mut report = report();
         report.has_fallen_back = true;
         report.elsewhere = vec![elsewhere("tsc", 25_000, 0.01, false)];
-        let text = render(&report, &TextOptions::default()).replace("\n              ", " ");
+        let text = render(&report, false).replace("\n              ", " ");
         assert!(
             text.contains("Gain:         on tsc the same reads would take 0.010 CPUs, 0.49 fewer"),
             "{text}"
@@ -371,7 +364,7 @@ pub(super) mod tests {
     #[test]
     fn a_quiet_host_has_nothing_to_show() {
         let report = SurveyReport { elapsed_ns: 1_000_000_000, cpus: 1, ..SurveyReport::default() };
-        let text = render(&report, &TextOptions::default());
+        let text = render(&report, false);
         assert!(text.contains("No process was seen reading a clock.\n"), "{text}");
         assert!(!text.contains("Next:") && !text.contains("Fallen back:"), "{text}");
     }

@@ -2,6 +2,7 @@
 
 use super::answer;
 use super::sentences::{self, amount, short};
+use crate::table;
 use clockscope_model::wrongness::{ClockRow, Discipline, WrongnessReport};
 use clockscope_text::lines::{self, WIDTH};
 use clockscope_text::units;
@@ -15,7 +16,7 @@ pub fn render(report: &WrongnessReport) -> String {
         text.push_str(&paragraph(&format!("FAULT ({}):", fault.kind), &fault.sentence));
     }
     text.push('\n');
-    text.push_str(&table(report));
+    text.push_str(&clocks(report));
     text.push_str(&paragraph("", answer::LEGEND));
     text.push('\n');
     text.push_str(&remarks(report));
@@ -23,23 +24,12 @@ pub fn render(report: &WrongnessReport) -> String {
 }
 
 /// A line a clock.
-fn table(report: &WrongnessReport) -> String {
+fn clocks(report: &WrongnessReport) -> String {
     let mut rows: Vec<[String; 9]> = vec![HEADS.map(str::to_owned)];
     rows[0][0] = format!("on CPU {}", report.cpu);
     rows.extend(report.clocks.iter().map(|clock| row(report, clock)));
-    let widths: Vec<usize> = (0..HEADS.len())
-        .map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0))
-        .collect();
-    let mut text = String::new();
-    for row in &rows {
-        let mut line = format!("{:<width$}", row[0], width = widths[0]);
-        for (cell, width) in row.iter().zip(&widths).skip(1).filter(|(_, width)| **width > 0) {
-            line.push_str(&format!(" {cell:>width$}"));
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+    let widths = table::widest(&rows, HEADS.len());
+    rows.iter().map(|row| table::line(row, &widths, " ", |column| column == 0)).collect()
 }
 
 fn row(report: &WrongnessReport, clock: &ClockRow) -> [String; 9] {

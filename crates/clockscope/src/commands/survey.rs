@@ -53,7 +53,7 @@ fn survey(args: &SurveyArgs) -> Result<SurveyReport> {
 
 fn render(args: &SurveyArgs, report: &SurveyReport) -> Result<String> {
     Ok(match args.format {
-        SurveyFormat::Text => text::render(report, &text::TextOptions { all: args.all }),
+        SurveyFormat::Text => text::render(report, args.all),
         SurveyFormat::Json => json_document(report).context("cannot make JSON")?,
         SurveyFormat::Html => pages::of_report(report, None).context("cannot make the page")?,
     })

@@ -92,8 +92,6 @@ pub(super) struct Location {
     pub(super) address: u64,
     #[prost(message, repeated, tag = "4")]
     pub(super) line: Vec<Line>,
-    #[prost(bool, tag = "5")]
-    pub(super) is_folded: bool,
 }
 
 /// A line of a function.
@@ -103,8 +101,6 @@ pub(super) struct Line {
     pub(super) function_id: u64,
     #[prost(int64, tag = "2")]
     pub(super) line: i64,
-    #[prost(int64, tag = "3")]
-    pub(super) column: i64,
 }
 
 /// A function; names are strings.
@@ -118,6 +114,4 @@ pub(super) struct Function {
     pub(super) system_name: i64,
     #[prost(int64, tag = "4")]
     pub(super) filename: i64,
-    #[prost(int64, tag = "5")]
-    pub(super) start_line: i64,
 }
