@@ -38,7 +38,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         }
         // Whatever a register is for, it points to code, to the stack, or nowhere.
         let mut registers = Registers { ip: place, ..Registers::default() };
-        for (register, value) in registers.general.iter_mut().zip(words.iter().cycle().skip(start)) {
+        for (register, value) in registers.general.iter_mut().zip(words.iter().cycle().skip(start))
+        {
             *register = Some([*value, STACK_AT, FILE_AT][(*value % 3) as usize]);
         }
         registers.general[SP] = Some(STACK_AT);
@@ -54,7 +55,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             stack: copied,
             frame_pointers: words[..4].to_vec(),
         };
-        let unwound = unwinder.stack_of(&sample);
+        let unwound = unwinder.stack_with(&sample, None);
         assert!(unwound.frames.len() <= STACK + words.len(), "{} frames", unwound.frames.len());
     }
 });

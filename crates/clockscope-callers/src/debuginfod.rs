@@ -18,12 +18,6 @@ const PROGRAMS: [&str; 2] = ["/usr/bin/debuginfod-find", "/usr/local/bin/debugin
 /// Seconds for one file, if the user says nothing else.
 const MAX_TIME: &str = "20";
 
-/// The client.
-#[derive(Clone, Debug)]
-pub(super) struct Debuginfod {
-    pub(super) program: PathBuf,
-}
-
 /// Whether servers can be asked.
 #[derive(Clone, Debug)]
 pub(super) enum Servers {
@@ -32,7 +26,7 @@ pub(super) enum Servers {
     /// There are some, and no client.
     NoClient,
     /// By this client.
-    By(Debuginfod),
+    By(PathBuf),
 }
 
 impl Servers {
@@ -42,29 +36,27 @@ impl Servers {
         let program = PROGRAMS.into_iter().map(Path::new).find(|program| program.is_file());
         match program {
             _ if !is_set => Servers::None,
-            Some(program) => Servers::By(Debuginfod { program: program.to_owned() }),
+            Some(program) => Servers::By(program.to_owned()),
             None => Servers::NoClient,
         }
     }
 }
 
-impl Debuginfod {
-    /// The file with the debugging information of another one; `None` if no server has it in time, or it is that of
-    /// another build.
-    pub(super) fn find(&self, of: Bytes) -> Option<File> {
-        let wanted = Elf::read(of)?.build_id()?;
-        let name: String = wanted.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut command = Command::new(&self.program);
-        command.arg("debuginfo").arg(name).stdin(Stdio::null()).stderr(Stdio::null());
-        if std::env::var_os("DEBUGINFOD_MAXTIME").is_none() {
-            command.env("DEBUGINFOD_MAXTIME", MAX_TIME);
-        }
-        let output = command.output().ok().filter(|output| output.status.success())?;
-        let path = String::from_utf8(output.stdout).ok()?;
-        let file = File::open(path.trim_end()).ok()?;
-        let found = Elf::read(Bytes::File(file.try_clone().ok()?.into()))?.build_id()?;
-        (found == wanted).then_some(file)
+/// The file with the debugging information of another one, by a client; `None` if no server has it in time, or it is
+/// that of another build.
+pub(super) fn find(client: &Path, of: Bytes) -> Option<File> {
+    let wanted = Elf::read(of)?.build_id()?;
+    let name: String = wanted.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut command = Command::new(client);
+    command.arg("debuginfo").arg(name).stdin(Stdio::null()).stderr(Stdio::null());
+    if std::env::var_os("DEBUGINFOD_MAXTIME").is_none() {
+        command.env("DEBUGINFOD_MAXTIME", MAX_TIME);
     }
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    let path = String::from_utf8(output.stdout).ok()?;
+    let file = File::open(path.trim_end()).ok()?;
+    let found = Elf::read(Bytes::File(file.try_clone().ok()?.into()))?.build_id()?;
+    (found == wanted).then_some(file)
 }
 
 #[cfg(test)]
@@ -74,7 +66,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     /// A client that prints what it is given, then the path.
-    fn client(folder: &Path, prints: &str) -> Debuginfod {
+    fn client(folder: &Path, prints: &str) -> PathBuf {
         let program = folder.join("client");
         let script = format!(
             "#!/bin/sh\necho \"$1 $2 $DEBUGINFOD_MAXTIME\" >{}\n{prints}\n",
@@ -82,7 +74,7 @@ mod tests {
         );
         fs::write(&program, script).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-        Debuginfod { program }
+        program
     }
 
     #[test]
@@ -95,15 +87,14 @@ mod tests {
         let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
         let exe = fs::read_link("/proc/self/exe").unwrap();
         let same = client(folder.path(), &format!("echo {}", exe.display()));
-        assert!(same.find(own()).is_some());
+        assert!(find(&same, own()).is_some());
         let asked = fs::read_to_string(folder.path().join("asked")).unwrap();
         assert_eq!(asked, format!("debuginfo {id} {MAX_TIME}\n"));
         for prints in ["echo /bin/sh", "echo /nowhere", "exit 1", "", "echo /proc/self/exe; exit 2"]
         {
-            assert!(client(folder.path(), prints).find(own()).is_none(), "{prints}");
+            assert!(find(&client(folder.path(), prints), own()).is_none(), "{prints}");
         }
-        let none = Debuginfod { program: folder.path().join("none") };
-        assert!(none.find(own()).is_none());
-        assert!(same.find(Bytes::Memory([0; 64].into())).is_none());
+        assert!(find(&folder.path().join("none"), own()).is_none());
+        assert!(find(&same, Bytes::Memory([0; 64].into())).is_none());
     }
 }

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 
 use super::managed::{Function, ManagedId, Names, Remembered};
 use super::memory::Memory;
-use super::sample::{FP, GENERAL, Registers, SP};
+use super::sample::{FP, Registers, SP};
 use super::unwind_cfi::Stack;
 use layout::Layout;
 use methods::{At, Methods};
@@ -114,18 +114,18 @@ impl Jvm {
                 let (method, pointer) = (slot(METHOD)?, slot(BYTECODE_POINTER)?);
                 frame.functions.push(self.interpreted(memory, method, pointer, names)?);
                 let ip = stack.word(bp.checked_add(8)?)?;
-                Some(caller(ip, slot(SENDER_SP)?, stack.word(bp)?))
+                Some(Registers::of_frame(ip, slot(SENDER_SP)?, stack.word(bp)?))
             }
             Place::FramePointer => {
                 let bp = bp?;
                 let ip = stack.word(bp.checked_add(8)?)?;
-                Some(caller(ip, bp.checked_add(16)?, stack.word(bp)?))
+                Some(Registers::of_frame(ip, bp.checked_add(16)?, stack.word(bp)?))
             }
             Place::Sized { bytes, functions, is_exact } => {
                 (frame.functions, frame.is_exact) = (functions, is_exact);
                 let sp = sp?.checked_add(bytes)?;
                 let ip = stack.word(sp.checked_sub(8)?)?;
-                Some(caller(ip, sp, stack.word(sp.checked_sub(16)?)?))
+                Some(Registers::of_frame(ip, sp, stack.word(sp.checked_sub(16)?)?))
             }
             Place::Continuation => None,
         };
@@ -211,13 +211,6 @@ fn function(
     }))
 }
 
-fn caller(ip: u64, sp: u64, bp: u64) -> Registers {
-    let mut caller = Registers { ip, general: [None; GENERAL] };
-    caller.general[SP] = Some(sp);
-    caller.general[FP] = Some(bp);
-    caller
-}
-
 #[cfg(test)]
 mod tests {
     use super::layout::{CodeBegin, Heap, Metadata, Scopes, SourceFile};
@@ -277,7 +270,8 @@ mod tests {
             let stack = Stack { start: 0x1000, bytes: &bytes };
             let (mut jvm, mut names) = (jvm(seed), Names::default());
             assert!(jvm.has(0x1000 + seed) && !jvm.has(0x8000));
-            let mut registers = caller(0x1000 + seed * 7, 0x1000 + seed % 512 * 8, 0x1800);
+            let mut registers =
+                Registers::of_frame(0x1000 + seed * 7, 0x1000 + seed % 512 * 8, 0x1800);
             for time_ns in 0..64 {
                 let frame = jvm.frame(&memory, time_ns, stack, &registers, &mut names);
                 let Some(frame) = frame else { break };

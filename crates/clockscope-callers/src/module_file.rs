@@ -212,11 +212,8 @@ impl Elf {
     /// All of the segment's bytes from this address on.
     pub(super) fn rest_from(&self, address: u64) -> Option<Section> {
         let segment = self.segment(address)?;
-        let skip = address - segment.p_vaddr.get(LE);
-        let bytes = self
-            .bytes
-            .read(segment.p_offset.get(LE).checked_add(skip)?, segment.p_filesz.get(LE) - skip)?;
-        Some(Section { address, bytes })
+        let left = segment.p_filesz.get(LE) - (address - segment.p_vaddr.get(LE));
+        Some(Section { address, bytes: self.at(address, left)? })
     }
 }
 

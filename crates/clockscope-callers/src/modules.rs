@@ -174,6 +174,7 @@ impl Space {
     }
 }
 
+#[derive(Default)]
 struct Process {
     space: Rc<Space>,
     /// Given when first needed.
@@ -190,22 +191,6 @@ struct Process {
     v8: Sought<V8>,
     /// A Python, or why what it executes cannot be read.
     python: Sought<Result<Python, String>>,
-}
-
-impl Process {
-    fn new(space: Rc<Space>) -> Process {
-        Process {
-            space,
-            program: None,
-            parent: None,
-            dumps: Vec::new(),
-            image_at: None,
-            looked_at: None,
-            jvm: Sought::default(),
-            v8: Sought::default(),
-            python: Sought::default(),
-        }
-    }
 }
 
 /// A runtime in a process, and the time of the sample for which it was looked for last, in nanoseconds.
@@ -269,7 +254,7 @@ impl Modules {
     pub(super) fn event(&mut self, event: &MemoryEvent) {
         match event {
             MemoryEvent::Begun { pid, mappings } => {
-                self.processes.insert(*pid, Process::new(Rc::default()));
+                self.processes.insert(*pid, Process::default());
                 for mapping in mappings {
                     self.map(*pid, mapping);
                 }
@@ -293,7 +278,8 @@ impl Modules {
                     dumps: parent.dumps.clone(),
                     image_at: parent.image_at,
                     python: Sought { at_ns: None, ..parent.python.clone() },
-                    ..Process::new(Rc::clone(&parent.space))
+                    space: Rc::clone(&parent.space),
+                    ..Process::default()
                 };
                 self.processes.insert(*pid, process);
             }

@@ -16,6 +16,14 @@ pub struct Registers {
 }
 
 impl Registers {
+    /// Those of a caller of which no more is known.
+    pub(crate) fn of_frame(ip: u64, sp: u64, fp: u64) -> Self {
+        let mut registers = Self { ip, ..Self::default() };
+        registers.general[SP] = Some(sp);
+        registers.general[FP] = Some(fp);
+        registers
+    }
+
     /// The stack pointer; 0 if it is not known.
     pub fn sp(&self) -> u64 {
         self.general[SP].unwrap_or(0)

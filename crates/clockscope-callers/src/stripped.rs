@@ -19,7 +19,6 @@ pub(super) fn advice(module: &Module, servers: &Servers) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::debuginfod::Debuginfod;
     use super::*;
 
     #[test]
@@ -35,9 +34,8 @@ mod tests {
             "?server is stripped: its debugging symbols, or debuginfod-find for DEBUGINFOD_URLS (package \
              debuginfod), would name its functions"
         );
-        let client = Debuginfod { program: "/usr/bin/debuginfod-find".into() };
         assert_eq!(
-            said(Servers::By(client)),
+            said(Servers::By("/usr/bin/debuginfod-find".into())),
             "?server is stripped: its debugging symbols would name its functions"
         );
     }

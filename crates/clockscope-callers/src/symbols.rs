@@ -15,7 +15,7 @@ use std::rc::Rc;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
 
-use super::debuginfod::Servers;
+use super::debuginfod::{self, Servers};
 use super::frames::{FrameAddress, ModuleId};
 use super::managed::Function;
 use super::mini_debug::{self, Functions};
@@ -151,7 +151,7 @@ impl Symbols {
         if let Servers::By(client) = &servers {
             for id in &unnamed {
                 let bytes = unwinder.module(*id).and_then(|module| module.bytes.clone());
-                if let Some(file) = bytes.and_then(|bytes| client.find(bytes)) {
+                if let Some(file) = bytes.and_then(|bytes| debuginfod::find(client, bytes)) {
                     self.files.insert(*id, Some(Rc::new(file)));
                     let is_of = |frame: &FrameAddress| matches!(frame, FrameAddress::Code { module, .. } if module == id);
                     self.found.retain(|frame, _| !is_of(frame));

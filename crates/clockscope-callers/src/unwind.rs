@@ -10,7 +10,7 @@ use super::managed::{self, ManagedId, Names};
 use super::memory::Memory;
 use super::modules::{CodeFile, FileContent, Filling, Module, Modules, Region};
 use super::python;
-use super::sample::{Called, FP, GENERAL, MemoryEvent, Registers, SP, Sample};
+use super::sample::{Called, FP, MemoryEvent, Registers, SP, Sample};
 use super::unwind_cfi::{Stack, Stop};
 use super::unwind_code::Way;
 use super::unwind_go::NoRecord;
@@ -83,7 +83,7 @@ impl Unwinder {
     /// Where the function begins whose code is at a place in a module, by the unwind tables.
     pub(super) fn function_start(&mut self, id: ModuleId, at: u64) -> Option<u64> {
         let FileContent::Code(code) = self.modules.module_mut(id)?.content() else { return None };
-        code.frames.as_ref()?.function_start(at)
+        code.frames.as_mut()?.function_start(at)
     }
 
     /// Whether the code at a place in a module is where signal handlers return to.
@@ -205,11 +205,8 @@ impl Unwinder {
 
     /// The functions that wait for the call. The frames of the kernel's and clockscope's images in
     /// which the sample of a vDSO call is taken are not among them: the first is the caller.
-    pub fn stack_of(&mut self, sample: &Sample) -> Unwound {
-        self.stack_with(sample, None)
-    }
-
-    /// The same, with what was read of an interpreter's functions.
+    ///
+    /// `interpreted` is what was read of an interpreter's functions.
     pub fn stack_with(&mut self, sample: &Sample, interpreted: Option<&Interpreted>) -> Unwound {
         let pid = sample.pid;
         if !self.modules.knows(pid) {
@@ -476,10 +473,7 @@ impl Unwinder {
         let ip = stack.word(bp.checked_add(8)?)?;
         let is_caller = (caller_bp > bp || self.has_table(sample, ip.wrapping_sub(1)))
             && self.is_behind_call(sample, ip);
-        let mut caller = Registers { ip, general: [None; GENERAL] };
-        caller.general[FP] = Some(caller_bp);
-        caller.general[SP] = Some(bp + 16);
-        is_caller.then_some(caller)
+        is_caller.then(|| Registers::of_frame(ip, bp + 16, caller_bp))
     }
 
     /// Whether unwind information covers the code at an address.

@@ -68,6 +68,8 @@ pub(super) enum Stop {
 /// The rules of one place in the code.
 #[derive(Clone, Debug)]
 struct Row {
+    /// Where the function begins.
+    start: u64,
     frame: Rule,
     registers: Vec<(usize, Rule)>,
     /// `None`: this is the outermost function.
@@ -94,19 +96,16 @@ enum Rule {
     IsExpression(Rc<[u8]>),
 }
 
-/// The frame information of a module.
+/// The frame information of a module: `.eh_frame`, with the linker's index if it is sound, else with ours; or
+/// `.debug_frame`.
 pub(super) struct Frames {
-    source: Source,
+    is_debug: bool,
+    frames: Section,
+    table: Option<Vec<u8>>,
+    index: Vec<(u64, usize)>,
     bases: BaseAddresses,
     context: UnwindContext<usize>,
     rows: HashMap<u64, Result<Rc<Row>, Stop>>,
-}
-
-enum Source {
-    /// `.eh_frame`, with the linker's index if it is sound, else with ours.
-    Eh { frames: Section, table: Option<Vec<u8>>, index: Vec<(u64, usize)> },
-    /// `.debug_frame`.
-    Debug { frames: Vec<u8>, index: Vec<(u64, usize)> },
 }
 
 impl Frames {
@@ -124,15 +123,22 @@ impl Frames {
         let frames = elf
             .section(".eh_frame")
             .or_else(|| elf.rest_from(frames_by_table(table.as_ref()?, &bases)?));
-        let source = if let Some(frames) = frames.filter(|frames| frames.bytes.len() > 4) {
+        let frames = frames.filter(|frames| frames.bytes.len() > 4);
+        let is_debug = frames.is_none();
+        let debug = || with_debug.then(|| elf.section(".debug_frame")).flatten();
+        let frames = frames.or_else(debug)?;
+        if !is_debug {
             bases = bases.set_eh_frame(frames.address);
-            eh_source(frames, table.map(|table| table.bytes), &bases)
-        } else {
-            let frames = with_debug.then(|| elf.section(".debug_frame")).flatten()?.bytes;
-            let index = index_of(&debug_frame(&frames), &bases);
-            Source::Debug { frames, index }
+        }
+        let table = table.filter(|_| !is_debug).map(|table| table.bytes);
+        let table = table.filter(|table| is_sound(table, &bases));
+        let index = match (&table, is_debug) {
+            (Some(_), _) => Vec::new(),
+            (None, true) => index_of(&debug_frame(&frames.bytes), &bases),
+            (None, false) => index_of(&eh_frame(&frames.bytes), &bases),
         };
-        Some(Frames { source, bases, context: UnwindContext::new(), rows: HashMap::new() })
+        let (context, rows) = (UnwindContext::new(), HashMap::new());
+        Some(Frames { is_debug, frames, table, index, bases, context, rows })
     }
 
     /// The registers of the caller of the code at `at` (the file's own counting).
@@ -171,44 +177,29 @@ impl Frames {
     }
 
     /// Where the function begins whose code is at `at`.
-    pub(super) fn function_start(&self, at: u64) -> Option<u64> {
-        let offset = self.offset(at)?;
-        let bases = &self.bases;
-        match &self.source {
-            Source::Eh { frames, .. } => start_of(&eh_frame(&frames.bytes), bases, offset, at),
-            Source::Debug { frames, .. } => start_of(&debug_frame(frames), bases, offset, at),
-        }
+    pub(super) fn function_start(&mut self, at: u64) -> Option<u64> {
+        self.cached_row(at).ok().map(|row| row.start)
     }
 
     /// Where the description is that may cover the code at `at`.
     fn offset(&self, at: u64) -> Option<usize> {
-        let bases = &self.bases;
-        match &self.source {
-            Source::Eh { frames, table, index } => {
-                let by_table = table.as_deref().and_then(|table| {
-                    let table = parsed(table, bases)?;
-                    let table = table.table()?;
-                    let found = table.lookup(at, bases).ok()?;
-                    // Not by the table's own start of the frames, which may be damaged.
-                    let offset = found.direct().ok()?.checked_sub(frames.address)?;
-                    usize::try_from(offset).ok()
-                });
-                by_table.or_else(|| by_index(index, at))
-            }
-            Source::Debug { index, .. } => by_index(index, at),
-        }
+        let by_table = self.table.as_deref().and_then(|table| {
+            let table = parsed(table, &self.bases)?;
+            let found = table.table()?.lookup(at, &self.bases).ok()?;
+            // Not by the table's own start of the frames, which may be damaged.
+            let offset = found.direct().ok()?.checked_sub(self.frames.address)?;
+            usize::try_from(offset).ok()
+        });
+        by_table.or_else(|| by_index(&self.index, at))
     }
 
     fn row(&mut self, at: u64) -> Result<Row, Stop> {
         let offset = self.offset(at).ok_or(Stop::Uncovered)?;
-        let (bases, context) = (&self.bases, &mut self.context);
-        match &self.source {
-            Source::Eh { frames, .. } => {
-                row_of(&eh_frame(&frames.bytes), bases, offset, at, context)
-            }
-            Source::Debug { frames, .. } => {
-                row_of(&debug_frame(frames), bases, offset, at, context)
-            }
+        let (bytes, bases, context) = (&self.frames.bytes, &self.bases, &mut self.context);
+        if self.is_debug {
+            row_of(&debug_frame(bytes), bases, offset, at, context)
+        } else {
+            row_of(&eh_frame(bytes), bases, offset, at, context)
         }
     }
 }
@@ -236,20 +227,14 @@ fn frames_by_table(table: &Section, bases: &BaseAddresses) -> Option<u64> {
     parsed(&table.bytes, bases)?.eh_frame_ptr().direct().ok()
 }
 
-/// With our index if the linker's cannot be used.
-fn eh_source(frames: Section, table: Option<Vec<u8>>, bases: &BaseAddresses) -> Source {
+/// Whether the linker's index can be used.
+fn is_sound(table: &[u8], bases: &BaseAddresses) -> bool {
     // Linkers write counts of four bytes; a damaged one of eight could overflow the search.
     const COUNT_OF_FOUR_BYTES: u8 = 3;
-    let table = table.filter(|table| table.get(2) == Some(&COUNT_OF_FOUR_BYTES)).filter(|table| {
-        parsed(table, bases).is_some_and(|table| {
+    table.get(2) == Some(&COUNT_OF_FOUR_BYTES)
+        && parsed(table, bases).is_some_and(|table| {
             table.table().is_some_and(|table| table.iter(bases).next().is_ok_and(|e| e.is_some()))
         })
-    });
-    let index = match table {
-        Some(_) => Vec::new(),
-        None => index_of(&eh_frame(&frames.bytes), bases),
-    };
-    Source::Eh { frames, table, index }
 }
 
 /// First addresses and offsets of all frame descriptions, in order.
@@ -286,17 +271,6 @@ fn index_of<'a, S: UnwindSection<Bytes<'a>>>(
 fn by_index(index: &[(u64, usize)], at: u64) -> Option<usize> {
     let behind = index.partition_point(|(start, _)| *start <= at);
     Some(index.get(behind.checked_sub(1)?)?.1)
-}
-
-/// The first address that a description covers, if it covers the code at `at`.
-fn start_of<'a, S: UnwindSection<Bytes<'a>>>(
-    section: &S,
-    bases: &BaseAddresses,
-    offset: usize,
-    at: u64,
-) -> Option<u64> {
-    let fde = section.fde_from_offset(bases, S::Offset::from(offset), S::cie_from_offset).ok()?;
-    fde.contains(at).then(|| fde.initial_address())
 }
 
 fn row_of<'a, S: UnwindSection<Bytes<'a>>>(
@@ -350,7 +324,8 @@ fn row_of<'a, S: UnwindSection<Bytes<'a>>>(
         Some(found) => Some(rule(found)?),
     };
     let (encoding, is_signal) = (fde.cie().encoding(), fde.is_signal_trampoline());
-    Ok(Row { frame, registers, caller, encoding, is_signal })
+    let start = fde.initial_address();
+    Ok(Row { start, frame, registers, caller, encoding, is_signal })
 }
 
 fn general(register: Register) -> Result<usize, Stop> {

@@ -84,13 +84,13 @@ fn the_function_that_has_the_interpreters_frame_executes_pythons() {
 #[test]
 fn unknown_places_are_unknown() {
     let mut unwinder = with(vec![mapping(0x1000, 0x2000, "")]);
-    let unwound = unwinder.stack_of(&sample(NOBODY, &[0x9000]));
+    let unwound = unwinder.stack_with(&sample(NOBODY, &[0x9000]), None);
     assert_eq!(unwound.frames, [FrameAddress::Unknown { at: 0x8fff }]);
     assert_eq!(unwound.end, End::NotMapped);
-    let unwound = unwinder.stack_of(&sample(NOBODY, &[]));
+    let unwound = unwinder.stack_with(&sample(NOBODY, &[]), None);
     assert_eq!((unwound.frames.len(), unwound.end), (0, End::StackTooShort));
     unwinder.event(&MemoryEvent::Ended { pid: NOBODY });
-    let unwound = unwinder.stack_of(&sample(NOBODY, &[0x9000]));
+    let unwound = unwinder.stack_with(&sample(NOBODY, &[0x9000]), None);
     assert_eq!((unwound.frames.len(), unwound.end), (0, End::UnknownProcess));
 }
 
@@ -100,13 +100,13 @@ fn code_made_at_run_time_is_walked_only_where_that_can_be_checked() {
     let mut unwinder = with(vec![mapping(0x1000, 0x2000, "")]);
     let mut taken = sample(NOBODY, &[0x1100, 7, STACK + 32, 0x1200, 0, 0x1300]);
     taken.registers.general[FP] = Some(STACK + 16);
-    let unwound = unwinder.stack_of(&taken);
+    let unwound = unwinder.stack_with(&taken, None);
     assert!(matches!(unwound.frames[..], [FrameAddress::RunTime { at: 0x10ff, .. }]));
     assert_eq!(unwound.end, End::RunTimeCode);
     // In the kernel's image, where every byte can be seen, an address behind no call is refused.
     let mut unwinder = with(vec![mapping(0x1000, 0x2000, ""), mapping(0x4000, 0x6000, "[vdso]")]);
     taken.stack[24..32].copy_from_slice(&0x4001_u64.to_le_bytes());
-    assert_eq!(unwinder.stack_of(&taken).frames.len(), 1);
+    assert_eq!(unwinder.stack_with(&taken, None).frames.len(), 1);
 }
 
 #[test]
@@ -204,7 +204,7 @@ proptest! {
         let mut taken = sample(NOBODY, &words);
         taken.registers.general[FP] = Some(bp);
         taken.frame_pointers = chain;
-        let unwound = unwinder.stack_of(&taken);
+        let unwound = unwinder.stack_with(&taken, None);
         prop_assert!(unwound.frames.len() <= words.len() + 9);
     }
 }

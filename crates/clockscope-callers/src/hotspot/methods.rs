@@ -147,14 +147,9 @@ impl Methods<'_> {
         Some(At { method, bytecode })
     }
 
-    /// The method that a compiled piece of code is of.
-    pub(super) fn compiled_of(&self, blob: u64) -> Option<u64> {
-        self.pointer(blob, self.layout.method)
-    }
-
     /// The methods at a return address in compiled code.
     pub(super) fn compiled(&self, blob: u64, address: u64) -> Option<Compiled> {
-        let whole = At { method: self.compiled_of(blob)?, bytecode: None };
+        let whole = At { method: self.pointer(blob, self.layout.method)?, bytecode: None };
         let near = self.near(blob, address)?;
         Some(match near {
             Near { exact: Some(scopes), .. } => Compiled { methods: scopes, is_exact: true },

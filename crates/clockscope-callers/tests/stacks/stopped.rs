@@ -184,7 +184,7 @@ pub(crate) fn unwound(stopped: &Stopped) -> (Unwound, Vec<Name>) {
 
 /// Unwinds a sample and names all of its functions.
 pub(crate) fn named(unwinder: &mut Unwinder, sample: &Sample) -> (Unwound, Vec<Name>) {
-    let unwound = unwinder.stack_of(sample);
+    let unwound = unwinder.stack_with(sample, None);
     let mut symbols = Symbols::new();
     let names = |frame: &FrameAddress| symbols.names(unwinder, *frame);
     let names = unwound.frames.iter().flat_map(names).collect();

@@ -6,7 +6,7 @@
 //! Go 1.26: `src/cmd/internal/obj/arm64/obj7.go` (`preprocess`), `src/runtime/traceback.go` (`usesLR`),
 //! `src/runtime/sys_linux_arm64.s` (the clock is read on another stack; the frame pointer stays)
 
-use super::registers::{FP, GENERAL, SP};
+use super::registers::{FP, SP};
 use crate::sample::Registers;
 use crate::unwind_cfi::Stack;
 use crate::unwind_go::NoRecord;
@@ -35,10 +35,7 @@ pub(crate) fn record(
     if !is_innermost && registers.general[SP] != Some(bottom) {
         return Err(NoRecord::Unsound);
     }
-    let mut caller = Registers { ip, general: [None; GENERAL] };
-    caller.general[FP] = Some(saved);
-    caller.general[SP] = Some(bottom.wrapping_add(height));
-    Ok(caller)
+    Ok(Registers::of_frame(ip, bottom.wrapping_add(height), saved))
 }
 
 #[cfg(test)]
@@ -48,7 +45,7 @@ mod tests {
     const STACK: u64 = 0x7ffe_0000_0000;
 
     fn at(fp: u64, sp: u64) -> Registers {
-        let mut registers = Registers { ip: 1, general: [None; GENERAL] };
+        let mut registers = Registers { ip: 1, ..Registers::default() };
         registers.general[FP] = Some(fp);
         registers.general[SP] = Some(sp);
         registers

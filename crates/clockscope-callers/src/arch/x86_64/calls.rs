@@ -1,39 +1,16 @@
 //! Calls before return addresses.
 
+use super::code::decode;
+
 /// Most bytes of a call.
 pub(crate) const CALL_MAX: usize = 7;
 
 /// Whether bytes end with a call: direct, or through a register or memory.
 pub(crate) fn ends_with_call(bytes: &[u8]) -> bool {
-    let direct = bytes.len() >= 5 && bytes[bytes.len() - 5] == 0xe8;
-    let indirect = (2..=7.min(bytes.len())).any(|length| {
-        let call = &bytes[bytes.len() - length..];
-        let mode_at = if call[0] == 0xff { 1 } else { 2 };
-        let opcode =
-            call.get(mode_at - 1) == Some(&0xff) && (mode_at == 1 || call[0] & 0xf0 == 0x40);
-        opcode
-            && call.get(mode_at).is_some_and(|mode| {
-                indirect_length(*mode, call.get(mode_at + 1)) == Some(length - mode_at + 1)
-            })
-    });
-    direct || indirect
-}
-
-/// Length of `call r/m64` from its opcode on, or `None` if the mode means another instruction.
-fn indirect_length(mode: u8, scale: Option<&u8>) -> Option<usize> {
-    if mode >> 3 & 7 != 2 {
-        return None;
-    }
-    let (kind, register) = (mode >> 6, mode & 7);
-    let has_scale = kind != 3 && register == 4;
-    let without_base = has_scale && scale.is_some_and(|scale| scale & 7 == 5);
-    let offset = match kind {
-        0 if register == 5 || without_base => 4,
-        1 => 1,
-        2 => 4,
-        _ => 0,
-    };
-    Some(2 + usize::from(has_scale) + offset)
+    (2..=CALL_MAX.min(bytes.len())).any(|length| {
+        let call = decode(&bytes[bytes.len() - length..], 0);
+        call.len() == length && (call.is_call_near() || call.is_call_near_indirect())
+    })
 }
 
 #[cfg(test)]

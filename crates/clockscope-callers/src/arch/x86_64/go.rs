@@ -1,6 +1,6 @@
 //! The frames of Go: the frame pointer points to the caller's, and the return address lies above it.
 
-use super::registers::{FP, GENERAL, SP};
+use super::registers::FP;
 use crate::sample::Registers;
 use crate::unwind_cfi::Stack;
 use crate::unwind_go::NoRecord;
@@ -21,8 +21,5 @@ pub(crate) fn record(
     let (Some(saved), Some(ip)) = (stack.word(fp), stack.word(fp.wrapping_add(8))) else {
         return Err(NoRecord::NotCopied(fp));
     };
-    let mut caller = Registers { ip, general: [None; GENERAL] };
-    caller.general[FP] = Some(saved);
-    caller.general[SP] = Some(fp.wrapping_add(16));
-    Ok(caller)
+    Ok(Registers::of_frame(ip, fp.wrapping_add(16), saved))
 }
