@@ -132,7 +132,7 @@ impl fmt::Display for Place {
 
 /// The control groups in a `/proc/PID/cgroup`, those that tell most first: of v2, of systemd, then the others.
 pub fn paths(text: &str) -> Vec<&str> {
-    let line = |line: &'_ str| -> Option<(u8, usize)> {
+    let ranked = text.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;
         let (controllers, path) = rest.split_once(':')?;
         let rank = match controllers {
@@ -140,13 +140,9 @@ pub fn paths(text: &str) -> Vec<&str> {
             "name=systemd" => 1,
             _ => 2,
         };
-        Some((rank, line.len() - path.len()))
-    };
-    let mut found: Vec<(u8, &str)> = text
-        .lines()
-        .filter_map(|whole| line(whole).map(|(rank, at)| (rank, &whole[at..])))
-        .map(|(rank, path)| (rank, path.strip_suffix(" (deleted)").unwrap_or(path)))
-        .collect();
+        Some((rank, path.strip_suffix(" (deleted)").unwrap_or(path)))
+    });
+    let mut found: Vec<(u8, &str)> = ranked.collect();
     found.sort_by_key(|(rank, _)| *rank);
     let mut paths: Vec<&str> = Vec::new();
     for (_, path) in found {
