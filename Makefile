@@ -1,14 +1,14 @@
 # Each step of the continuous integration is one of these targets.
 .DEFAULT_GOAL := help
 CARGO ?= cargo
-# Go is often unpacked by hand, servers live in sbin.
+# Go is often unpacked by hand, and servers are in sbin.
 export PATH := $(PATH):/usr/local/go/bin:/usr/sbin:/sbin
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 DIST := $(TARGET)/dist
 HOST := $(or $(shell $(or $(RUSTC),rustc) -vV 2>/dev/null | sed -n 's/^host: //p'),x86_64-unknown-linux-gnu)
 ARM64 := aarch64-unknown-linux-gnu
-# That arm64 binaries are cross-built, if they are: an arm64 machine makes its own only.
+# The target that cross-builds the arm64 binaries; none on an arm64 machine, which builds for itself only.
 CROSS := $(if $(filter $(ARM64),$(HOST)),,dist-static-arm64)
 
 .PHONY: help setup setup-fastclock demo check quick test test-root test-vm test-kernels instructions test-callers \
@@ -23,13 +23,15 @@ help: ## this list; CONTRIBUTING.md has all others
 setup: ## install what the tests use, from Debian's packages, if it is missing
 	@scripts/setup.sh test
 
-# One for each kind: 32 bits, the counter of another CPU, no atomics of 64 bits, other operating systems, none.
+# One system of each kind: 32 bits, another CPU's counter, no 64-bit atomics, other operating systems, no operating
+# system.
 SYSTEMS := i686-unknown-linux-gnu aarch64-unknown-linux-gnu powerpc-unknown-linux-gnu x86_64-pc-windows-gnu \
 	aarch64-apple-darwin x86_64-unknown-freebsd wasm32-wasip1 x86_64-unknown-none
 setup-fastclock:
 	@scripts/setup.sh fastclock $(SYSTEMS)
 
-# What each of the others needs: build, demo, bench, unit, vm, fleet, kernels, foreign, oldest, containers, prove, release.
+# Installs the packages for another part: build, demo, bench, unit, vm, fleet, kernels, foreign, oldest, containers,
+# prove, release.
 setup-%:
 	@scripts/setup.sh $*
 
@@ -51,7 +53,7 @@ quick: setup-build ## formatting, lints, unit tests and examples: what a change 
 	$(CARGO) test --quiet --workspace --lib
 	$(CARGO) test --quiet --workspace --doc
 
-# Lists at its end what has failed and what was skipped; with CI=1 a skip is a failure.
+# Lists the failed and the skipped tests at the end; with CI=1 a skip is a failure.
 COUNTING_SKIPS := scripts/counting-skips.sh $(TARGET)/skips
 ALL_TESTS := $(CARGO) test --workspace --no-fail-fast
 test: setup ## build the release binaries, run all tests, and make packages
@@ -63,7 +65,7 @@ test-root: setup ## all tests as root, also those that are left out otherwise
 	[ "$$(id -u)" = 0 ] || export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='sudo -E'; \
 		$(COUNTING_SKIPS) $(ALL_TESTS) -- --include-ignored
 
-# `make test-vm BOOTS=hpet` boots that machine only, and so fails for the others.
+# `make test-vm BOOTS=hpet` boots this machine only, so the tests of the others fail or read old results.
 test-vm: setup-vm ## boot machines whose clock is slow (without KVM; minutes) and test what clockscope makes of them
 	$(CARGO) build --release --package clockscope --package fastclock-c
 	vm/test $(TARGET)/release/clockscope $(TARGET)/vm $(BOOTS)
@@ -76,11 +78,11 @@ test-kernels: setup-kernels ## boot Linux 5.10, 6.1, 6.12 and 7.3 (without KVM; 
 	CLOCKSCOPE_KERNELS_RESULTS=$(abspath $(TARGET)/kernels) $(CARGO) test --quiet --package clockscope --test quiet -- \
 		--ignored --nocapture kernels::
 
-# `make test-kernels` fetches the kernels and builds the programs.
+# After `make test-kernels`, which fetches the kernels and builds the programs.
 instructions: # count the instructions of a call of clock_gettime without and with clockscope's count, in QEMU (after test-kernels; minutes)
 	CLOCKSCOPE=$(TARGET)/release/clockscope vm/instructions $(TARGET)/kernels x86_64-6.12 aarch64-6.12
 
-# `make test-callers JVMS='/opt/jdk-21/bin/java'` takes these besides those below /usr/lib/jvm; NODES and PYTHONS likewise.
+# `make test-callers JVMS='/opt/jdk-21/bin/java'` adds a JVM to the ones below /usr/lib/jvm; NODES and PYTHONS likewise.
 JVMS ?=
 NODES ?=
 PYTHONS ?=
@@ -88,7 +90,7 @@ test-callers: setup # callers in all languages against what programs say of them
 	THOROUGH=1 JVMS="$(JVMS)" NODES="$(NODES)" PYTHONS="$(PYTHONS)" $(CARGO) test --package clockscope --test measured callers -- \
 		--include-ignored --nocapture --test-threads 1
 
-# `make test-signals ATTACHMENTS=20` is a shorter look.
+# `make test-signals ATTACHMENTS=20` is a shorter run.
 ATTACHMENTS ?= 200
 test-signals: setup # attach to programs with timers and signals, 200 times in each cell of a matrix; half an hour
 	$(CARGO) build --release --package clockscope
@@ -96,7 +98,7 @@ test-signals: setup # attach to programs with timers and signals, 200 times in e
 		$(CARGO) test --package clockscope --test traced -- \
 		--ignored --nocapture the_matrix
 
-# `make test-containers CELLS='--attachments 3 --cell namespace'` is a shorter look at a part of them.
+# `make test-containers CELLS='--attachments 3 --cell namespace'` is a shorter run of a part.
 CELLS ?=
 test-containers: setup-containers # attach to a program in real containers, 50 times in each cell of a matrix, and compare counts (root; 10 minutes)
 	$(CARGO) build --release --package clockscope
@@ -114,25 +116,25 @@ test-foreign-quick: setup-foreign # the most telling of them, in minutes
 	python3 tests/foreign/planted.py
 	$(AS_ROOT) tests/foreign/run.py $(TARGET)/release/clockscope $(TARGET)/foreign --quick $(FOREIGN)
 
-# `make test-sites PROGRAMS='--program nginx'` is a part of it.
+# `make test-sites PROGRAMS='--program nginx'` runs one program only.
 PROGRAMS ?=
 test-sites: setup # count the system calls of databases, servers, runtimes, a browser and a build in two ways at once, and compare (root; a minute)
 	$(CARGO) build --release --package clockscope
 	$(AS_ROOT) tests/sites/real.py $(TARGET)/release/clockscope $(TARGET)/sites $(PROGRAMS)
 
-# `make test-survey ROUNDS=3` is a shorter look.
+# `make test-survey ROUNDS=3` is a shorter run.
 ROUNDS ?= 20
 test-survey: setup # survey a machine with PostgreSQL, Redis, nginx, JVMs and Go servers, and compare estimates with counts (root; 6 minutes)
 	$(CARGO) build --release --package clockscope
 	$(AS_ROOT) tests/survey/real.py $(TARGET)/release/clockscope $(TARGET)/survey --rounds $(ROUNDS)
 
-# `make test-sweep SWEEP="--only 'a*'"` is a part of it.
+# `make test-sweep SWEEP="--only 'a*'"` runs a part of the programs.
 SWEEP ?=
 test-sweep: # run every program of /usr/bin and /usr/sbin plainly and traced, and compare (as an ordinary user; 12 minutes)
 	$(CARGO) build --release --package clockscope
 	@scripts/sweep.py $(TARGET)/release/clockscope $(SWEEP)
 
-# One script after another; each says what it needs.
+# One script after another; a script names the packages that it needs.
 test-fleet: setup-fleet # 200 recorded machines under Prometheus, Alertmanager and node_exporter: which alerts arrive; the dashboard (a minute)
 	$(CARGO) build --release --package clockscope
 	tests/fleet/prometheus.py $(TARGET)/release/clockscope $(TARGET)/fleet
@@ -149,7 +151,7 @@ test-unit: setup-unit # boot the systemd unit of serve in a container and read i
 	$(CARGO) build --release --package clockscope --package fastclock-c
 	packaging/test $(TARGET)/release/clockscope $(TARGET)/release/libfastclock.a $(TARGET)/unit
 
-# `make bench SECTIONS=fastclock,start` measures these sections only, and replaces them in the page if there is one.
+# `make bench SECTIONS=fastclock,start` measures these sections only, and replaces them in an existing page.
 # docs/performance.md is written by hand from such a page.
 BENCH_PAGE := $(abspath $(TARGET))/bench/peers.md
 bench: setup-bench ## compare with strace, perf, quanta and others: ratios with intervals, in target/bench/peers.md
@@ -166,7 +168,7 @@ aa-pairs: # measure the same machine 21 times: of 210 pairs, how many does compa
 	rm -rf $(AA)
 	@scripts/aa-pairs.sh $(TARGET)/release/clockscope $(AA) $(AA_FILES) $(AA_OPTIONS)
 
-# Pages of the same commit have the same date.
+# The manual pages carry the date of the commit, so that two builds of a commit are equal.
 man: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 man: # the manual pages, in target/man
 	$(CARGO) run --quiet --package clockscope --example man -- $(TARGET)/man
@@ -177,7 +179,7 @@ build: setup-build ## the command, the C library and the manual pages
 	$(CARGO) build --release --package fastclock-c --example fastclock_preload
 	@$(MAKE) man
 
-# `sudo make install` installs what `make build` has built, because root has no cargo as a rule.
+# `sudo make install` installs the files that `make build` has built, because root usually has no cargo.
 PREFIX ?= /usr/local
 install: ## build, and install below PREFIX (/usr/local); DESTDIR, LIBDIR and ZSHDIR are honoured
 	@! command -v $(CARGO) >/dev/null 2>&1 || $(MAKE) build
@@ -189,11 +191,11 @@ uninstall: ## remove what `make install` has installed below PREFIX
 test-install: # install into a folder and uninstall (needs what `make build` builds; seconds)
 	@packaging/test-install
 
-# What is shipped has a target folder of its own, because it is built with other options.
+# The shipped binaries have their own target folder, because they are built with other options.
 SHIPPED := $(TARGET)/shipped
 release-build = CARGO_TARGET_DIR=$(SHIPPED) scripts/release-build.sh
 packages = CARGO_TARGET_DIR=$(SHIPPED) scripts/packages.sh
-# All files in packages are as old as the last commit.
+# All files in packages get the time of the last commit.
 deb rpm tarball sbom: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
 
 dist: dist-shared dist-static $(CROSS) ## stripped binaries, two of them without any shared library: for this machine and for arm64
@@ -211,7 +213,7 @@ dist-shared: setup-build
 dist-static: setup-build
 	$(release-build) static
 
-# The C library of arm64 is unpacked from Debian's packages; nothing is installed for it.
+# The C library of arm64 is unpacked from Debian's packages, without installing it.
 dist-static-arm64: setup-build
 	@mkdir -p $(DIST)
 	SYSROOT=$$(vm/sysroot $(TARGET)/kernels/kernels) $(release-build) static-arm64
@@ -245,8 +247,7 @@ checksums: setup-release # list the checksums of the packages, signed by minisig
 	@cd $(SHIPPED)/packages && rm -f SHA256SUMS SHA256SUMS.minisig && sha256sum -- * >../SHA256SUMS && mv ../SHA256SUMS .
 	minisign -S -s "$(KEY)" -m $(SHIPPED)/packages/SHA256SUMS
 
-# A minute finds what is plainly wrong; `make fuzz FUZZ_SECONDS=600` is what a change of a reader
-# deserves.
+# A minute finds gross faults. After a change of a reader, use `make fuzz FUZZ_SECONDS=600`.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= log archive vdso unwind go_table mini_debug jitdump perf_map records numbers compare page \
 	container_state seccomp filter
@@ -262,7 +263,7 @@ fastclock: setup-fastclock ## fastclock as its users build it: oldest compiler, 
 oldest: setup-oldest # build all crates with the oldest compiler that Cargo.toml promises (2 minutes)
 	@scripts/oldest.sh $(TARGET)
 
-# `make supply BASELINE=v0.1.0` compares the interface of fastclock with that revision.
+# `make supply BASELINE=v0.1.0` compares fastclock's interface with this revision's.
 supply: oldest ## licences and sources of dependencies, the oldest compiler, the interface of fastclock
 	@scripts/supply.sh $(BASELINE)
 
@@ -274,7 +275,7 @@ MUTATIONS ?= 5000
 mutate: # damage the recorded machines' logs in 5000 ways each (drop, cut, fold, reorder, prefix), and hold doctor's labels against the rest; 3 minutes
 	CLOCKSCOPE_MUTATIONS=$(MUTATIONS) $(CARGO) test --package clock-doctor --lib -- --nocapture damaged_logs
 
-# `make many-captures CAPTURES=1000` is a shorter look.
+# `make many-captures CAPTURES=1000` is a shorter run.
 CAPTURES ?= 10000
 many-captures: # judge 10,000 captures of which 1 % are damaged: seconds, memory, and whether each is named
 	$(CARGO) build --release --package clockscope

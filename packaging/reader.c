@@ -1,5 +1,5 @@
-// An ordinary program of an ordinary user: reads the page of the host's timekeeper by the C library, and
-// says who answers and whether that is the kernel's time. `--until FILE` reads on until that file exists.
+// An ordinary program of an ordinary user: reads the page of the host's timekeeper through the C library, and prints
+// which clock answers and whether the answer equals the kernel's. `--until FILE` reads on until FILE exists.
 #include <fastclock.h>
 #include <stdio.h>
 #include <stdlib.h>

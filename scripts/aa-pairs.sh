@@ -1,6 +1,6 @@
 #!/bin/sh
-# Measures the same machine again and again, and counts the pairs of which `compare` says that
-# something has changed. Nothing has, so it should be 1 in 20 at most.
+# Measures the same machine again and again, and counts the pairs of measurements that `compare` calls changed. Nothing
+# has changed, so at most 1 in 20 should be.
 #
 #   aa-pairs.sh CLOCKSCOPE DIRECTORY FILES [OPTIONS OF bench...]
 set -eu

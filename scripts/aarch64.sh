@@ -1,7 +1,7 @@
 #!/bin/sh
-# For arm64, on a machine of another architecture: checks all crates, builds tests as static programs, the command
-# with the C library of a folder (vm/sysroot), or fastclock's library for C. Needs no C compiler for arm64 but clang, and that for the command only. A
-# standard library that is missing is a skip, and with CI=1 a failure.
+# Builds for arm64 on a machine of another architecture: checks all crates; builds tests or the command as static
+# programs with the C library of a folder (vm/sysroot); or builds fastclock's library for C. clang links the programs;
+# the other parts need no compiler for arm64. A standard library that is missing is a skip, and with CI=1 a failure.
 # Usage: scripts/aarch64.sh check
 #        scripts/aarch64.sh tests FOLDER SYSROOT
 #        scripts/aarch64.sh command-tests FOLDER SYSROOT
@@ -9,7 +9,7 @@
 #        scripts/aarch64.sh library FOLDER
 set -eu
 
-# Those whose tests tell something on another kernel or another CPU.
+# The crates whose tests are worth running on another kernel or another CPU.
 tested='fastclock clockscope-text clockscope-stats vdso-reader clockscope-sys clockscope-callers clockscope-tracee'
 
 packages() { # crates
@@ -26,7 +26,7 @@ needs() { # target
     exit 1
 }
 
-# Programs in one file, as the machine has little else; emulated machines are slow.
+# Static programs, because the machine has few other files; optimised, because emulated machines are slow.
 static() { # folder with the C library
     options="-C target-feature=+crt-static -C link-arg=--target=aarch64-linux-gnu -C link-arg=--sysroot=$1"
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=clang CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=false
@@ -39,10 +39,10 @@ cargo=${CARGO:-cargo}
 case "${1:-}" in
 check)
     needs aarch64-unknown-linux-gnu
-    # The tests of clockscope-callers are about registers and stacks of x86-64.
+    # clockscope-callers' tests use registers and stacks of x86-64.
     "$cargo" clippy --target aarch64-unknown-linux-gnu --workspace --exclude clockscope-callers --all-targets -- -D warnings
     "$cargo" clippy --target aarch64-unknown-linux-gnu --package clockscope-callers --lib -- -D warnings
-    # The code that runs inside other programs.
+    # The image, which runs inside other programs.
     RUSTFLAGS='--cfg clockscope_image' "$cargo" clippy --target aarch64-unknown-linux-gnu --package vdso-image \
         --target-dir "${CARGO_TARGET_DIR:-target}/image-check" -- -D warnings
     ;;
@@ -63,7 +63,7 @@ tests)
     rm "$2/messages"
     ;;
 command-tests)
-    # FOLDER/quiet, which looks for the command at the path that FOLDER/command names.
+    # FOLDER/quiet, a test binary that expects the command at the path in FOLDER/command.
     needs aarch64-unknown-linux-gnu
     mkdir -p "$2"
     static "$3"
@@ -83,7 +83,7 @@ command)
 library)
     needs aarch64-unknown-linux-gnu
     mkdir -p "$2"
-    # Nothing is linked yet.
+    # A static library is not linked, so no compiler for arm64 is needed.
     folder=${CARGO_TARGET_DIR:-target}/arm64
     CARGO_PROFILE_DEV_OPT_LEVEL=1 "$cargo" rustc --package fastclock-c --lib --crate-type staticlib \
         --target aarch64-unknown-linux-gnu --target-dir "$folder"

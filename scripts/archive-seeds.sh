@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes small archives of the recorded machines, packed in each way, to begin fuzzing from.
+# Writes small archives of the recorded machines, packed in each way, as seeds for fuzzing.
 # usage: archive-seeds.sh FOLDER
 set -eu
 cases=$(cd "$(dirname "$0")/../fixtures/doctor-cases" && pwd)
@@ -9,7 +9,7 @@ for case in "$cases"/*/; do
     tar -C "$cases" --sort=name --mtime=@0 --owner=0 --group=0 --exclude=case.json \
         -cf "$1/$name.tar" "$name"
 done
-# One of each packing is enough to reach the unpackers, and PAX headers to reach theirs.
+# One archive of each packing reaches the unpackers; PAX headers reach their parser.
 one=$1/vbox-seed-deb7-3.2
 tar -C "$cases" --format=pax --pax-option=comment=x -cf "$1/pax.tar" vbox-seed-deb7-3.2
 gzip -kf "$one.tar"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Reads logs of 1 GiB with `clockscope doctor` and prints seconds and peak memory of each: ordinary
-# text, nothing but lines of the watchdog, and no line feed at all. The limits are 5 s and 200 MiB.
+# Reads logs of 1 GiB with `clockscope doctor` and prints seconds and peak memory for each: ordinary text, lines of the
+# watchdog only, and a log without a line feed. The limits are 5 s and 200 MiB.
 # Usage: scripts/big-log.sh [BINARY [FOLDER]]; the folder needs a little more than 1 GiB.
 set -eu
 cd "$(dirname "$0")/.."
@@ -40,11 +40,11 @@ again() { # `yes` ends by SIGPIPE
 
 measure() { # name
 	sync "$log"
-	cat "$log" >/dev/null # from memory, not from the disk
+	cat "$log" >/dev/null # so that doctor reads from memory, not from the disk
 	status=0
 	/usr/bin/time -f '%e %M %U %S' -o "$folder/time" "$binary" doctor --root "$folder/root" --format json \
 		>"$folder/out" 2>"$folder/err" || status=$?
-	# With a status other than 0, time writes a line of its own first.
+	# If the status is not 0, time writes a line of its own first.
 	tail -n 1 "$folder/time" | awk -v name="$1" -v status="$status" '{
 		printf "%-20s %6.2f s (%5.2f s of CPU) %6.1f MiB, status %d\n", name, $1, $3 + $4, $2 / 1024, status
 		exit $1 > 5 || $2 > 200 * 1024

@@ -14,11 +14,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = ["clockscope", "fastclock-c"]
-# What Debian calls them.
+# Debian's names of these licences.
 NAMES = {"MIT": "Expat", "Apache-2.0 WITH LLVM-exception": "Apache-2.0-with-LLVM-exception"}
 # Long texts that every Debian system has.
 COMMON = {"Apache-2.0": "Apache-2.0"}
-# How to know a licence's text among the licence files of a crate.
+# Phrases that identify a licence's text among the licence files of a crate.
 MARKS = {
     "0BSD": "Permission to use, copy, modify, and/or distribute this software",
     "BSD-2-Clause": "Redistributions in binary form must reproduce",
@@ -55,7 +55,7 @@ def words_of(path):
 
 
 def holders(package, texts):
-    """The lines of the licence files that name somebody; otherwise the authors."""
+    """The copyright lines of the licence files; without any, the authors."""
     line = re.compile(r"^\W*(Copyright\s+(?:\(c\)|©|\d{4}).*)$", re.IGNORECASE | re.MULTILINE)
     placeholder = re.compile(r"[\[{<](yyyy|year|name)|Licensor|Free Software Foundation|Sun Microsystems", re.IGNORECASE)
     found = {m.strip() for text in texts for m in line.findall(text) if not placeholder.search(m)}
@@ -111,7 +111,7 @@ def main():
             if name not in texts and mark:
                 text = next((text for text in files if mark in " ".join(text.split())), None)
                 if text:
-                    # Of a licence with an exception, Debian has the licence.
+                    # For a licence with an exception, Debian has only the licence.
                     texts[name] = text[text.index(mark) :] if "-with-" in name else text
     print("Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/")
     print("Upstream-Name: clockscope")

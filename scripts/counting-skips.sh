@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs tests, and says at the end which of them failed, and which were skipped, in whole or in part, and why.
+# Runs tests, and lists at the end the failed tests, and the skips (of whole tests or of parts) with their reasons.
 # Usage: counting-skips.sh LIST COMMAND...
-# LIST gets the skips, and LIST.log all that the tests say.
+# LIST gets the skips, and LIST.log the whole output of the tests.
 set -u
 list=$1
 shift
@@ -12,7 +12,7 @@ mkdir -p "$(dirname "$list")"
     echo $? >"$list.status"
 } | tee "$list.log"
 code=$(cat "$list.status")
-# What failed: the names that libtest lists for a binary, or how cargo says to run it again if it listed none.
+# The failures: the names that libtest lists for a binary, or cargo's line "to rerun" if libtest listed none.
 failed=$(sed 's/\x1b\[[0-9;]*m//g' "$list.log" | awk '
     /^ +(Running|Doc-tests) / { binary = $2 == "unittests" ? $3 : $2; listed = 0 }
     /^failures:$/ { listing = 1; next }

@@ -16,12 +16,12 @@ oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' crates/fastclock/Cargo.toml)
 skipped=
 
 say() { printf 'fastclock: %s\n' "$*" >&2; }
-skip() { # what, how to install it
+skip() { # missing part, how to install it
     say "skipped: no $1: $2"
     skipped="$skipped; $1"
 }
 check() { "$cargo" check --quiet --package fastclock "$@"; }
-# Without what takes minutes and is run by `make test`.
+# Skips the tests that take minutes; `make test` runs them.
 tested() { "$cargo" test --quiet --package fastclock "$@" -- --skip whatever_happens_time --skip kill::; }
 export RUSTFLAGS='-D warnings'
 
@@ -45,7 +45,7 @@ for system in "$@"; do
     say "$system"
     case $system in
     *-none | *-none-*) check --no-default-features --target "$system" --target-dir "$target/systems" ;;
-    # This CPU runs it.
+    # This CPU can run 32-bit programs, so the tests run as well.
     i686-unknown-linux-gnu) tested --lib --tests --target "$system" --target-dir "$target/systems" ;;
     *) check --target "$system" --target-dir "$target/systems" ;;
     esac
@@ -56,7 +56,7 @@ RUSTFLAGS="$RUSTFLAGS --cfg fastclock_portable" RUSTDOCFLAGS='--cfg fastclock_po
     tested --lib --tests --target-dir "$target/portable"
 
 say "documentation, as docs.rs makes it"
-# Labels for what needs a feature are made by nightly compilers, and by others that are told so.
+# Only nightly compilers write the labels "available on feature"; the variable lets stable ones write them.
 RUSTC_BOOTSTRAP=1 RUSTDOCFLAGS='--cfg docsrs -D warnings' \
     "$cargo" doc --quiet --package fastclock --no-deps --target-dir "$target/docsrs"
 

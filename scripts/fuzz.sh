@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fuzzes each target for a time, from a corpus that is made of the fixtures or by scripts/fuzz-seeds.py.
+# Fuzzes each target for a time, from a corpus made of the fixtures or by scripts/fuzz-seeds.py.
 # Usage: scripts/fuzz.sh SECONDS TARGET...
 set -eu
 cd "$(dirname "$0")/.."
@@ -32,7 +32,7 @@ for target; do
 	esac
 	echo "fuzz: $target for $seconds s, from $(ls "$corpus" | wc -l) files"
 	dictionary=fuzz/$target.dict
-	# More than a line of the longest kind; more than an archive of one file.
+	# Longer than the longest kind of line; longer than an archive of one file.
 	case $target in log) most=8192 ;; *) most=65536 ;; esac
 	cargo +nightly fuzz run "$target" "$corpus" -- -max_total_time="$seconds" -max_len=$most \
 		-timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \

@@ -2,10 +2,9 @@
 # Builds and installs the C library: fastclock.h, fastclock.hpp, the shared and the static library,
 # libfastclock-preload.so, fastclock.pc and fastclock(3). Usage: [DESTDIR=DIR] scripts/install-c.sh PREFIX
 #
-# Files go below DESTDIR$PREFIX and are named PREFIX in fastclock.pc. LIBDIR is PREFIX/lib unless
-# it is set.
+# Files go below DESTDIR$PREFIX; fastclock.pc names PREFIX. LIBDIR is PREFIX/lib unless it is set.
 set -eu
-# Other users read this, whatever the umask of the one who installs.
+# Other users read the files, so the installer's umask must not apply.
 umask 022
 
 say() { printf 'install-c: %s\n' "$*"; }
@@ -24,7 +23,7 @@ destination=${DESTDIR:-}
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
 if [ -z "${PREBUILT:-}" ] && command -v "$cargo" >/dev/null 2>&1; then
-    # Cargo says where it has put the libraries: no option or variable of its can make this wrong.
+    # Cargo's messages give the paths of the libraries, so no option or variable of cargo can lead elsewhere.
     built=$(for part in --lib '--example fastclock_preload'; do
         # shellcheck disable=SC2086 # one or two words
         "$cargo" build --release --package fastclock-c $part --message-format json-render-diagnostics || exit
@@ -33,7 +32,7 @@ if [ -z "${PREBUILT:-}" ] && command -v "$cargo" >/dev/null 2>&1; then
         printf '%s\n' "$built" | grep -o "\"[^\"]*/$1\"" | tail -n 1 | tr -d '"'
     }
 else
-    # As under sudo, or in a package: what was built before.
+    # Without cargo, as under sudo or in a package: take the libraries built before.
     release=${CARGO_TARGET_DIR:-target}/release
     built_file() { find "$release/" "$release/examples/" -maxdepth 1 -name "$1" 2>/dev/null || :; }
 fi
@@ -59,7 +58,7 @@ place 644 $folder/include/fastclock.hpp "$prefix/include" fastclock.hpp
 [ ! -e $folder/include/fastclock_page.h ] ||
     place 644 $folder/include/fastclock_page.h "$prefix/include" fastclock_page.h
 place 644 "$static" "$libdir" libfastclock.a
-# A program that runs has the old file mapped: put the new one in its place, not into it.
+# A running program has the old file mapped, so the new file replaces it instead of overwriting it.
 replace() { # file, name
     place 755 "$1" "$libdir" "$2.new"
     mv -f "$destination$libdir/$2.new" "$destination$libdir/$2"
@@ -86,7 +85,7 @@ Libs.private: -lpthread -ldl -lm
 Cflags: -I\${includedir}
 END
 
-# The loader of a running system looks into its cache.
+# The dynamic loader looks into its cache, which must be updated on a running system.
 if [ -z "$destination" ] && [ "$(id -u)" = 0 ]; then
     case "$libdir" in /usr/lib* | /usr/local/lib*) ldconfig ;; esac
 fi

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Installs below DESTDIR$PREFIX what `make build` has built: the command, its manual pages and completions, the units of
-# `clockscope serve` and of doctor's metrics, rules for Prometheus, a dashboard for Grafana, the documentation, and the C library of fastclock.
-# Or removes what it installed.
+# Installs below DESTDIR$PREFIX the files that `make build` has built: the command, its manual pages and completions,
+# the units of `clockscope serve` and of doctor's metrics, rules for Prometheus, a dashboard for Grafana, the
+# documentation, and the C library of fastclock. Or removes the installed files.
 # Usage: [DESTDIR=DIR] [LIBDIR=DIR] [ZSHDIR=DIR] scripts/install.sh install|uninstall PREFIX
 #
-# PREFIX/share/clockscope/installed lists all files, and the folders that were not there before. Nothing else is
-# removed. An installation over an older one adds to the list.
+# PREFIX/share/clockscope/installed lists all installed files, and the folders that the installation made. Only these
+# are removed. An installation over an older one adds to the list.
 set -eu
-# Other users run this, whatever the umask of the one who installs.
+# Other users run the command, so the installer's umask must not apply.
 umask 022
 
 say() { printf 'install: %s\n' "$*"; }
@@ -37,7 +37,7 @@ enabled='clockscope-serve.service clockscope-doctor.timer'
 LC_ALL=C
 export LC_ALL
 
-# What a running system has to be told; nothing of it concerns a tree that is being packaged.
+# systemd and the loader need to be told of changes, unless the files are for a package (DESTDIR).
 is_this_system() { [ -z "$destination" ] && [ "$(id -u)" = 0 ]; }
 
 uninstall() {
@@ -48,7 +48,7 @@ uninstall() {
         fi
     done
     grep -qv '^/' "$destination$list" && die "$destination$list is damaged: it names something that is no absolute path"
-    # In this order a folder comes after what is in it.
+    # In reverse order a folder comes after its files.
     sort -r "$destination$list" | while IFS= read -r path; do
         case "$path" in
         */) [ ! -d "$destination$path" ] || rmdir --ignore-fail-on-non-empty "$destination${path%/}" ;;
@@ -58,7 +58,7 @@ uninstall() {
     say "removed what was installed in $destination$prefix"
 }
 
-# Fills $work/tree with what is to be below the destination.
+# Fills $work/tree with the files to install.
 stage() {
     cd "$(dirname "$0")/.."
     target=${CARGO_TARGET_DIR:-target}
@@ -98,7 +98,7 @@ stage() {
     PREBUILT=yes DESTDIR=$tree scripts/install-c.sh "$prefix" >/dev/null
     find "$tree" -type f -name '*.so*' -exec strip --strip-unneeded {} +
     find "$tree" -type f -name '*.a' -exec strip --strip-debug {} +
-    # An empty one, so that the list lists itself and its folder.
+    # The list is installed while it is empty, so that it also lists itself and its folder.
     : >"$work/list"
     put 644 "$work/list" "$list"
 }
@@ -119,7 +119,7 @@ install_all() {
     done
     find . ! -type d | while IFS= read -r file; do
         path=${file#.}
-        # Programs that run have the old file mapped, so the new one takes its place.
+        # Running programs have the old file mapped, so the new file replaces it instead of overwriting it.
         cp -P --preserve=mode,timestamps "$file" "$destination$path.new"
         mv -fT "$destination$path.new" "$destination$path"
         printf '%s\n' "$path" >>"$work/list"

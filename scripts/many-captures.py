@@ -41,7 +41,7 @@ def damaged(packed, chance):
     if kind == 0:
         return packed[: chance.randrange(1, min(len(packed) // 2, 900))]
     if kind == 1:
-        # Within the first header: plain tar has no checksum of what files hold.
+        # Within the first header, because plain tar has no checksum of the contents of files.
         return packed[:60] + bytes(byte ^ 0xA5 for byte in packed[60:])
     return b"<html>404 not found</html>\n"
 
@@ -118,7 +118,7 @@ def main():
     if seconds > 600 or peak > 200:
         failed.append("the limits are 600 s and 200 MiB")
 
-    # Killed in the middle, it goes on where it was.
+    # After a kill in the middle, --resume continues.
     out.unlink()
     run = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     while not out.exists() or out.stat().st_size < count * 40:

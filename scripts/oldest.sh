@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
 oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-# rustup has many compilers. Without it there is one, which may be the oldest.
+# rustup offers many compilers. Without rustup there is one, which may be the oldest.
 which=+$oldest
 case $("${RUSTC:-rustc}" --version) in "rustc $oldest."*) which= ;; esac
 if ! "$cargo" ${which:+"$which"} --version >/dev/null 2>&1; then

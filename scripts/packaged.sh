@@ -1,7 +1,7 @@
 #!/bin/sh
-# Packages every crate, unpacks the packages into an empty folder, and builds them there: what `cargo install` would
-# get from a registry, with the neighbours unpacked beside it instead of downloaded. The command built so must count
-# the clock reads of a program.
+# Packages every crate, unpacks the packages into an empty folder, and builds them there, like `cargo install` from a
+# registry, except that the other crates of the workspace are unpacked beside the command instead of downloaded.
+# The command built in this way must count the clock reads of a program.
 # Usage: scripts/packaged.sh TARGET_FOLDER
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,20 +10,20 @@ cd "$(dirname "$0")/.."
 mkdir -p "$1"
 target=$(cd "$1" && pwd)
 cargo=${CARGO:-cargo}
-# The same folder each time, because the crates remember where they were built.
+# Always the same folder, because crates contain the path where they were built.
 folder=$target/packaged/crates
 rm -rf "$folder"
 mkdir -p "$folder"
 
-# Packages of a version that is gone must not be built.
+# Packages of an older version must not be built.
 rm -f "$target"/package/*.crate
 CARGO_TARGET_DIR=$target "$cargo" package --quiet --workspace --no-verify --allow-dirty
 for package in "$target"/package/*.crate; do
-    # Packages have old dates, by which cargo would not see that they have changed.
+    # The files in packages have old dates, so cargo would not see a change without --touch.
     tar -C "$folder" -xzf "$package" --touch
 done
 
-# The versions of other people's crates are those of the command's own lock file.
+# The versions of dependencies come from the command's own lock file.
 cp "$folder"/clockscope-[0-9]*/Cargo.lock "$folder"
 {
     printf '[workspace]\nresolver = "3"\nmembers = ["*"]\n\n[patch.crates-io]\n'

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes packages of what scripts/release-build.sh has built, below CARGO_TARGET_DIR/packages.
+# Makes packages of the files that scripts/release-build.sh has built, below CARGO_TARGET_DIR/packages.
 # Usage: SOURCE_DATE_EPOCH=SECONDS CARGO_TARGET_DIR=DIR scripts/packages.sh deb|rpm|tarball|sbom
 set -eu
 umask 022
@@ -19,20 +19,20 @@ work=$built/work
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 export SOURCE_DATE_EPOCH CARGO_TARGET_DIR="$built"
 
-# One copyright file for all kinds, which names the crates that are linked in.
+# One copyright file for all kinds of packages names the crates that are linked in.
 scripts/copyright.py >"$built/copyright"
 
 deb() {
     rm -rf "$work/deb" "$packages"/*.deb
     tree=$work/deb/clockscope-$version
     mkdir -p "$tree"
-    # What git would clone, and nothing that was built.
+    # The files that git would clone, without build output.
     git ls-files -z --cached --others --exclude-standard | tar --create --null --files-from - | tar -C "$tree" --extract
     cp -R packaging/debian "$tree/debian"
     cp "$built/copyright" "$tree/debian/copyright"
     [ "$(cd "$tree" && dpkg-parsechangelog --show-field Version)" = "$version" ] ||
         die "packaging/debian/changelog has no entry for $version"
-    # -d: a compiler need not come from a package. PREBUILT: the binaries are those of the other packages.
+    # -d: the compiler need not come from a package. PREBUILT: the package gets the same binaries as the other packages.
     (cd "$tree" && PREBUILT=yes dpkg-buildpackage -us -uc -b -d) >"$work/deb.log" 2>&1 ||
         { tail -n 30 "$work/deb.log" >&2; die "dpkg-buildpackage failed; all it said is in $work/deb.log"; }
     mv "$work"/deb/*.deb "$packages/"
@@ -46,7 +46,7 @@ rpm() {
     mv "$work"/rpm/RPMS/*/*.rpm "$packages/"
 }
 
-# Each static binary and what belongs to it, as it would lie below a prefix.
+# A tarball for each static binary, with its other files as below a prefix.
 tarball() {
     rm -rf "$work/tarball"
     DESTDIR=$work/tarball/all scripts/install.sh install /usr >/dev/null
@@ -62,7 +62,7 @@ tarball_of() { # binary
     rm -f "$packages/$name.tar.gz"
     all=$work/tarball/all/usr
     mkdir -p "$tree/bin"
-    # That of another architecture, which `strip` does not know, was stripped by the linker.
+    # `strip` does not know other architectures; the linker has stripped such a binary.
     if [ "${triple%%-*}" = "$(uname -m)" ]; then
         strip -o "$tree/bin/clockscope" "$1"
     else
@@ -89,10 +89,10 @@ sbom() {
     rm -rf "$tree"
     mkdir -p "$tree"
     git ls-files -z --cached --others --exclude-standard | tar --create --null --files-from - | tar -C "$tree" --extract
-    # It writes a file beside the manifest of each crate.
+    # cargo cyclonedx writes a file beside the manifest of each crate.
     (cd "$tree" && "${CARGO:-cargo}" cyclonedx -qq --format json --spec-version 1.5 --no-build-deps \
         --manifest-path crates/clockscope/Cargo.toml --override-filename sbom)
-    # The folder in which it was made says nothing.
+    # The path of the temporary folder carries no information.
     sed "s|file://$tree|file:///clockscope|g" "$tree/crates/clockscope/sbom.json" >"$packages/clockscope-$version.cdx.json"
 }
 

@@ -17,7 +17,7 @@ PROOFS = ROOT / "crates/fastclock/proofs"
 SOLVERS = {"z3": ["z3", "-t:3000"], "cvc5": ["cvc5", "--incremental", "--tlimit-per=20000"]}
 PAGE = "crates/fastclock/src/page/"
 
-# Name, model or module of unit tests that must find it, file, what stands there, what is put in its place.
+# Name, model or module of unit tests that must find the fault, file, the right text, the wrong text.
 PLANTED = [
     ("the reader does not look at the head again", "a_reader", "reader.rs",
      "let moved = (self.page.head.load(Relaxed) ^ head) | self.trust.moved(head);\n        if",
@@ -64,7 +64,7 @@ PLANTED = [
      "head == furthest || Self::is_behind(head, furthest)", "false"),
 ]
 
-# Name, file, definition, its wrong form.
+# Name, file, the right definition, the wrong one.
 PLANTED_IN_ARITHMETIC = [
     ("the shift is off by one", "conversion.smt2",
      "(define-fun SHIFT () Int 18446744073709551616)", "(define-fun SHIFT () Int 9223372036854775808)"),
@@ -113,7 +113,7 @@ def prove_arithmetic(text, title):
 
 
 def cargo(root, *arguments, **variables):
-    # One for each tree: cargo would take what it has built of the other for this one's.
+    # One target folder for each tree: cargo would take the other tree's build output for this tree's.
     target = TARGET / ("target" if root == ROOT else "target-planted")
     environment = os.environ | {"CARGO_TARGET_DIR": str(target)} | variables
     command = [os.environ.get("CARGO", "cargo"), *arguments, "--quiet", "--package", "fastclock"]
@@ -121,7 +121,7 @@ def cargo(root, *arguments, **variables):
 
 
 def model(root, name):
-    """Runs the models that begin so; gives whether all hold, and what was said."""
+    """Runs the models whose names begin with `name`; gives whether all hold, and the output."""
     command, options = cargo(
         root, "test", "--release", "--no-default-features", "--test", "page", RUSTFLAGS="--cfg fastclock_model",
         RUST_BACKTRACE="0", CARGO_PROFILE_RELEASE_LTO="off", CARGO_PROFILE_RELEASE_CODEGEN_UNITS="16")
@@ -133,7 +133,7 @@ def model(root, name):
 
 
 def unit_tests(root, name):
-    """The same for the unit tests of the page's module of this name."""
+    """As `model`, for the unit tests of the page's module of this name."""
     command, options = cargo(root, "test", "--lib", RUST_BACKTRACE="0")
     run = subprocess.run(command + ["--", f"page::tests::{name}"], **options)
     assert "test result" in run.stdout, run.stderr
@@ -153,7 +153,7 @@ def samples():
 
 
 def plant():
-    """A copy of what is built, in which faults are planted."""
+    """A copy of the sources, in which faults are planted."""
     copy = TARGET / "planted"
     shutil.rmtree(copy, ignore_errors=True)
     for name in ["Cargo.toml", "Cargo.lock", "crates", "docs", "tests/skips"]:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds what is shipped: the command and the C library, or the command without any shared library. Two builds of the
-# same sources by the same tools are the same byte for byte, wherever they are made.
+# Builds the shipped binaries: the command and the C library, or the command without any shared library. Two builds of
+# the same sources by the same tools are equal byte for byte, wherever they are made.
 # Usage: CARGO_TARGET_DIR=DIR scripts/release-build.sh shared|static|static-arm64
 #
 # static-arm64 is the static command for arm64, made on a machine of another architecture by clang, with the C library
@@ -15,7 +15,7 @@ target=${CARGO_TARGET_DIR:-target}
 cargo=${CARGO:-cargo}
 triple=$("${RUSTC:-rustc}" -vV | sed -n 's/^host: //p')
 
-# The separator lets paths have spaces.
+# Separates flags, so that paths may contain spaces.
 unit=$(printf '\037')
 flags="--remap-path-prefix=$PWD=/clockscope"
 for registry in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/; do
@@ -27,7 +27,7 @@ else
     auditable=
     echo 'release-build: without the list of crates; for one: cargo install cargo-auditable --locked' >&2
 fi
-# The linker that rustc has had since 1.90 folds functions of the same code; GNU's has no such option.
+# rustc's own linker (default since 1.90) folds functions with equal code; GNU ld has no such option.
 can_link_with() {
     tried=$(mktemp -d)
     able=0
@@ -46,11 +46,11 @@ build() {
     CARGO_ENCODED_RUSTFLAGS=$flags "$cargo" $auditable build --release --locked --target-dir "$target" "$@"
 }
 
-# The command for a target without any shared library.
+# Builds the command without any shared library.
 static() { # target
-    # Only code of this target is static, build scripts are not.
+    # Applies to code for this target only, so build scripts are not static.
     flags="$flags$unit-Ctarget-feature=+crt-static"
-    # Packed relocations. A shared binary with them would need glibc 2.36, which a static one contains.
+    # Packed relocations need glibc 2.36 to load them; a static binary contains its own glibc.
     flags="$flags$unit-Clink-arg=-Wl,-z,pack-relative-relocs"
     build --package clockscope --target "$1"
     # A program that needs a dynamic loader has a PT_INTERP segment.
@@ -65,7 +65,7 @@ shared)
     build --package clockscope --package fastclock-c
     build --package fastclock-c --example fastclock_preload
     ;;
-# A static glibc: libc6-dev has it.
+# Needs a static glibc, from libc6-dev.
 static) static "$triple" ;;
 static-arm64)
     arm64=aarch64-unknown-linux-gnu
@@ -73,13 +73,13 @@ static-arm64)
         echo "release-build: no standard library for arm64: rustup target add $arm64" >&2
         exit 1
     }
-    # The linker that comes with rustc, as for this machine.
+    # The linker that comes with rustc, as for this machine's binaries.
     linker=$("${RUSTC:-rustc}" --print sysroot)/lib/rustlib/$triple/bin/gcc-ld/ld.lld
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=clang
     for option in --target=aarch64-linux-gnu "--sysroot=${SYSROOT:?says where the C library of arm64 is}" "--ld-path=$linker"; do
         flags="$flags$unit-Clink-arg=$option"
     done
-    # The machine's strip knows the machine's own programs.
+    # This machine's strip may not know arm64 programs, so the linker strips.
     export CARGO_PROFILE_RELEASE_STRIP=symbols
     static "$arm64"
     ;;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds what is shipped twice, in folders of different names and lengths, and compares it byte for byte: the command,
-# the libraries, and the two files that the command contains. Usage: scripts/reproducible.sh TARGET_FOLDER
+# Builds the shipped files twice, in folders of different names and lengths, and compares them byte for byte: the
+# command, the libraries, and the two files that the command contains. Usage: scripts/reproducible.sh TARGET_FOLDER
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,7 @@ other="$folder/another folder/of a longer name"
 for tree in "$one" "$other"; do
     rm -rf "$tree"
     mkdir -p "$tree"
-    # What git would clone, and nothing that was built.
+    # The files that git would clone, without build output.
     git ls-files -z --cached --others --exclude-standard | tar --create --null --files-from - | tar -C "$tree" --extract
     (cd "$tree" && CARGO_TARGET_DIR=$tree/target scripts/release-build.sh shared)
     mkdir "$tree/shipped"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs what a part of the project needs, from Debian's or Ubuntu's packages, and only what is
-# missing. Usage: scripts/setup.sh build|demo|test|bench|unit|vm|kernels|foreign|containers|prove|release|oldest|fleet
+# Installs the packages of Debian or Ubuntu that a part of the project needs and that are missing. Usage:
+#        scripts/setup.sh build|demo|test|bench|unit|vm|kernels|foreign|containers|prove|release|oldest|fleet
 #        scripts/setup.sh fastclock SYSTEM...
-# The last two also install, by rustup where there is one, the oldest compiler that the workspace or fastclock promises,
-# and for fastclock the systems' standard libraries.
+# `oldest` and `fastclock` also install, if rustup is there, the oldest compiler that the workspace or fastclock
+# promises, and for fastclock the systems' standard libraries. `release` also installs tools with `cargo install`.
 set -eu
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -12,7 +12,7 @@ die() {
     exit 1
 }
 
-# Prints lines of a package and a command that shows that it is there ("-": ask dpkg).
+# Prints lines of a package and a command that the package provides ("-": ask dpkg).
 needs() {
     cat <<'END'
 gcc cc
@@ -117,7 +117,7 @@ stress-ng stress-ng
 rt-tests cyclictest
 postgresql -
 END
-        # The package of Python's tests has the version in its name, and python3 depends on it.
+        # The package with Python's tests has the version in its name; python3 depends on that version.
         apt-cache depends python3 2>/dev/null |
             sed -n 's/.*Depends: \(python3\.[0-9]*\)$/lib\1-testsuite -/p'
         return
@@ -173,12 +173,12 @@ is_there() { # package command
     if [ "$2" = - ]; then
         [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
     else
-        # Servers live where an ordinary PATH does not look; Go is often unpacked by hand.
+        # Servers are outside of an ordinary PATH, and Go is often unpacked by hand.
         (PATH="$PATH:/usr/sbin:/sbin:/usr/local/go/bin" command -v "$2" >/dev/null 2>&1)
     fi
 }
 
-# What Ubuntu calls a package that Debian has under another name.
+# Ubuntu's name of a package that has another name in Debian.
 local_name() {
     if [ "$1" = linux-perf ] && [ "$ID" = ubuntu ]; then
         echo linux-tools-generic
@@ -196,7 +196,7 @@ esac
 command -v cargo >/dev/null 2>&1 ||
     die "cargo is missing; install Rust 1.88 or later as https://rustup.rs says"
 
-# What cannot be had here, scripts/oldest.sh and scripts/fastclock.sh say.
+# Failures are ignored here; scripts/oldest.sh and scripts/fastclock.sh report a missing compiler or library.
 root=$(dirname "$0")/..
 case $part in
 oldest) manifest=$root/Cargo.toml ;;
@@ -222,7 +222,7 @@ while read -r package command; do
 done <<END
 $(needs "$part")
 END
-# Tools of cargo's that no Debian package has.
+# Cargo tools without a Debian package.
 if [ "$part" = release ]; then
     for tool in cargo-auditable cargo-cyclonedx; do
         command -v "$tool" >/dev/null 2>&1 || cargo install --quiet --locked "$tool"
@@ -240,7 +240,7 @@ if [ "$(id -u)" != 0 ]; then
     sudo=sudo
 fi
 
-# Servers are for the tests, which start their own: keep the packages from starting theirs.
+# The tests start their own servers, so keep the packages from starting theirs.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
     trap '$sudo rm -f "$policy"' EXIT

@@ -1,16 +1,16 @@
 #!/bin/sh
-# Checks what clockscope is made of and what it promises to its users' builds: licences, bans and sources of all
-# dependencies (cargo-deny); the interface of `fastclock` against a revision (cargo-semver-checks). A tool that is
-# missing is named, and then the exit status is 1.
+# Checks the dependencies and the promises to users of the crates: licences, bans and sources of all dependencies
+# (cargo-deny); the interface of `fastclock` against a revision (cargo-semver-checks). A missing tool is named, and the
+# exit status is then 1.
 # Usage: scripts/supply.sh [BASELINE]
 set -eu
 cd "$(dirname "$0")/.."
 
-# The last release, or before the first one the last commit.
+# The last release; before the first release, the last commit.
 baseline=${1:-$(git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || echo HEAD)}
 cargo=${CARGO:-cargo}
 missing=
-lacks() { # what, how to install it
+lacks() { # missing tool, how to install it
     echo "supply: $1 is missing: $2" >&2
     missing="$missing $1"
 }

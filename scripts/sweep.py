@@ -77,7 +77,7 @@ def run(place, limit, command, traced=None):
 
 
 def checked(report, status):
-    """The report of a run, and what is wrong with it."""
+    """The report of a run, and a complaint about it or None."""
     try:
         read = json.loads(report.read_text())
     except (OSError, ValueError) as error:
@@ -85,7 +85,7 @@ def checked(report, status):
     ended = -read["signal"] if read["signal"] is not None else read["exit_code"]
     if ended != status:
         return read, f"the report says that the program ended with {ended}"
-    # What clockscope lost itself stands there without a process.
+    # Losses of clockscope itself have no process.
     lost = [one["reason"] for one in read["declines"] if one["pid"] == 0]
     return read, f"the report says: {'; '.join(lost)}" if lost else None
 
@@ -190,7 +190,7 @@ def main():
     parser.add_argument("--only", action="append", metavar="GLOB", help="names of files, or of links to them")
     parser.add_argument("--limit", type=float, default=20, metavar="SECONDS")
     asked = parser.parse_args()
-    # An ordinary user may be unable to enter the folder of the build.
+    # An ordinary user may not be able to enter the folder of the build.
     with tempfile.TemporaryDirectory(prefix="clockscope-sweep-") as folder:
         os.chmod(folder, 0o755)
         sys.exit(compare_all(asked, shutil.copy(asked.clockscope, folder), pathlib.Path(folder)))

@@ -1,18 +1,18 @@
 //! Compiles the eBPF programs: one counts system calls, one samples CPUs.
 //!
-//! Needs `clang` with its BPF target, and nothing else: the programs declare the few kernel types
-//! that they read. `CLANG` in the environment names another compiler. Without one, clockscope is
-//! built without eBPF and says so when it runs.
+//! Needs only `clang` with its BPF target: the programs declare the few kernel types that they read. `CLANG` in the
+//! environment names another compiler. Without a compiler, clockscope is built without eBPF and reports that when it
+//! runs.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Each program and the variable that names its object.
+/// Each program, and the environment variable for the path of its object.
 const PROGRAMS: [(&str, &str); 2] =
     [("count", "CLOCKSCOPE_BPF_OBJECT"), ("sample", "CLOCKSCOPE_SAMPLE_OBJECT")];
 
-/// Compiles the programs and tells cargo: `cfg(have_bpf)` and the objects' paths if that worked, a warning if not.
+/// Compiles the programs. On success sets `cfg(have_bpf)` and the objects' paths for cargo, otherwise gives a warning.
 fn main() {
     for (program, _) in PROGRAMS {
         println!("cargo::rerun-if-changed={}", source(program));
@@ -31,8 +31,8 @@ fn main() {
         }
         Err(reason) => {
             println!("cargo::warning=building without eBPF: {reason}");
-            // A file that is never there makes cargo try again at each build. clang itself would not do: packages install
-            // it with a date in the past, which cargo takes for unchanged.
+            // A path that never exists makes cargo try again at each build. The path of clang would not: packages
+            // install clang with a date in the past, which cargo takes for unchanged.
             println!("cargo::rerun-if-changed={}", object("never").display());
         }
     }
@@ -42,8 +42,8 @@ fn source(program: &str) -> String {
     format!("src/{program}.bpf.c")
 }
 
-/// Takes the lines and variables of a debugger out, a quarter of the object; BTF, which the kernel wants, stays.
-/// clang has no option for BTF alone. Where LLVM's strip is not installed, the object stays whole.
+/// Removes the debugger's line and variable info, a quarter of the object. BTF, which the kernel needs, stays; clang
+/// has no option for BTF alone. Without LLVM's strip the object stays complete.
 fn strip(clang: &str, object: &Path) {
     let found = Command::new(clang).arg("-print-prog-name=llvm-strip").output();
     if let Ok(found) = found {
@@ -54,7 +54,7 @@ fn strip(clang: &str, object: &Path) {
 
 fn compile(source: &str, object: &Path) -> Result<(), String> {
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_string());
-    // Otherwise the object contains the path of this folder, and differs from that of another build.
+    // Without the prefix map the object contains the path of this folder, and differs between builds.
     let folder = env::current_dir().map_err(|error| format!("no current folder: {error}"))?;
     let architecture = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     let output = Command::new(&clang)

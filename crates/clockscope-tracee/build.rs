@@ -1,11 +1,11 @@
 //! Compiles the crate `vdso-image` into an ELF shared object of at most eight pages.
 //!
-//! Three steps: `fastclock` as a library and `vdso-image` as one object file, by the compiler that
-//! builds the command; then a link without any library. A panic, a call into `core` that was not
-//! inlined or any other reference to something that a program may not have is an undefined symbol
-//! and fails the link. An instruction that would change more of the caller's state than the kernel's
-//! functions do, or needs an aligned stack or a clear direction flag, fails the build too. The second link leaves out the symbol table; where our entries lie is
-//! written to `image_entries.rs` instead.
+//! There are three steps. The compiler that builds the command makes `fastclock` as a library and `vdso-image` as one
+//! object file. The linker then links the object file without any library. A panic, a call into `core` that was not
+//! inlined, or any other reference that a program may not satisfy is an undefined symbol and fails the link. An
+//! instruction also fails the build if it would change more of the caller's state than the kernel's functions do, or if
+//! it needs an aligned stack or a clear direction flag. A second link leaves out the symbol table; `image_entries.rs`
+//! holds the offsets of our entries instead.
 
 use std::env;
 use std::ffi::OsString;
@@ -30,7 +30,7 @@ struct Architecture {
 }
 
 impl Architecture {
-    /// That of the command, not of the machine that builds it.
+    /// The architecture of the command, not of the machine that builds it.
     fn wanted() -> Result<Self, String> {
         match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
             Ok("aarch64") => Ok(Self {
@@ -81,8 +81,8 @@ fn write(out: &Path, name: &str, text: &str) -> Result<(), String> {
     fs::write(out.join(name), text).map_err(|error| format!("cannot write {name}: {error}"))
 }
 
-/// Where the sources of a crate are: beside this one in a checkout, which may have been moved with what was
-/// built in it, or where cargo unpacked them.
+/// Source directory of a crate: beside this crate in a checkout, even if the checkout and its build directory were
+/// moved, or the directory into which cargo unpacked the crate.
 fn source(name: &str, unpacked: &str) -> Result<PathBuf, String> {
     let here = env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set")?;
     let beside = Path::new(&here).with_file_name(name);
@@ -95,13 +95,13 @@ fn rustc(architecture: &Architecture) -> Command {
     command.args(["-C", "opt-level=2", "-C", "panic=abort", "-C", "codegen-units=1"]);
     command.args(["-C", "overflow-checks=no", "-C", "debug-assertions=no"]);
     command.args(["-C", "force-unwind-tables=yes"]);
-    // Nothing here gains from unrolled loops, and every page counts.
+    // No code here gains from unrolled loops, and every page counts.
     command.args(["-C", "llvm-args=-unroll-threshold=0"]);
     command.args(architecture.options);
     command
 }
 
-/// The option that keeps the folder of a crate out of what is compiled, and out of the hashes that order it.
+/// The option that keeps a crate's directory out of the compiled code, and out of the hashes that determine its order.
 fn without_path(source: &Path) -> OsString {
     let mut option = OsString::from("--remap-path-prefix=");
     option.push(source);
@@ -141,8 +141,8 @@ fn compile_image(architecture: &Architecture, source: &Path, out: &Path) -> Resu
     }
 }
 
-/// The linker, and what its options begin with: the C compiler of this machine, or where the image is for another
-/// architecture the linker that comes with Rust.
+/// The linker, and the prefix of its options: this machine's C compiler, or for another architecture the linker that
+/// comes with Rust.
 fn linker(architecture: &Architecture) -> Result<(Command, &'static str), String> {
     let host = env::var("HOST").map_err(|_| "HOST is not set")?;
     if host.split('-').next() == Some(architecture.name) {
@@ -197,7 +197,7 @@ fn link(
     fs::read(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))
 }
 
-/// The promises that need no program to be tested on.
+/// Checks the properties that need no running program.
 fn check(image: &[u8], with_symbols: &[u8]) -> Result<(), String> {
     if image.len() > IMAGE_SIZE {
         return Err(format!("the vDSO image has {} bytes, over {IMAGE_SIZE}", image.len()));
@@ -216,7 +216,7 @@ fn check(image: &[u8], with_symbols: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Rust source with the name, offset and size of every function of ours.
+/// Rust source with the name, offset and size of each function of the image.
 fn entries(with_symbols: &[u8]) -> Result<String, String> {
     let file = parse(with_symbols)?;
     let mut source = String::from("&[\n");
@@ -243,11 +243,11 @@ fn entries(with_symbols: &[u8]) -> Result<String, String> {
     Ok(source)
 }
 
-/// Beginning of the names of the sections that `stubs.rs` of the image's crate makes.
+/// Prefix of the sections that the image crate's `stubs.rs` makes.
 const STUB: &str = ".stub.";
 
-/// Rust source with a module for each stub: its code, and the offsets of its labels, which are called
-/// `STUB__LABEL` in the assembly.
+/// Rust source with a module for each stub: its code, and the offsets of its labels, which the assembly names
+/// `STUB__LABEL`.
 fn stubs(object: &[u8]) -> Result<String, String> {
     let file = parse(object)?;
     let mut source = String::new();

@@ -1,6 +1,6 @@
-//! Gives the shared library its name, with the major version in it: programs that are linked with
-//! the library ask for this name, so the version must change when `fastclock.h` does in a way that
-//! such programs would notice.
+//! Sets the soname of the shared library, with the major version in it. Programs linked with the
+//! library load it by this name, so the version must change with every incompatible change of
+//! `fastclock.h`.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

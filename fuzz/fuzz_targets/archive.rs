@@ -1,4 +1,4 @@
-//! Any bytes are an archive or refused: reading them and what they hold ends, and does not panic.
+//! Any bytes are an archive, or are refused: reading the archive and its files ends, and does not panic.
 #![no_main]
 
 use clock_doctor::root::{Root, facts};
@@ -7,7 +7,8 @@ const BLOCK: usize = 512;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     read(bytes);
-    // The sum in a header refuses nearly every change to it: mended, changes reach further.
+    // The checksum in a tar header rejects nearly every change of the header. With corrected checksums, changes reach
+    // further.
     let mut mended = bytes.to_vec();
     mended.chunks_exact_mut(BLOCK).filter(|block| block[257..262] == *b"ustar").for_each(mend);
     if mended != bytes {
@@ -21,7 +22,7 @@ fn read(bytes: &[u8]) {
     }
 }
 
-/// Writes the sum of the header's bytes into it, for which its own place counts as blanks.
+/// Writes a tar header's checksum, which is computed with blanks in its own field.
 fn mend(header: &mut [u8]) {
     header[148..156].fill(b' ');
     let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();

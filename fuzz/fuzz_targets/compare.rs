@@ -1,4 +1,4 @@
-//! Any bytes are a report that `compare` reads, or refused with words that a terminal can show.
+//! Any bytes are a report that `compare` reads, or are refused in words that a terminal can show.
 #![no_main]
 
 use clockscope_report::compare::{Source, compare, parse, text};

@@ -1,10 +1,10 @@
-//! Any bytes are a runtime's file, or a list of control groups: names come out that can be printed on one line, or none.
+//! Any bytes are a runtime's file, or a list of control groups: the result is names that fit on one line, or none.
 #![no_main]
 
 use clockscope_containers::place::{Place, paths, place};
 use clockscope_containers::state::{Form, names};
 
-/// The id that the seeds have.
+/// The container id in the seeds.
 const ID: &str = "3f2a81c09d4b7e65f1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708";
 
 fn check(place: &Place) {

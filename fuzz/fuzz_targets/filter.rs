@@ -1,9 +1,9 @@
-//! Any lines are expressions of `-e`: understood, or refused with a reason; a set and its opposite share no call.
+//! Any lines are expressions of `-e`: accepted, or refused with a reason; a set and its opposite share no call.
 #![no_main]
 
 use clockscope_syscalls::filter::Filter;
 
-/// More than there are system calls.
+/// More than the number of system calls.
 const LIMIT: u32 = 600;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
@@ -11,7 +11,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let expressions: Vec<&str> = text.lines().collect();
     let filter = match Filter::parse(&expressions) {
         Ok(filter) => filter,
-        // Whoever prints it makes it printable.
+        // The reason may contain control characters: the caller that prints it makes it printable.
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
     let Some(numbers) = filter.numbers(LIMIT) else { return assert!(expressions.is_empty()) };

@@ -1,4 +1,4 @@
-//! Any bytes are Go's table of functions: asking it for any address ends.
+//! Any bytes are Go's table of functions: a lookup of any address ends.
 #![no_main]
 
 use clockscope_callers::fuzzing::go_functions;

@@ -1,5 +1,5 @@
-//! Any bytes are a log: reading them ends, does not panic, does not depend on how they come, and
-//! what is kept of them may be shown in a terminal.
+//! Any bytes are a log: reading them ends, does not panic, and does not depend on the size of the reads. Any text kept
+//! from the log may be shown in a terminal.
 #![no_main]
 
 use std::io::Read;
@@ -7,10 +7,10 @@ use std::io::Read;
 use clock_doctor::facts::Log;
 use clock_doctor::log::reader::read;
 
-/// Most characters of a line that is shown.
+/// Most characters of a line in the evidence.
 const TEXT_MAX: usize = 300;
 
-/// Gives a few bytes at a time.
+/// A reader that gives up to seven bytes at a time.
 struct Sips<'a>(&'a [u8]);
 
 impl Read for Sips<'_> {
@@ -37,11 +37,11 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         let line = event.evidence.line.expect("each line has a number");
         assert!(!text.chars().any(char::is_control), "a control character in {text:?}");
         assert!(text.chars().count() <= TEXT_MAX, "{text:?} is too long");
-        // A NUL ends a line too, which does not count.
+        // The reader also ends a line at a NUL, which does not count as a line.
         assert!(before <= line && line <= log.lines, "line {line} after {before}");
         assert!(event.at.is_none_or(f64::is_finite), "{event:?}");
         before = line;
-        // What is shown is understood as the line was, unless it was cut. A few will do.
+        // The evidence text gives the same event as its line, unless the text was cut. Eight events are enough.
         let length = |line: u64| lines.get(line as usize).map_or(0, |line| line.len());
         if length(line - 1) + length(line) < TEXT_MAX && place < 8 {
             let again = of(&mut text.as_bytes());

@@ -1,5 +1,5 @@
-//! Any bytes are the packed symbol table of a stripped file: no more is unpacked than may be, and asking for any
-//! address ends.
+//! Any bytes are the packed symbol table of a stripped file: unpacking stops at its limit, and a lookup of any address
+//! ends.
 #![no_main]
 
 use clockscope_callers::fuzzing::{UNPACKED_MAX, packed_functions};

@@ -1,4 +1,4 @@
-//! Any bytes are numbers or refused; ministat's report of them ends.
+//! Any bytes are numbers, or are refused; ministat's report of them ends.
 #![no_main]
 
 use clockscope_report::compare::ministat::{MinistatOptions, render};
@@ -13,7 +13,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     };
     let Ok(values) = parse(bytes, &format) else { return };
     assert!(values.iter().all(|value| value.is_finite()));
-    // Half of them against the others.
+    // Compares the first half of the numbers with the second.
     let (before, after) = values.split_at(values.len() / 2);
     let set = |name: &str, values: &[f64]| Some((name.to_owned(), Set::new(values.to_vec())?));
     let (Some(before), Some(after)) = (set("before", before), set("after", after)) else { return };

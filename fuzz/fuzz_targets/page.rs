@@ -1,5 +1,5 @@
-//! Any bytes are a clock page: reading it ends, and a reading under a head that is met for the first time is the
-//! kernel's, or agrees with it.
+//! Any bytes are a clock page: reading it ends, and the first reading under a head is the kernel's or agrees with the
+//! kernel's.
 #![no_main]
 
 use std::cell::Cell;
@@ -10,14 +10,14 @@ use fastclock::{ClockId, Decline, Nanos, Ticks};
 
 /// Bytes of the head and of the twenty words of each slot.
 const CONTENT: usize = 8 + 2 * 20 * 8;
-/// A reading may be wrong by 1 ms of bound and 20 us of comparison; by a little more for the time that passes.
+/// Allowed error of a reading: 1 ms of bound and 20 us of comparison, and a little more for the time that passes.
 const WRONG_MAX: u64 = 1_100_000;
-/// Reads of the counter, of 10 ns each, in which any reading is done.
+/// Most reads of the counter, of 10 ns each, in one reading.
 const READS_MAX: u64 = 3_000_000;
 const CLOCKS: [PageClock; 4] =
     [PageClock::Monotonic, PageClock::Realtime, PageClock::Boottime, PageClock::Tai];
 
-/// A counter of 2 GHz, and a kernel's clock that follows it.
+/// A counter of 2 GHz, and a kernel clock that follows the counter.
 struct Machine {
     ticks: Cell<u64>,
     reads: Cell<u64>,
@@ -64,7 +64,7 @@ fn fill(page: &Page, words: &[u64]) {
     }
 }
 
-/// In the order of docs/PAGE.md.
+/// Stores the words into the slot's fields, in the order of docs/PAGE.md.
 fn fill_slot(slot: &Slot, words: &[u64]) {
     let unsigned = [
         (&slot.base, 0),
@@ -108,7 +108,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             .collect();
         fill(&page, &words);
         for clock in CLOCKS {
-            // A process of its own has no line yet that a wrong rate could have led away.
+            // A new process trusts no line yet, so no wrong rate can have led its readings away.
             let (now, fresh) = (machine.ticks.get(), Trust::new());
             let reader = Reader { page: &page, trust: &fresh, counter: &machine, kernel: &machine };
             machine.reads.set(0);

@@ -1,4 +1,4 @@
-//! Any bytes are a perf map: reading one ends, and gives names that stand in it.
+//! Any bytes are a perf map: reading it ends, and each name given is in the map.
 #![no_main]
 
 use clockscope_callers::fuzzing::names_of_map;
@@ -9,7 +9,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     assert_eq!(names.len(), wanted.len());
     let text = String::from_utf8_lossy(bytes);
     for name in names.iter().flatten() {
-        // A name that is cut may end in the middle of a character.
+        // A name that was cut may end in the middle of a character.
         assert!(
             text.contains(name.trim_end_matches('\u{fffd}')),
             "{name:?} does not stand in the map"

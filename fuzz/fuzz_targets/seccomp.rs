@@ -1,5 +1,5 @@
-//! Any bytes are the code of a filter: every call gets an answer, more filters never allow more,
-//! and what is said to be refused is.
+//! Any bytes are the code of a filter: every call gets an answer, more filters never allow more, and a call reported as
+//! refused is refused.
 #![no_main]
 
 use clockscope_containers::clock_reads::refused;

@@ -1,14 +1,14 @@
-//! Any bytes are a program's file with its unwind tables: every walk by them ends, however the stack looks.
+//! Any bytes are a program's file with its unwind tables: every walk by them ends, whatever the stack holds.
 #![no_main]
 
 use clockscope_callers::sample::{Called, FP, Mapping, MemoryEvent, Registers, SP, Sample};
 use clockscope_callers::unwind::Unwinder;
 
-/// Bytes of the copied stack, which stand before the file.
+/// Bytes of the copied stack, which come before the file.
 const STACK: usize = 256;
 const STACK_AT: u64 = 0x7ffe_0000_0000;
 const FILE_AT: u64 = 0x10_0000;
-/// No process has this number: `/proc` has nothing to add.
+/// No process has this id, so `/proc` adds nothing.
 const NOBODY: i32 = i32::MAX;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
@@ -27,7 +27,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         .chunks_exact(8)
         .map(|word| u64::from_le_bytes(word.try_into().expect("eight")))
         .collect();
-    // Each word of the stack is a return address into the file in its turn, so that many tables are asked.
+    // Every second word of the stack becomes a return address into the file, so that many table entries are used.
     for start in 0..16 {
         let mut copied = stack.to_vec();
         let place = FILE_AT + (words[start] & 0xffff);
@@ -36,7 +36,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             let place = FILE_AT + u64::from(word[0]) * 16 + u64::from(word[1]);
             word[..8].copy_from_slice(&place.to_le_bytes());
         }
-        // Whatever a register is for, it points to code, to the stack, or nowhere.
+        // A register holds the start of the file or of the stack, or any word.
         let mut registers = Registers { ip: place, ..Registers::default() };
         for (register, value) in registers.general.iter_mut().zip(words.iter().cycle().skip(start))
         {

@@ -1,10 +1,10 @@
-//! Any bytes are a vDSO image or refused: every view of an image ends, and is text that a terminal can show.
+//! Any bytes are a vDSO image, or are refused: every view of an image ends, and is text that a terminal can show.
 #![no_main]
 
 use vdso_reader::view::{ImageOrigin, View};
 use vdso_reader::{Image, auxv, maps, text};
 
-/// Where the image lies in the process that the second half of the bytes describes.
+/// Address of the image in the process that the second half of the bytes describes.
 const BASE: u64 = 0x7fff_0000_0000;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

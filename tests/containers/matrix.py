@@ -19,21 +19,21 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TRACEES = HERE.parent / "tracees"
-# The limits of a container that the host may not raise.
+# Limits of a container that the host may not raise.
 LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"]
 THREADS = "4"
-# Longer than anything here takes; for what hangs.
+# A limit for hung commands, longer than any command takes.
 PATIENCE = 120
 COUNTED = "clockscope-test"
 SECOND = "clockscope-test-second"
-# The last word, which it does not look at, tells it from one of another test.
+# The program ignores its last word, which tells its process from those of other tests.
 PROGRAM = ["/attach_server", THREADS, f"of-{os.getpid()}"]
-# Keeps this much memory for good.
+# Fills this much memory and keeps it.
 HOARDS = "(head -c 58m /dev/zero; sleep 1000) | tail >/dev/null & sleep 2;"
 
 
 class Refused(Exception):
-    """This host does not let us do it."""
+    """The host does not allow this cell."""
 
 
 class Wrong(Exception):
@@ -60,7 +60,7 @@ def makes_root(directory):
     if not whole.exists():
         run(["rm", "-rf", str(root)])
         release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
-        # Packages come over the network, and are unpacked on a host that may be busy.
+        # Packages come over the network and are unpacked on a host that may be busy, so the limit is longer.
         made = run(["mmdebstrap", "--quiet", "--variant=minbase", release["VERSION_CODENAME"].strip('"'), str(root)],
                    patience=10 * PATIENCE)
         if made.returncode != 0:
@@ -92,7 +92,7 @@ class Server:
             raise Wrong("the program is gone")
 
     def end(self):
-        """What it says that it did: calls by name and clock."""
+        """The calls that the program prints, by name and clock."""
         self.ask("end")
         did = {}
         while (line := self.line()) != "done":
@@ -162,7 +162,7 @@ def attach(clockscope, servers, options):
     # clockscope may be in a container, whose first process passes the signal on.
     subprocess.run(["kill", "-INT", str(inner(tracer.pid))], check=False)
     out, complaints = tracer.communicate(timeout=PATIENCE)
-    # Of the short-lived processes beside the program, one may wait in vfork where the host is busy. clockscope says so.
+    # On a busy host, a short-lived process beside the program may be waiting in vfork. clockscope then reports it.
     busy = [line for line in [*said, *complaints.splitlines()] if line.endswith("; try again") and "attach_server" not in line]
     if tracer.returncode != (1 if busy else 0):
         raise Wrong(f"clockscope ended with {tracer.returncode}: {last_line(complaints)}")
@@ -269,7 +269,7 @@ class Matrix:
             return [*podman, self.nspawn_words([]), [str(self.root / "attach_server"), *PROGRAM[1:]]]
 
         def options():
-            # What was named by its container is not attached to twice.
+            # clockscope must not attach twice to a process that its container names already.
             pids = [word for process in servers() for word in ("-p", process.name)]
             return ["--container", COUNTED, "--container", SECOND, *pids]
         self.cell(what, "host", start, lambda: [self.clockscope], options)
@@ -311,7 +311,7 @@ class Matrix:
         print("containers: " + " | ".join(str(part) for part in self.rows[-1]), flush=True)
 
     def beside(self, what, debug, expected=None):
-        """The same from a second container that sees the processes."""
+        """As `podman`, traced from a second container that sees the processes."""
         def tracer():
             return self.podman_words(COUNTED + "-debug", ["--replace", "--env", f"CLOCKSCOPE_CELL={os.getpid()}", *debug],
                                      ["/clockscope"])
@@ -322,7 +322,7 @@ class Matrix:
                   lambda: [self.podman_words(COUNTED, [], PROGRAM)], tracer, pid, expected)
 
     def inside(self, what, user):
-        """By `podman exec` in the same container."""
+        """Traced by `podman exec` in the same container."""
         def tracer():
             return ["podman", "exec", "--env", f"CLOCKSCOPE_CELL={os.getpid()}", "--user", user, COUNTED, "/clockscope"]
         self.cell(f"podman, {what}", f"inside, user {user}",
@@ -390,7 +390,7 @@ def pid_of_server():
 
 
 def inside_pid():
-    """The number of the program in its own namespace."""
+    """The process id of the program in its own namespace."""
     status = Path(f"/proc/{pid_of_server()}/status").read_text()
     return re.search(r"^NSpid:.*?(\d+)$", status, re.M).group(1)
 
@@ -424,7 +424,7 @@ def main():
         ("host's IPC and PID namespaces", lambda what: matrix.in_podman(what, ["--ipc", "host", "--pid", "host"])),
         ("paused", matrix.paused),
         ("ends meanwhile", matrix.short_lived),
-        # What `kubectl debug --target` gives, and what `kubectl debug node` gives with two of its profiles.
+        # The settings of `kubectl debug --target`, and of `kubectl debug node` with two of its profiles.
         ("default filter", lambda what: matrix.beside(
             what, ["--pid", f"container:{COUNTED}", "--ipc", f"container:{COUNTED}", *ptrace])),
         ("default filter", lambda what: matrix.beside(what, ["--pid", "host", *ptrace], "IPC namespace")),

@@ -22,7 +22,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs/fleet.md"
 CASES = REPOSITORY / "fixtures/doctor-cases"
 JOB = REPOSITORY / "packaging/kubernetes/captures-job.yaml"
-# Longer than anything here takes; for what hangs.
+# A limit for hung commands, longer than any command takes.
 PATIENCE = 120
 
 
@@ -124,7 +124,7 @@ def as_a_job(shell, names):
     expect(all(parts), "a Pod has nothing to do")
     hosts = sorted(line["host"] for part in parts for line in part)
     expect(hosts == sorted(names), "the Pods lost or doubled a machine")
-    # A Pod that was killed in the middle of a line, and is started again.
+    # State after a Pod was killed in the middle of a line and is started again.
     file = results / "3.jsonl"
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) * 2 // 3])
@@ -133,7 +133,7 @@ def as_a_job(shell, names):
     [(command, status)] = commands("console-job")
     merged = shell.run(command, status)
     expect(f"{len(names)} machines" in merged and "cut.tar.gz" in merged, merged)
-    # The same as of all at once, but for the paths.
+    # The summary must equal that of a single run, except for the paths.
     at_once = shell.run("clockscope doctor --summary --root captures", 2).replace("  captures/", "  ")
     expect(merged.replace(f"  {shell.folder}/captures/", "  ").split() == at_once.split(), f"{merged}\n{at_once}")
     say(f"Job: valid; {pods} Pods judge {len(hosts)} machines, each once; a restarted Pod goes on; the summary is that of all at once")

@@ -25,7 +25,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 CHART = REPOSITORY / "packaging/helm/clockscope"
 CASES = REPOSITORY / "fixtures/doctor-cases"
 RULES = REPOSITORY / "packaging/prometheus/clockscope.rules.yml"
-# Longer than anything here takes; for what hangs.
+# A limit for hung commands, longer than any command takes.
 PATIENCE = 120
 IMAGE = {"image": {"repository": "registry.example/clockscope"}}
 FEATURES = "/etc/kubernetes/node-feature-discovery/features.d"
@@ -44,7 +44,7 @@ ACCEPTED = {
     "textfile": {"textfile": "/var/lib/node_exporter", "exporter": {"enabled": False}},
     "features": {"nodeFeatures": FEATURES, "exporter": {"enabled": False}},
 }
-# Values, and what helm says of them.
+# Values that helm must refuse, and the message.
 REFUSED = {
     "no image": ({"image": {"repository": ""}}, "image.repository is the image of clockscope"),
     "a word too much": ({"intervall": 60}, "intervall"),
@@ -256,12 +256,12 @@ def volumes_of(daemon, host):
 
 
 def settled(text):
-    """Metrics without what differs from one run to the next."""
+    """Metrics without lines that differ from one run to the next."""
     return [line for line in text.splitlines() if not re.match(r"clockscope_(doctor_run_timestamp|boot_info)", line)]
 
 
 def until(is_so, what):
-    """Waits for what another process does."""
+    """Waits until another process has met a condition."""
     end = time.monotonic() + PATIENCE
     while not is_so():
         expect(time.monotonic() < end, what)

@@ -24,11 +24,11 @@ NEEDS_UNIT = {"stat", "gauge", "timeseries", "table", "bargauge"}
 
 
 def lost(before, after, at="dashboard"):
-    """What was there before and is not any more, with its place."""
+    """Entries of `before` that are missing in `after`, with their places."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key, value in before.items():
             if key not in after:
-                # An empty value may be left out.
+                # Grafana's types may leave out an empty value.
                 if value not in (None, [], {}, "", False, 0):
                     yield f"{at}.{key} is not known"
             else:
@@ -43,7 +43,7 @@ def lost(before, after, at="dashboard"):
 
 
 def typed(dashboard):
-    """What Grafana's types make of it."""
+    """Complaints of Grafana's types about the dashboard."""
     from grafana_foundation_sdk.cog.encoder import JSONEncoder
     from grafana_foundation_sdk.cog.plugins import register_default_plugins
     from grafana_foundation_sdk.models.dashboard import Dashboard
@@ -91,7 +91,7 @@ def panel_faults(panel):
         expression = target["expr"]
         if target["datasource"] != DATASOURCE:
             yield "a target with another datasource"
-        # Each selector has both matchers, so that the variables do what they say.
+        # Each selector must use both variables, so that the variables work.
         for selector in re.findall(r"\{([^{}]*)\}", expression):
             if 'job=~"$job"' not in selector or 'instance=~"$instance"' not in selector:
                 yield f"a selector without job and instance: {{{selector}}}"
@@ -117,7 +117,7 @@ def overlapping(dashboard):
 
 
 def faults(dashboard):
-    # What the types refuse cannot be looked at further.
+    # If the types refuse the dashboard, it cannot be checked further.
     return typed(dashboard) or [*linted(dashboard), *overlapping(dashboard)]
 
 

@@ -34,7 +34,7 @@ PACKAGING = REPOSITORY / "packaging"
 DASHBOARD = PACKAGING / "grafana/clockscope.json"
 MACHINES = 200
 FASTER = 120
-# Longer than any step takes on a busy machine, in seconds.
+# Seconds; longer than any step takes on a busy machine.
 PATIENCE = 120
 CLOCKSOURCE = "sys/devices/system/clocksource/clocksource0"
 STARTED = time.monotonic()
@@ -93,7 +93,7 @@ class Machine:
         if case:
             shutil.copytree(CASES / case, self.root)
         self.write("proc/sys/kernel/random/boot_id", boot[0] if boot else str(uuid.uuid4()))
-        # Two boots are minutes apart, and the rules round to minutes.
+        # Boots are at least minutes apart, because the rules round to minutes.
         booted = boot[1] if boot else max(int(time.time()) - 100_000, getattr(self, "booted", 0) + 3600)
         self.booted = booted
         self.write("proc/stat", f"cpu  1 0 1 1 0 0 0 0 0 0\nbtime {booted}\n")
@@ -211,7 +211,7 @@ class Fleet:
                 raise Wrong(f"{name}.rules.yml has a duration that was not divided")
             rules.append(self.folder / f"{name}.rules.yml")
             rules[-1].write_text(quick, encoding="utf-8")
-        # JSON is YAML.
+        # JSON is also YAML.
         (self.folder / "prometheus.yml").write_text(json.dumps({
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(file) for file in rules],
@@ -292,7 +292,7 @@ def runbook_is_there(alert):
     say(f"         runbook: {path}#{anchor}")
 
 
-# ---------------------------------------------------------------- what happens
+# ---------------------------------------------------------------- the scenarios
 
 def settles(fleet, machines, names):
     """All targets are up, and the alerts are those of the recorded machines."""
@@ -391,7 +391,7 @@ def is_silenced(fleet, one, three):
         return {alert["labels"]["alertname"] for alert in alerts
                 if alert["labels"]["instance"] == "one" and silence in alert["status"]["silencedBy"]} >= both
     wait_for("two silenced alerts of one", suppressed)
-    # What arrives after them shows that they were held back.
+    # The alerts that arrive later show that the silenced ones were held back.
     three.becomes(None, "tsc", "tsc hpet acpi_pm")
     fleet.arrives("resolved", "NodeClocksourceSlow", "three")
     for name in both:
@@ -431,7 +431,7 @@ def run(clockscope, folder):
         judge(clockscope, CASES / name, folder / f"{name}.prom")
     judge(clockscope, None, folder / "here.prom")
     fleet = Fleet(clockscope, folder)
-    # The machine that this runs on is one of them: it has measured what its reads take.
+    # "here" is this machine, with a measured cost of its reads.
     names = {"here": "here"}
     Site.pages["/here"] = folder / "here.prom"
     cases = list(machines)

@@ -23,7 +23,7 @@ def newest(pattern, package):
 
 def shell(argv, cwd=None):
     """Runs a step of building; its output appears only if it fails."""
-    # Below another make the kernel's selftests are built into the root folder (their lib.mk).
+    # These variables of an outer make would build the kernel's selftests into the root folder (their lib.mk).
     own = {name: value for name, value in os.environ.items() if name not in ("MAKELEVEL", "MAKEFLAGS")}
     done = subprocess.run(
         argv, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=own
@@ -69,7 +69,7 @@ def kernel(root, folders, x86):
 GLIBC_FLAGS = (
     "-D_GNU_SOURCE -O2 -w -Isupport -I. -Ishim -idirafter include -DTIMEOUTFACTOR=4 -include limits.h"
 ).split()
-# Tests of glibc that need its internals are not built; those that remain need no paths.
+# Tests that need glibc's internals are not built; the remaining ones use no paths.
 NO_PATH = [
     f'-D{name}="/nonexistent"'
     for name in "SRCDIR_PATH OBJDIR_PATH OBJDIR_ELF_LDSO_PATH INSTDIR_PATH LIBDIR_PATH BINDIR_PATH"
@@ -101,7 +101,7 @@ def glibc(root, tests):
                 ["cc", *flags, "-c", f"support/{name}.c", "-o", f"objects/{name}.o"],
                 cwd=folder, stderr=subprocess.DEVNULL,
             )
-            # A helper that does not compile here is missed by the linker if a test needs it.
+            # If a helper does not compile here, the linker fails for the tests that need it.
             if one.returncode == 0 and not name.startswith(("tst-", "links-", "echo-", "true-")):
                 objects.append(f"objects/{name}.o")
         shell(["ar", "rcs", "libsupport.a", *objects], cwd=folder)

@@ -19,7 +19,7 @@ def differences(plain, mode):
         if result != "pass":
             continue
         found = mode.get(name, "fail: missing")
-        # What only the mode has (attaching, a test that came to more steps) counts if it fails.
+        # A result that exists in the mode only (attaching, a test that got further) counts if it is a failure.
         if found != "pass" and not (name not in plain and found == "skip"):
             different[name] = found
     return different
@@ -31,7 +31,7 @@ def is_fatal(result):
 
 
 def tests_to_repeat(item, names):
-    """What to run again for these differences: the tests, or all of the item if it is the whole."""
+    """The tests to run again for these differences; None means the whole item."""
     if any(name.startswith(f"{item.name}: ") for name in names):
         return None
     return sorted(names)

@@ -7,7 +7,7 @@ folder=$(realpath "$1")
 apt=$(mktemp -d)
 trap 'rm -rf "$apt"' EXIT
 mkdir -p "$apt/lists/partial" "$apt/sources"
-# The same archives that the binary packages come from, in either of apt's formats.
+# The archives of the binary packages, in either of apt's formats.
 for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
     [ ! -r "$file" ] || sed -n 's/^deb /deb-src /p' "$file" >>"$apt/sources/own.list"
 done
@@ -16,9 +16,9 @@ for file in /etc/apt/sources.list.d/*.sources; do
 done
 set -- -q -o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$apt/sources" \
     -o "Dir::State::lists=$apt/lists" -o "Dir::Cache=$apt" -o APT::Sandbox::User=root
-# An archive without sources (a vendor's own) is no reason to fail; perl missing at the end is.
+# An archive without sources (of another vendor) is no failure; missing sources of perl are.
 apt-get "$@" update >&2 || true
-# Archives differ in what they still hold; the tests are upstream's, so any revision will do.
+# Archives keep different revisions. The tests are upstream's, so any revision will do.
 cd "$apt"
 for version in $(apt-cache "$@" showsrc perl | sed -n 's/^Version: //p' | sort -rV); do
     ! apt-get "$@" source --download-only "perl=$version" >&2 || break

@@ -53,9 +53,9 @@ class Attachments:
     def __init__(self, clockscope, mark, log):
         self.clockscope, self.mark, self.log = clockscope, mark, log
         self.seconds = []
-        # Why a process was not attached to, and what could not be undone; how often.
+        # Reasons of refused attachments and of failed restorations, with their numbers.
         self.words = Counter()
-        # What must never happen: clockscope hangs, or breaks itself.
+        # Faults that must never occur: clockscope hangs, or breaks itself.
         self.broken = []
 
     def beside(self, process, deadline):
@@ -87,6 +87,6 @@ class Attachments:
         self.words.update(re.findall(r"memory that held its counts stays attached", words))
         if status is not None and (status not in (0, INCOMPLETE, REFUSED) or "panicked" in words):
             self.broken.append(f"clockscope ended with {status}")
-        # Where all processes ended before they were reached, or have a tracer, there was none.
+        # If all processes ended before or have a tracer, there was no attachment.
         if "attached to" in words:
             self.seconds.append(seconds)

@@ -14,8 +14,8 @@ import reading
 from run import Driver
 from suites import batch
 
-# A stand-in for `clockscope trace|run OPTIONS -- CMD`: writes the report that -o names, then does
-# what FAULT says.
+# A stand-in for `clockscope trace|run OPTIONS -- CMD`: writes the report that -o names, then executes
+# FAULT.
 STAND_IN = """#!/bin/sh
 mode=$1
 while [ "$1" != -- ]; do
@@ -39,7 +39,7 @@ class Planted(unittest.TestCase):
         processes.adopt_orphans()
 
     def differences(self, fault, mode="trace", programs=None, limit_s=5):
-        """What stands and what was flaky after comparing a run with this fault with a plain one."""
+        """Standing and flaky differences between a plain run and a run with this fault."""
         clockscope = self.folder / "clockscope"
         clockscope.write_text(STAND_IN.format(fault=fault.format(folder=self.folder)))
         clockscope.chmod(0o755)

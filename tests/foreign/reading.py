@@ -7,14 +7,14 @@ import re
 import signal
 import xml.etree.ElementTree as ElementTree
 
-# A program that dies of one of these was broken by somebody. No retry excuses it.
+# Signals of a broken program. No retry excuses a death by them.
 FATAL = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGTRAP", "SIGSYS")
 
-# TAP's two directives; the second is joined so that no search for unfinished work finds it here.
+# TAP's two directives. The second one is joined here, so that searches for unfinished work do not find it.
 UNFINISHED = "# ?(SKIP|" + "TO" + "DO)"
 
 
-# How a shell says that there is no such program.
+# A shell's exit status if the program does not exist.
 NOT_FOUND = "fail: exit status 127"
 
 
@@ -55,7 +55,7 @@ def nothing(_text):
 
 
 def latencies(text):
-    """rt-tests: every thread made its cycles, and nobody was woken before the time."""
+    """rt-tests: every thread made its cycles, and none was woken before its time."""
     results = {}
     threads = re.findall(r"^T: *(\d+) .* C: *(\d+) Min: *(-?\d+) .*Max: *(-?\d+)", text, re.M)
     threads += re.findall(r"^#(\d+) -> #\d+()[^\n]*Min *(-?\d+),.*Max *(-?\d+)", text, re.M)
@@ -69,7 +69,7 @@ READERS = {"tap": tap, "status": nothing, "latencies": latencies}
 
 
 def batch(text, readers):
-    """What batch.sh prints; `readers` says by which reader each program's output is read."""
+    """Results from batch.sh's output; `readers` names the reader for each program's output."""
     results = {}
     for name, reader in readers.items():
         section = re.search(
@@ -106,7 +106,7 @@ def junit(text):
             result = "skip"
         else:
             result = "pass"
-        # A name can come several times, once for each subtest that failed.
+        # A name can occur several times, once for each failed subtest.
         if results.get(case.get("name"), "pass") == "pass":
             results[case.get("name")] = result
     return results

@@ -49,7 +49,7 @@ class Driver:
         if mode == "attach":
             attachments = modes.Attachments(self.clockscope, mark, scratch / "attachments")
             beside = attachments.beside
-        # What is traced may be slower by far, and still does not hang.
+        # A traced program may be far slower without hanging.
         limit_s = item.limit_s * (1 if mode == modes.PLAIN else 2)
         ended = processes.run(argv, mark, limit_s, scratch / "output", item.cwd, item.env, beside)
         results = item.read(ended.output, scratch, names)
@@ -87,7 +87,7 @@ class Driver:
                     return standing, flaky
                 again = self.run(item, where, comparing.tests_to_repeat(item, open_ones), True)
                 for name in list(open_ones):
-                    # What only the mode has, such as attaching, does not fail plainly.
+                    # An entry that only the mode has, such as attaching, cannot fail plainly.
                     missing = "pass" if where == modes.PLAIN else "fail"
                     passed = again.results.get(name, missing) == "pass"
                     if where == mode and passed:
@@ -151,7 +151,7 @@ def main():
         for item in items:
             run = runs[item.name]
             differences = comparing.differences(plain[item.name].results, run.results)
-            # No row explains a death by SIGSEGV and its like.
+            # No row explains a death by SIGSEGV or a similar signal.
             listed = {
                 n: d for n, d in differences.items()
                 if not comparing.is_fatal(d) and known.explains(item.suite, n, mode)

@@ -28,7 +28,7 @@ class Item:
     read: Callable
     limit_s: int
     quick: bool = False
-    # Timing or real-time priorities: nothing else is run at the same time.
+    # Depends on timing or real-time priorities, so no other item runs at the same time.
     alone: bool = False
     cwd: Path | None = None
     env: dict = field(default_factory=dict)
@@ -42,7 +42,7 @@ def batch(suite, name, programs, *, quick=(), alone=False, limit_s=30):
     def chosen(names):
         if names is None:
             return programs
-        # A test within a program is retried with its program.
+        # A test within a program is retried together with its program.
         owners = {n: p for n, p in programs.items() if any(t == n or t.startswith(f"{n} ") for t in names)}
         return owners or programs
 
@@ -94,7 +94,7 @@ def cpython(_root):
 def go(root):
     """Go's own tests of `time` and `runtime` (an installed Go's tree), static and without a C library."""
     sources, folder = building.go(root, ["time", "runtime"])
-    # Programs that are compiled, debugged or profiled for minutes, and leak detectors of the heap.
+    # Excluded: programs that compile, debug or profile for minutes, and heap leak detectors.
     left_out = "Cgo|Gdb|Pprof|FakeTime|FinalizerOrCleanup|MemmoveOverflow|LockRank|GoroutineLeakProfile"
 
     def item(package, limit_s, quick=False):
@@ -152,8 +152,8 @@ def kernel(root):
     yield from batch("kernel", "timers", timers, limit_s=60)
 
 
-# Of glibc's tests, those about clocks, timers, limits of waiting, signals, fork and exec which need
-# nothing of glibc's internals.
+# glibc's tests of clocks, timers, time limits, signals, fork and exec that need none of
+# glibc's internals.
 GLIBC = {
     "time": "clocktest tst-clock tst-clock_nanosleep tst-itimer tst-cpuclock1 tst-timespec_get"
     " tst-timespec_getres tst-mktime4 tst-gmtime tst-strftime4 tst-y2039",

@@ -17,26 +17,27 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# Longer than any of them takes, on a busy machine.
+# A limit for hung programs, longer than any of them takes on a busy machine.
 PATIENCE = 300
-# How handlers of signals return: clockscope leaves that instruction alone.
+# The call by which signal handlers return; clockscope leaves its instruction alone.
 RETURNS = "rt_sigreturn"
-# What the kernel makes again by itself when a signal, or a tracer that stops the thread, has interrupted it: signal(7).
+# Calls that the kernel repeats by itself after a signal, or a tracer's stop, has interrupted them: signal(7).
 MADE_AGAIN = {
     "accept", "accept4", "clock_nanosleep", "connect", "epoll_pwait", "epoll_wait", "flock", "fcntl", "futex", "nanosleep",
     "pause", "poll", "ppoll", "pselect6", "pwrite64", "read", "readv", "recvfrom", "recvmsg", "restart_syscall", "select",
     "sendmsg", "sendto", "wait4", "waitid", "write", "writev",
 }
-# Calls in which threads wait until they are ended: the kernel takes that for an error, and no code sees it.
+# Calls in which threads wait until they are killed. The kernel counts an error, which no code in the program sees.
 WAITING = MADE_AGAIN | {"rt_sigtimedwait", "rt_sigsuspend"}
 
 
 def explained(row, handlers, declines):
-    """Why the counts of a name differ, in a few words; None if nobody knows."""
+    """Why the counts of a name differ, in a few words; None if there is no known reason."""
     name, sites, kernel = row["name"], row["sites"], row["kernel"]
     if name == RETURNS and sites == 0:
         return "returns of signal handlers are left alone"
-    # A thread is interrupted by a signal that has a handler, by one that tells clockscope of a library, or by a stop.
+    # A thread is interrupted by a signal with a handler, by the signal that announces a library to clockscope, or by a
+    # stop.
     if name in MADE_AGAIN and sites < kernel <= sites + handlers + kernel // 1000 + 2:
         return "made again by the kernel after a signal"
     if name == "mmap" and sites < kernel <= sites + 12 and any("may be data" in line for line in declines):
@@ -58,7 +59,7 @@ def trace(clockscope, program, directory):
     report.unlink(missing_ok=True)
     words = [clockscope, "trace", "--via", "both", "--format", "json", "-o", str(report), str(HERE / "programs" / program)]
     with tempfile.TemporaryDirectory(prefix="sites-") as scratch, open(output, "wb") as out:
-        # Servers that run as another user need to come in.
+        # Servers that run as another user must be able to enter.
         os.chmod(scratch, 0o755)
         start = time.monotonic()
         ended = subprocess.run(words, cwd=scratch, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
@@ -70,7 +71,7 @@ def trace(clockscope, program, directory):
 
 
 def judge(report):
-    """What is explained, as `name: why`, and what is not."""
+    """The explained differences, as `name: why`, and the unexplained rows."""
     rows = report["by_sites"]
     handlers = sum(row["kernel"] for row in rows if row["name"] == RETURNS)
     declines = [decline["reason"] for decline in report["declines"]]

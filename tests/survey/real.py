@@ -19,9 +19,9 @@ import threading
 import time
 from pathlib import Path
 
-# Rates below are not judged: reads a second.
+# Lower rates are not judged: reads a second.
 JUDGED_FROM = 50_000
-# Intervals of 95 %, of which a few may miss by chance.
+# Intervals are of 95 %, so a few may miss by chance.
 COVERED_LEAST = 0.9
 PORT = 8474
 
@@ -85,7 +85,7 @@ http {{ access_log {folder}/nginx.log; keepalive_requests 1000000000; server {{ 
 
 
 class Failed(Exception):
-    """Somebody was harmed, or something is missing."""
+    """A server was harmed, or an installation is missing."""
 
 
 class Paced(threading.Thread):
@@ -141,13 +141,13 @@ class Machine:
         (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=PORT))
         self.start("nginx", ["/usr/sbin/nginx", "-c", folder / "nginx.conf", "-g", "daemon off;"])
         self.start("redis", ["redis-server", "--port", PORT + 1, "--bind", "127.0.0.1", "--save", "", "--dir", folder])
-        # Servers of some rates: 200 requests a second, so many reads each.
+        # Servers with known rates: 200 requests a second, with so many reads for each.
         for at, reads in enumerate([500, 1500]):
             self.start(f"java{at}", ["java", "-Xshare:auto", "-cp", self.built, "Served", PORT + 2 + at, reads])
             self.start(f"go{at}", [self.built / "served", PORT + 4 + at, 2 * reads])
         self.postgresql()
         self.client("nginx", PORT, b"GET / HTTP/1.1\r\nHost: it\r\n\r\n", 500)
-        # Each command of a pipeline is timed.
+        # redis times each command of a pipeline.
         self.client("redis", PORT + 1, b"PING\r\n" * 100, 300)
         for at in range(2):
             self.client(f"java{at}", PORT + 2 + at, b"x", 200)
@@ -176,7 +176,7 @@ class Machine:
                                         stderr=open(self.folder / "pgbench.err", "wb"))
 
     def check(self):
-        """Nobody has ended, and everybody was answered."""
+        """Checks that no server has ended and that every client was answered."""
         for name, server in [*self.servers.items(), ("pgbench", self.pgbench)]:
             if server.poll() is not None:
                 said = (self.folder / f"{name}.err").read_text(errors="replace")[-300:]
@@ -213,13 +213,13 @@ def build(directory):
 
 
 def children(pid):
-    """Of all threads of a process."""
+    """The children of all threads of a process."""
     found = []
     for task in Path("/proc").glob(f"{pid}/task/*/children"):
         try:
             found += [int(child) for child in task.read_text().split()]
         except (FileNotFoundError, ProcessLookupError):
-            pass  # it has ended meanwhile
+            pass  # the thread has ended meanwhile
     return found
 
 
@@ -241,7 +241,7 @@ def run(words):
 def survey(clockscope, machine, count):
     """A survey whose `count` most costly servers have the report of a trace, as `trace`."""
     report = run([clockscope, "survey", "--duration", "5", "--freq", "997", "--format", "json"])
-    # The test attaches to its own servers only.
+    # Attach to the test's own servers only.
     own = descendants([server.pid for server in machine.servers.values()])
     for row in [row for row in report["processes"] if row["reads"] and row["pid"] in own][:count]:
         if Path(f"/proc/{row['pid']}").exists():
@@ -275,7 +275,7 @@ class Verdict:
             else:
                 self.outside.append(f"{row['command']}: {truth:,.0f}, estimated {reads['per_second']:,.0f} "
                                     f"[{reads['low_per_second']:,.0f}, {reads['high_per_second']:,.0f}]")
-        # Rows are in the order of their cost. Two whose intervals overlap may be either way round.
+        # Rows are in the order of their cost. Two rows whose intervals overlap may be in either order.
         for at, first in enumerate(rows):
             for second in rows[at + 1:]:
                 if first["reads"]["low_per_second"] > second["reads"]["high_per_second"]:
@@ -296,7 +296,7 @@ def main():
     clockscope = str(options.clockscope.resolve())
     verdict, pauses, own, before, seconds = Verdict(), [], [], {}, 0
     with tempfile.TemporaryDirectory(prefix="survey-") as scratch:
-        # PostgreSQL runs as a user of its own.
+        # PostgreSQL runs as its own user.
         os.chmod(scratch, 0o755)
         machine = Machine(Path(scratch), directory)
         try:

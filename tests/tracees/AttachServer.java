@@ -1,8 +1,8 @@
 // The server of attach_server.c in Java: `AttachServer WORKERS`, with the same lines.
 //
-// Exact: the counted workers call System.currentTimeMillis between begin and end only, which reads
-// CLOCK_REALTIME, and the machine itself reads that when it starts and ends only. The others read
-// CLOCK_MONOTONIC by System.nanoTime all the time.
+// Exact: the counted workers call System.currentTimeMillis between begin and end only. It reads CLOCK_REALTIME, which
+// the JVM itself reads only when it starts and ends. The other workers read CLOCK_MONOTONIC by System.nanoTime all the
+// time.
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -22,7 +22,7 @@ public class AttachServer {
         gate.readLock().lock();
         try {
             if (phase != Phase.COUNTED) return;
-            // Whoever sets the time sets this clock: it may go back.
+            // This clock may go back, because an administrator may set the time.
             for (int i = 0; i < 97; i++) read = System.currentTimeMillis();
             reads.add(97);
         } finally {

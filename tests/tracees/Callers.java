@@ -1,7 +1,7 @@
-// Methods that read the clock in shares that are known: `java Callers ROUNDS [virtual]`.
+// Methods that read the clock in known shares: `java Callers ROUNDS [virtual]`.
 //
-// Exact: each says how often it called System.nanoTime, which reads CLOCK_MONOTONIC once; the JVM's own
-// threads read it too.
+// Exact: each method prints how often it called System.nanoTime, which reads CLOCK_MONOTONIC once. The JVM's own
+// threads read this clock too.
 public class Callers {
     static long orders, prices, stamps;
     static volatile long last;

@@ -1,15 +1,15 @@
-// A server to attach to while it works: `attach_server THREADS`. Says "ready", then answers lines:
-//   begin         all counted workers are parked, then read the clocks that nothing else reads
-//   end           they are parked again; says exactly what they did since, then "done"
+// A server to attach to while it works: `attach_server THREADS`. Prints "ready", then answers lines:
+//   begin         all counted workers are parked, and then read the clocks that only they read
+//   end           they are parked again; prints their exact counts since then, then "done"
 //   sum N         "sum N CHECKSUM", for a client that knows the answer
-//   fork N        a child reads CLOCK_TAI N times, says so and ends; then "done"
+//   fork N        a child reads CLOCK_TAI N times, prints that and ends; then "done"
 //   exec N        the same by a child that executes this program again
 //   health        "health backwards N wrong N"
-// At the end of the input it says how it ended, and exits with status 7.
+// At the end of the input it prints how it ended, and exits with status 7.
 //
 // Exact: every second worker is counted, and reads CLOCK_TAI, CLOCK_BOOTTIME, gettimeofday, time and
 // clock_getres between begin and end only; the C library reads none of them by itself. The other
-// workers read CLOCK_MONOTONIC all the time; they say how often at least.
+// workers read CLOCK_MONOTONIC all the time, and print the least number of reads.
 #define _GNU_SOURCE
 #include "say.h"
 #include <pthread.h>
@@ -23,7 +23,7 @@
 
 enum { FREE, COUNTED, PARKED, LEAVING };
 
-// Up to so many workers never rest; where there are more, they nap between bursts.
+// Up to this number, workers never rest. With more workers, each naps between bursts.
 #define BUSY_WORKERS 32
 
 static atomic_int phase = FREE;
@@ -37,7 +37,7 @@ static long nanoseconds(const struct timespec *time)
     return time->tv_sec * 1000000000L + time->tv_nsec;
 }
 
-// The time must not go back, and two system calls around it must agree.
+// Reads a clock. The time must not go back, and must lie between two system calls.
 static long read_in_order(clockid_t clock, int calls, long last)
 {
     struct timespec now;
@@ -71,17 +71,17 @@ static void wait_at_the_gate(void)
 
 static void nap(void)
 {
-    // All naps together leave the machine as busy as BUSY_WORKERS do.
+    // With these naps all workers together load the machine like BUSY_WORKERS.
     struct timespec pause = {0, 62500L * workers};
     if (workers > BUSY_WORKERS) nanosleep(&pause, NULL);
 }
 
-// What a counted worker does in one burst; say_counts has the same numbers.
+// One burst of a counted worker; say_counts has the same numbers.
 static void counted_burst(void)
 {
     struct timeval now;
     struct timespec tai, resolution;
-    // Whoever sets the time sets this clock, too: it may go back.
+    // CLOCK_TAI may go back, because an administrator may set the time.
     for (int i = 0; i < 61; i++)
         if (clock_gettime(CLOCK_TAI, &tai) != 0) atomic_fetch_add(&wrong, 1);
     read_in_order(CLOCK_BOOTTIME, 7, 0);
@@ -97,7 +97,7 @@ static void say_counts(long count)
 {
     say_vdso("clock_gettime", "CLOCK_TAI", 61 * count);
     say_vdso("clock_gettime", "CLOCK_BOOTTIME", 7 * count);
-#ifndef __GLIBC__ // musl has one way to the vDSO, and none for clock_getres
+#ifndef __GLIBC__ // musl has a single path to the vDSO, and none for clock_getres
     say_vdso("clock_gettime", "CLOCK_REALTIME", (5 + 3) * count);
     say_syscall("clock_getres", count);
 #else
@@ -105,7 +105,7 @@ static void say_counts(long count)
     say_vdso("clock_getres", "CLOCK_TAI", count);
 #ifdef SYS_time
     say_vdso("time", "-", 3 * count);
-#else // nor has the vDSO such a function there
+#else // the arm64 vDSO has no `time` function
     say_vdso("clock_gettime", "CLOCK_REALTIME_COARSE", 3 * count);
 #endif
 #endif
@@ -140,7 +140,7 @@ static void enter(int next)
     pthread_mutex_lock(&gate);
     atomic_store(&phase, PARKED);
     while (parked != counted_workers) pthread_cond_wait(&changed, &gate);
-    // Those that leave the gate must be gone before somebody can close it again.
+    // The mutex is held, so the workers that leave the gate are gone before the gate can be closed again.
     atomic_store(&phase, next);
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&gate);

@@ -1,7 +1,7 @@
 // The server of attach_server.c in Go, on goroutines: `attach_server WORKERS`, with the same lines.
 //
-// Exact: the counted workers call time.Now between begin and end only, which reads CLOCK_REALTIME,
-// and the runtime does not, but when it starts. The others read CLOCK_MONOTONIC through time.Since all the time.
+// Exact: the counted workers call time.Now between begin and end only. It reads CLOCK_REALTIME, which the runtime
+// itself reads only when it starts. The other workers read CLOCK_MONOTONIC through time.Since all the time.
 package main
 
 import (

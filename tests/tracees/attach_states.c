@@ -1,24 +1,24 @@
-// Programs in states that are awkward for somebody who attaches: `attach_states STATE`. Each says
-// "ready" when it is in its state, leaves it at the end of its input, says how it ended, and exits
-// with status 7. A line "count" makes it read CLOCK_TAI 101 times and say so, then "done".
+// Programs in states that make attaching hard: `attach_states STATE`. Each prints "ready" in its
+// state, leaves it at the end of its input, prints how it ended, and exits with status 7. On a line
+// "count" it reads CLOCK_TAI 101 times, prints that, then "done".
 //   waits         the state of an ordinary program
-//   vfork         in vfork, whose child waits
+//   vfork         in vfork, and the child waits
 //   vfork-thread  another thread is in vfork
-//                 (every state with one thread: "vfork" makes it wait in vfork from then on; its child,
+//                 (in every state with one thread, "vfork" makes the thread wait in vfork from then on; the child,
 //                 on the same memory, goes on with the input)
 //   vfork-loop    two threads make children by vfork all the time
-//   vfork-sleep   makes children by vfork all the time, each of which executes a program that stays
+//   vfork-sleep   makes children by vfork all the time; each child executes a program that stays
 //   shares        another process, no thread of it, runs on its memory and reads the clock all the time
-//   first-ends    its first thread has ended, another one answers; "clean": says what is mapped of
-//                 System V shared memory, then "done"
-//   first-ends-later  the same, when it is told "end-first"
-//   traced        traced by a child of its own
-//   unmapped      without its vDSO
-//   kill-all      under a seccomp filter that kills for all but what the program itself does
-//   kill-some     under one that kills for a call that nobody makes
-//   refuse-shmat  under one that answers shmat with an error
+//   first-ends    the first thread has ended, another one answers; "clean": prints the mapped System V
+//                 shared memory, then "done"
+//   first-ends-later  the same, after a line "end-first"
+//   traced        traced by its own child
+//   unmapped      without a vDSO
+//   kill-all      under a seccomp filter that kills for all calls except the program's own
+//   kill-some     under a filter that kills for one call, which is never made
+//   refuse-shmat  under a filter that answers shmat with an error
 //   no-tsc        must not read the counter; reads CLOCK_MONOTONIC_COARSE
-//   asleep        threads in many system calls that wait; says which were seen to be interrupted
+//   asleep        threads in many system calls that wait; prints the calls that were seen to be interrupted
 #define _GNU_SOURCE
 #include "say.h"
 #include <dirent.h>
@@ -52,7 +52,7 @@ static clockid_t counted = CLOCK_TAI;
 static pthread_t first;
 static atomic_int first_may_end;
 
-// What is mapped of System V shared memory, and code that no file has.
+// Prints the lines of its System V shared memory mappings.
 static void say_shared_memory(void)
 {
     char line[512];
@@ -100,7 +100,7 @@ static void until_the_end_of_input(void)
     }
 }
 
-// Has the thread pointer of its parent, and touches nothing there.
+// Runs with its parent's thread pointer, and touches nothing there.
 static int reads_all_the_time(void *unused)
 {
     struct timespec now;
@@ -144,7 +144,7 @@ static void vfork_beside_work(void)
     pthread_t thread;
     struct timespec now;
     if (pthread_create(&thread, NULL, in_vfork_thread, NULL) != 0) _exit(3);
-    do clock_gettime(CLOCK_MONOTONIC, &now); // until the other one has ended
+    do clock_gettime(CLOCK_MONOTONIC, &now); // until the other thread has ended
     while (pthread_tryjoin_np(thread, NULL) == EBUSY);
 }
 
@@ -236,7 +236,7 @@ static void traced(void)
         SAY("ready\n");
         close(gate[1]);
         if (read(gate[0], &byte, 1) < 0) _exit(1);
-        _exit(0); // lets go
+        _exit(0); // detaches by ending
     }
     close(gate[0]);
     until_the_end_of_input();
@@ -257,12 +257,12 @@ static void unmap(void)
     }
     if (maps) fclose(maps);
     SAY("ready\n");
-    char byte; // no clock is read from here on
+    char byte; // from here on no clock is read
     while (read(0, &byte, 1) == 1)
         ;
 }
 
-// ALLOW or `action` for the named calls, and the other for all else.
+// Installs a filter: the named calls get `for_these`, all other calls `for_others`.
 static void filter(const int *calls, size_t count, unsigned for_these, unsigned for_others)
 {
     struct sock_filter code[64];
@@ -337,7 +337,7 @@ static void *sleeper(void *kind)
     return NULL;
 }
 
-// Threads that the kernel says are asleep.
+// The number of threads that the kernel reports as asleep.
 static int asleep_now(void)
 {
     int found = 0;

@@ -1,8 +1,8 @@
 // Call sites whose calls are known: `call_sites flat|threads|fork|exec ROUNDS`.
 //
-// Exact: every function below makes a fixed number of calls a round. `site FUNCTION CALLED CLOCK N`
-// says how many calls of CALLED it made itself, `-` for no clock. The functions have a frame each, no frame pointer
-// (-O2), and make no other calls of the vDSO.
+// Exact: every function below makes a fixed number of calls a round. A line `site FUNCTION CALLED CLOCK N` gives the
+// calls of CALLED that FUNCTION made itself, `-` for no clock. Each function has a frame, no frame pointer (-O2), and
+// makes no other calls of the vDSO.
 #define _GNU_SOURCE
 #include "say.h"
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 static volatile long sink;
 
-// Something happens behind the last call, so that no call is a jump.
+// The increment behind the last call keeps the call from becoming a jump.
 #define SITE(name, calls, call)                                                                    \
     __attribute__((noinline, noclone)) static void name(void)                                      \
     {                                                                                              \

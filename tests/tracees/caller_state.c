@@ -1,10 +1,10 @@
-// What a call of the vDSO leaves of its caller's state, and how much of the caller's stack it uses.
-//   caller_state sweep MILLIS         calls every function from every alignment of the stack, with the
-//                                     direction flag clear and set, for so long; then each combination
-//                                     once more in a forked child of its own
+// Checks which of its caller's registers a vDSO call changes, and how much of the caller's stack it uses.
+//   caller_state sweep MILLIS         for so long, calls every function from every alignment of the stack,
+//                                     with the direction flag clear and set; then each combination once
+//                                     more in a forked child of its own
 //   caller_state sweep MILLIS orphan  kills its parent, and sweeps once more
-//   caller_state handler MILLIS       after so long, the smallest alternate stack whose handler can read
-//                                     the clock, above AT_MINSIGSTKSZ
+//   caller_state handler MILLIS       after so long, finds the smallest alternate stack, above
+//                                     AT_MINSIGSTKSZ, on which a handler can read the clock
 //
 // A call is made on a painted stack, with a pattern in every register that the kernel's functions do
 // not change: rbx, rbp, r12 to r15, all vector and mask registers, MXCSR and the state of the x87.
@@ -26,7 +26,7 @@
 #define PAINTED 8192
 #define PAINT 0x5a
 
-// What the assembly below reads and writes.
+// State that the assembly below reads and writes.
 struct state {
     unsigned char vector[32][64];
     uint64_t mask[8], saved[6];
@@ -95,7 +95,7 @@ static void find_vectors(void)
     if ((low & 6) == 6) vectors = (low & 0xe6) == 0xe6 && b & bit_AVX512BW ? 2 : 1;
 }
 
-// A call: a function of the vDSO and its arguments.
+// A call: a vDSO function and its arguments.
 struct call { const char *function; uint64_t a; void *b; void *address; };
 static struct timespec time_;
 static struct timeval day;
@@ -126,7 +126,7 @@ static void find_calls(void)
     for (int clock = 0; clock < 8; clock++) add("clock_getres", clock, &time_);
 }
 
-// What children find out too.
+// Findings, shared with the forked children.
 struct found { long calls, changed, deepest; struct call deepest_call; };
 static struct found *found;
 static unsigned char *stack;
@@ -149,7 +149,7 @@ static void check(const struct call *call, int offset, int backwards)
     if (vectors == 2) changed |= differs("a mask register", state_before.mask, state_after.mask, sizeof state_before.mask);
     changed |= differs("a general register", state_before.saved, state_after.saved, sizeof state_before.saved);
     changed |= differs("MXCSR", &state_before.mxcsr, &state_after.mxcsr, 4);
-    // Control, status and tags: where the last instruction was, not every CPU keeps.
+    // Control, status and tag words only: not every CPU keeps the address of the last instruction.
     changed |= differs("the x87", state_before.x87, state_after.x87, 12);
     changed |= differs("the stack pointer", &call_stack, &stack_after, 8);
     if ((flags_after >> 10 & 1) != (uint64_t)backwards) changed |= differs("the direction flag", "0", "1", 1);
@@ -189,7 +189,7 @@ static void await(pid_t child, int *status)
     if (waitpid(child, status, 0) != child) _exit(98);
 }
 
-// Each combination as the first call of a process.
+// Makes each combination the first call of a process.
 static void sweep_in_children(void)
 {
     for (int i = 0; i < many; i++)
@@ -232,7 +232,7 @@ static void handler(int signal)
     ((long (*)(uint64_t, void *))called->address)(called->a, called->b);
 }
 
-// A process whose first call is made by a handler on an alternate stack of this size.
+// Whether a process survives if its first call is made by a handler on an alternate stack of this size.
 static int survives(const struct call *call, size_t size)
 {
     int status;

@@ -1,7 +1,7 @@
-// Call sites that are known by construction: `callers ROUNDS [wait]`. Each clock is read at one place. With `wait` it says
-// "ready" and goes on when it is sent a line.
+// Call paths that are known by construction: `callers ROUNDS [wait]`. Each clock is read at one place. With `wait` it
+// prints "ready" and goes on after a line of input.
 //
-// Exact: each path says how many calls it made, and the C library makes none by itself.
+// Exact: each path prints how many calls it made, and the C library makes none by itself.
 #define _GNU_SOURCE
 #include "call_sites.h"
 #include <alloca.h>
@@ -42,7 +42,7 @@ OUT_OF_LINE static void site_deep(long calls)
     NOT_LAST;
 }
 
-// The depth is not known when this is compiled, so it stays a recursion.
+// The depth is not known at compile time, so this stays a recursion.
 OUT_OF_LINE static int descend(volatile int depth, long calls)
 {
     int below = 0;
@@ -66,7 +66,7 @@ OUT_OF_LINE static void run_sort(long times)
     int numbers[32];
     REPEAT(times) {
         for (int i = 0; i < 32; i++) numbers[i] = i * 37 % 32;
-        qsort(numbers, 32, sizeof numbers[0], site_compare); // the C library stands between
+        qsort(numbers, 32, sizeof numbers[0], site_compare); // the C library's frames are in between
     }
     NOT_LAST;
 }
@@ -81,11 +81,11 @@ OUT_OF_LINE static void site_handler(int signal)
 
 OUT_OF_LINE static void run_raise(long times)
 {
-    REPEAT(times) raise(SIGUSR1); // the kernel stands between
+    REPEAT(times) raise(SIGUSR1); // a signal frame is in between
     NOT_LAST;
 }
 
-// A frame whose size is known at run time only.
+// A frame with a size known only at run time.
 OUT_OF_LINE static void site_alloca(long calls)
 {
     REPEAT(calls) {
@@ -162,14 +162,14 @@ int main(int count, char **arguments)
     say_path("site_compare;run_sort;run_sites;main", "clock_gettime CLOCK_MONOTONIC_COARSE", in_compare);
     say_path("site_handler;run_raise;run_sites;main", "clock_gettime CLOCK_REALTIME_COARSE", in_handler);
     say_path("site_alloca;run_sites;main", "clock_gettime CLOCK_MONOTONIC_RAW", 100 * rounds);
-#ifndef __GLIBC__ // musl reads this clock for both
+#ifndef __GLIBC__ // musl reads this clock for both functions
     say_path("site_gettimeofday;run_sites;main", "clock_gettime CLOCK_REALTIME", 100 * rounds);
     say_path("site_time;run_sites;main", "clock_gettime CLOCK_REALTIME", 100 * rounds);
 #else
     say_path("site_gettimeofday;run_sites;main", "gettimeofday -", 100 * rounds);
 #ifdef SYS_time
     say_path("site_time;run_sites;main", "time -", 100 * rounds);
-#else // nor has the vDSO such a function there
+#else // the arm64 vDSO has no `time` function
     say_path("site_time;run_sites;main", "clock_gettime CLOCK_REALTIME_COARSE", 100 * rounds);
 #endif
 #endif

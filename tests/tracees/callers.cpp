@@ -1,6 +1,6 @@
-// Call sites in C++ that are known by construction: `callers ROUNDS`.
+// Call paths in C++ that are known by construction: `callers ROUNDS`.
 //
-// Exact: each path says how many calls it made, and the libraries make none by themselves.
+// Exact: each path prints how many calls it made, and the libraries make none by themselves.
 #define _GNU_SOURCE 1
 #include "call_sites.h"
 #include <chrono>
@@ -41,7 +41,7 @@ struct Tai final : Reader {
     }
 };
 
-// Reads while an exception goes by: its unwinder stands between.
+// Reads the clock in a destructor while an exception unwinds: the unwinder's frames are in between.
 struct Guard {
     OUT_OF_LINE ~Guard()
     {
@@ -96,7 +96,7 @@ OUT_OF_LINE void site_function(int times)
 
 OUT_OF_LINE void run_function(const std::function<void(int)> &function, int times)
 {
-    function(times); // the library's templates stand between
+    function(times); // frames of the library's templates are in between
     NOT_LAST;
 }
 

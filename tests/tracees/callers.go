@@ -1,8 +1,8 @@
-// Call sites in Go that are known by construction: `callers ROUNDS [wait]`. With `wait` it says "ready" and goes on when
-// it is sent a line.
+// Call paths in Go that are known by construction: `callers ROUNDS [wait]`. With `wait` it prints "ready" and goes on
+// after a line of input.
 //
-// Exact: each path says how many reads of CLOCK_REALTIME it made, which the runtime itself reads
-// once, when it starts; time.Now reads CLOCK_MONOTONIC too, as does the runtime.
+// Exact: each path prints how many reads of CLOCK_REALTIME it made. The runtime itself reads that clock
+// once, when it starts; time.Now reads CLOCK_MONOTONIC too, and so does the runtime.
 package main
 
 import (
@@ -40,7 +40,7 @@ func (b *byClock) Less(i, j int) bool {
 
 var sorted int
 
-// The library's sort stands between.
+// The frames of the library's sort are in between.
 //
 //go:noinline
 func runSort() {

@@ -1,7 +1,7 @@
-// Functions that read the clock in shares that are known: `node callers.js ROUNDS`.
+// Functions that read the clock in known shares: `node callers.js ROUNDS`.
 //
-// Exact: each says how often it called Date.now, which reads gettimeofday once; node reads it
-// once more when it starts.
+// Exact: each function prints how often it called Date.now, which reads gettimeofday once. node itself
+// reads it once more when it starts.
 'use strict';
 const calls = { orders: 0, prices: 0, stamps: 0 };
 
@@ -28,7 +28,7 @@ function serve(rounds) {
   return last;
 }
 
-// As a server does: each part is called by the event loop.
+// Like a server: the event loop calls each part.
 function next(left) {
   const rounds = Math.min(left, 1000);
   serve(rounds);

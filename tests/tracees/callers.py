@@ -1,4 +1,4 @@
-# A service whose three functions read the clock in known shares; says what it did.
+# A service whose three functions read the clock in known shares; prints the number of calls of each.
 import sys
 import time
 

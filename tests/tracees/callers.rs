@@ -1,7 +1,7 @@
-//! Call sites in Rust that are known by construction: `callers ROUNDS`. Frames of the standard
-//! library may stand between.
+//! Call paths in Rust that are known by construction: `callers ROUNDS`. Frames of the standard library
+//! may be in between.
 //!
-//! Exact: each path says how many calls it made, and the library makes none by itself.
+//! Exact: each path prints how many calls it made, and the library makes none by itself.
 
 use std::hint::black_box;
 use std::time::{Instant, SystemTime};
@@ -68,7 +68,7 @@ fn site_by_key(number: u64) -> u64 {
     number * 37 % 32
 }
 
-/// The library's sort stands between.
+/// The frames of the library's sort are in between.
 #[inline(never)]
 fn run_sort(numbers: &mut [u64]) {
     numbers.sort_by_cached_key(|number| site_by_key(*number));

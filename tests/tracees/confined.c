@@ -1,8 +1,8 @@
-// Programs that live under limits. `confined LIMIT` imposes it and then reads clocks; with
-// `confined LIMIT exec PROGRAM...` it executes PROGRAM under it instead.
+// Programs under limits: `confined LIMIT` sets the limit for itself and then reads clocks; `confined LIMIT exec
+// PROGRAM...` executes PROGRAM under the limit instead.
 //
-// Exact: libc start-up makes no vDSO calls. The limits that forbid system calls say by a signal
-// if anybody makes one on the program's behalf.
+// Exact: libc start-up makes no vDSO calls. The limits that forbid system calls end the program by a signal
+// if a tracer makes such a call on its behalf.
 #define _GNU_SOURCE
 #include "say.h"
 #include <errno.h>
@@ -24,7 +24,7 @@
 #endif
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-#ifdef SYS_time // of the old calls: arm64 has none
+#ifdef SYS_time // old calls, which arm64 does not have
 #define OLD_CLOCK_CALLS SYS_time,
 #define OLD_START_CALLS SYS_arch_prctl, SYS_readlink,
 #else
@@ -32,13 +32,13 @@
 #define OLD_START_CALLS
 #endif
 static const int clock_calls[] = {OLD_CLOCK_CALLS SYS_clock_gettime, SYS_gettimeofday, SYS_getcpu, SYS_clock_getres};
-// What a static program needs to start, write and end; nobody may map, open or trace.
+// Calls that a static program needs to start, write and end. Mapping, opening and tracing are forbidden.
 static const int start_calls[] = {OLD_START_CALLS SYS_execve, SYS_brk, SYS_set_tid_address, SYS_set_robust_list,
     SYS_rseq, SYS_prlimit64, SYS_readlinkat, SYS_getrandom, SYS_mprotect, SYS_write, SYS_exit_group};
 static const int ptrace_calls[] = {SYS_ptrace};
 static const int affinity_calls[] = {SYS_sched_setaffinity};
 
-// Filters system calls: those in the list get `listed`, all others `others`.
+// Filters system calls: the calls in the list get `listed`, all others `others`.
 static void filter(const int *list, size_t length, unsigned listed, unsigned others)
 {
     struct sock_filter program[64] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
@@ -71,7 +71,7 @@ static void impose(const char *name)
     else if (strncmp(name, "files=", 6) == 0) limit(RLIMIT_NOFILE, strtoul(name + 6, NULL, 10));
     else if (strncmp(name, "stack=", 6) == 0) limit(RLIMIT_STACK, strtoul(name + 6, NULL, 10) << 10);
     else if (strcmp(name, "write-or-execute") == 0) {
-        if (prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) != 0) exit(77); // before Linux 6.3
+        if (prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) != 0) exit(77); // Linux before 6.3 does not know it
     } else if (strncmp(name, "data=", 5) == 0) limit(RLIMIT_DATA, strtoul(name + 5, NULL, 10) << 10);
     else if (strncmp(name, "kib=", 4) == 0) limit(RLIMIT_AS, strtoul(name + 4, NULL, 10) << 10);
     else if (strcmp(name, "stdout-only") == 0) {
@@ -100,7 +100,7 @@ int main(int count, char **arguments)
     REPEAT(101) time(NULL);
 #ifdef SYS_time
     say_vdso("time", "-", 101);
-#else // nor has the vDSO such a function there
+#else // the arm64 vDSO has no `time` function
     say_vdso("clock_gettime", "CLOCK_REALTIME_COARSE", 101);
 #endif
     if (strcmp(arguments[1], "no-tsc") == 0) return 0;

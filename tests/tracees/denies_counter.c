@@ -1,5 +1,5 @@
-// A library to be preloaded: forbids its process the time-stamp counter before `main`. The dynamic linker
-// reads the counter itself, so that no dynamic program could be executed under the ban.
+// A library for LD_PRELOAD: forbids its process the time-stamp counter before `main`. The dynamic linker
+// reads the counter itself, so a dynamic program could not be executed under the ban.
 #include <sys/prctl.h>
 
 __attribute__((constructor)) static void before_main(void)

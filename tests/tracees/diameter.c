@@ -1,11 +1,11 @@
-// A server of threads and queues, with the names of freeDiameter's functions that read clocks:
-// `diameter MESSAGES [wait]`. A message is received, goes through the queue of the peer's state machine,
-// the queue of the routing thread and the queue of the sender, and is sent. Every queue notes when
-// an entry came and how long it stayed, so most reads are made by the queues.
+// A server of threads and queues, with the names of freeDiameter's functions that read clocks: `diameter MESSAGES
+// [wait]`. A message is received, goes through the queue of the peer's state machine, the queue of the routing thread
+// and the queue of the sender, and is sent. Every queue notes the time at which an entry came and how long it stayed,
+// so the queues make most reads.
 //
-// Says "path LEAF;...;ROOT FUNCTION CLOCK N" for each way to a function that reads a clock, and the
-// sums as `vdso` lines. Exact: each read is counted by the thread that
-// makes it, and the C library makes none by itself.
+// Prints "path LEAF;...;ROOT FUNCTION CLOCK N" for each path to a function that reads a clock, and the
+// sums as `vdso` lines. Exact: each thread counts its own
+// reads, and the C library makes none by itself.
 #define _GNU_SOURCE
 #include "call_sites.h"
 #include <pthread.h>
@@ -34,7 +34,7 @@ static const struct { const char *path, *called; } way_names[WAYS] = {
     [MSG_SEND] = {"fd_msg_send;process_thr", "gettimeofday -"},
 };
 
-static long reads[WAYS]; // each way belongs to one thread
+static long reads[WAYS]; // each path belongs to one thread
 
 struct message { struct timespec posted; unsigned long number, sum; };
 

@@ -1,5 +1,5 @@
-// Executes itself again and again, each time after reading the clock for 0 to 8 ms. To attach takes longer than
-// some of these pauses and less than others, on a machine of any speed.
+// Executes itself again and again, each time after reading the clock for 0 to 8 ms. Attaching takes longer than some of
+// these pauses and less than others, on a machine of any speed.
 #include <time.h>
 #include <unistd.h>
 

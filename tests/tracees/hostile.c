@@ -1,14 +1,14 @@
-// A program that hides from the other processes of its user, and one of these.
+// `hostile victim` is a program that hides from the other processes of its user; `hostile attack` is one of these.
 //
-// `hostile victim` says `canary ADDRESS`, and after the line `hide` on standard input `hidden`: from
-// then on the kernel refuses its memory to other processes of the user. It reads clocks all the time,
-// and makes threads, children and twins (tasks with its memory and its FS base) that do. After the line
-// `end` it says what was wrong, and `done`.
+// `hostile victim` prints `canary ADDRESS`, and after the line `hide` on standard input `hidden`. From then on the
+// kernel refuses other processes of the user access to its memory. It reads clocks all the time, and makes threads,
+// children and twins (tasks with its memory and its FS base) that do. After the line `end` it prints the errors that it
+// found, and `done`.
 //
-// `hostile attack ADDRESS ROUNDS` writes to everything that the user may write and that is mapped by
-// others: it takes segments of System V shared memory for itself (IPC_SET), attaches and overwrites
-// them, and opens the memory files of the user's processes, writes, cuts and maps them. It writes
-// breakpoints (0xcc), zeroes, and the address. It says how many it has written to.
+// `hostile attack ADDRESS ROUNDS` writes to everything that the user may write and that other processes have mapped. It
+// takes over segments of System V shared memory (IPC_SET), attaches and overwrites them. It opens the memory files of
+// the user's processes, writes to them, truncates and maps them. It writes breakpoints (0xcc), zeroes, and the address,
+// and prints how many segments and files it has written to.
 #define _GNU_SOURCE
 #include "say.h"
 #include <dirent.h>
@@ -31,7 +31,7 @@
 
 // ---- The victim ----
 
-#define TOLERATED 50000000LL // ns between the clock and the kernel's
+#define TOLERATED 50000000LL // ns between the program's clock and the kernel's
 
 static uint64_t canary[1 << 14];
 static volatile long wrong_times, wrong_order, wrong_children;
@@ -123,7 +123,7 @@ static void fill(void *at, size_t size, uint64_t word)
     for (size_t i = 0; i < size / 8; i++) ((volatile uint64_t *)at)[i] = word;
 }
 
-// Overwrites the user's segments; their number.
+// Overwrites the user's segments; returns how many.
 static long write_to_segments(uint64_t word)
 {
     long written = 0;
@@ -144,7 +144,7 @@ static long write_to_segments(uint64_t word)
     return written;
 }
 
-// Overwrites a memory file, at the place where clockscope's page lies and at its start; 1 if it could.
+// Overwrites a memory file at the offset of clockscope's page and at its start; returns 1 if that was possible.
 static long write_to_file(const char *path, uint64_t word)
 {
     static const off_t places[] = {0x00636c6f636b0000, 0};
@@ -166,7 +166,7 @@ static long write_to_file(const char *path, uint64_t word)
     return written;
 }
 
-// The memory files that the user's processes have open, and how many could be written.
+// Counts the memory files that the user's processes have open, and those that could be written.
 static void write_to_files(uint64_t word, long *found, long *written)
 {
     char directory[64], path[400], target[64];

@@ -1,12 +1,12 @@
-// Calls that wait, and signals that the program ignores:
+// System calls that wait, and signals that the program ignores:
 //
-//   unlimited   each call is sent five ignored signals while it waits, and then what it waits for; says what
-//               it returned. And once more with a signal that has a handler
+//   unlimited   each call gets five ignored signals while it waits, and then the event that it waits for; prints
+//               the result. Then once more with a signal that has a handler
 //   limited     the same calls with a limit of a day, and ignored signals only
-//   stopped     the program is stopped and continued by a child while it waits in epoll_wait
+//   stopped     a child stops and continues the program while it waits in epoll_wait
 //
-// A neighbour thread sends a signal when the first thread sleeps in its call, and the next when that is
-// dealt with: no signal is pending, and the thread sleeps in its call (or has returned from it).
+// A neighbour thread sends a signal when the first thread sleeps in its call, and the next one when the kernel has
+// handled the first: no signal is pending, and the thread sleeps in its call (or has returned from it).
 #define _GNU_SOURCE
 #include "say.h"
 #include <errno.h>
@@ -37,7 +37,7 @@ static aio_context_t aio;
 static uint32_t word;
 static sigset_t usr2;
 
-// What a call is, and whether a semaphore, a signal or a word ends it instead of the event.
+// A call that waits, and the function that ends the wait: by the event, or by a semaphore, a signal or a futex word.
 struct call {
     const char *name;
     int number;
@@ -54,7 +54,7 @@ static struct timespec day = {86400, 0};
 static struct timespec *limit(void)
 {
     static struct timespec time;
-    time = day; // select and others change it
+    time = day; // select and other calls change it
     return has_limit ? &time : NULL;
 }
 
@@ -87,7 +87,7 @@ static long in_io_getevents(void)
     struct iocb wanted = {.aio_lio_opcode = IOCB_CMD_POLL, .aio_fildes = (uint32_t)event, .aio_buf = POLLIN};
     struct iocb *all[] = {&wanted};
     struct io_event got;
-    static int is_submitted; // one that was interrupted goes on
+    static int is_submitted; // an interrupted wait leaves its request submitted
     if (!is_submitted++) syscall(SYS_io_submit, aio, 1, all);
     long result = syscall(SYS_io_getevents, aio, 1, 1, &got, limit());
     if (result == 1) is_submitted = 0;
@@ -179,7 +179,7 @@ static const struct call calls[] = {
     {"select", SYS_select, in_select, by_event},
     {"futex", SYS_futex, in_futex, by_futex},
     {"read", SYS_read, in_read, by_event},
-    {"io_uring_enter", SYS_io_uring_enter, in_io_uring_enter, by_event}, // the last: not everywhere
+    {"io_uring_enter", SYS_io_uring_enter, in_io_uring_enter, by_event}, // last, because not every kernel allows it
 };
 #define CALLS (int)(sizeof calls / sizeof *calls)
 
@@ -191,7 +191,7 @@ static void text_of(const char *file, char *into, size_t size)
     if (opened >= 0) close(opened);
 }
 
-// The letter of a thread's state; 0 if it is gone.
+// The letter of a thread's state; 0 if the thread is gone.
 static char state_of(pid_t thread)
 {
     char file[64], text[512];
@@ -210,7 +210,7 @@ static int has_pending(pid_t thread)
     return (own && strtoull(own + 8, NULL, 16) != 0) || (shared && strtoull(shared + 8, NULL, 16) != 0);
 }
 
-// In its call, or in the one by which the kernel goes on with it.
+// Whether the first thread sleeps in its call, or in restart_syscall, by which the kernel resumes the call.
 static int sleeps_in_its_call(void)
 {
     char file[64], text[256];
@@ -220,7 +220,7 @@ static int sleeps_in_its_call(void)
     return state_of(first) == 'S' && (call == calls[number].number || call == SYS_restart_syscall);
 }
 
-// Whether the first thread waits, with no signal left that it must look at; or waits no more.
+// Waits until the first thread sleeps in its call with no signal pending, or until its call is over.
 static void until_it_waits(void)
 {
     for (;;) {
@@ -259,7 +259,7 @@ static void wait_in(int which)
     is_over = 1;
     pthread_join(thread, NULL);
     SAY("result %s: %s\n", calls[which].name, result >= 0 ? "what it waited for" : strerrorname_np(error));
-    // What ended it, or would have, is used up.
+    // Takes back the events that ended the call, or were meant to.
     uint64_t value;
     struct sembuf take = {0, -1, IPC_NOWAIT};
     struct timespec none = {0, 0};
@@ -268,7 +268,7 @@ static void wait_in(int which)
     sigtimedwait(&usr2, NULL, &none);
 }
 
-// Under a tracer `t`, from when the signal is dealt with.
+// Whether the program is stopped with no signal pending; the state is `t` under a tracer.
 static int is_stopped(pid_t program)
 {
     char state = state_of(program);
@@ -321,7 +321,7 @@ int main(int argc, char **argv)
     }
     SAY("result with a handler:\n");
     sends_handled = 1;
-    // SA_RESTART makes the others go on.
+    // The first six calls; SA_RESTART lets the other calls go on.
     for (int which = 0; which < 6; which++) wait_in(which);
     semctl(semaphores, 0, IPC_RMID);
     return 0;

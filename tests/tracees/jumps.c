@@ -1,4 +1,4 @@
-// A library: reads a clock, out of which the handler of a timer jumps, wherever it stands then.
+// A library that reads a clock. A timer's handler jumps out of the read, from wherever it interrupted it.
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -15,7 +15,7 @@ static void handler(int signal) {
     }
 }
 
-// Makes so many reads; gives how many of them were left by a jump.
+// Makes so many reads; returns how many of them were left by a jump.
 long jumps(long turns) {
     struct sigaction action = {.sa_handler = handler};
     struct itimerval every = {{0, 150}, {0, 150}}, never = {{0, 0}, {0, 0}};

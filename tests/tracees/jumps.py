@@ -1,4 +1,4 @@
-# Reads one clock in a library, out of which a handler jumps while a thread may wait, and then another one.
+# Reads a clock in a library (a handler jumps out of its reads, maybe while a thread waits), then reads another clock.
 import ctypes
 import sys
 import time

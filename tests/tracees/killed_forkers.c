@@ -1,8 +1,8 @@
-// `killed_forkers N`: N times, a process that makes children without pause is killed at any moment. All
-// its children must end: each holds the writing end of a pipe, which the program reads to its end.
-// `killed_forkers N reaper`: the program is the parent of children whose parent is gone.
-// `killed_forkers N execute`: the process is not killed, but another thread of it executes a program, which
-// kills the one that makes children, and waits for a word to end.
+// `killed_forkers N`: N times, a process that makes children without pause is killed at a random moment. All children
+// must end: each holds the writing end of a pipe, which the program reads to its end.
+// `killed_forkers N reaper`: the program becomes the parent of the children when their parent is gone.
+// `killed_forkers N execute`: the process is not killed, but another of its threads executes a program, which
+// kills the thread that makes children, and waits for a word to end.
 #define _GNU_SOURCE
 #include "say.h"
 #include <fcntl.h>
@@ -26,7 +26,7 @@ static void *fork_in_a_thread(void *none)
     return none;
 }
 
-// Executes this program, which holds the reading end of `word` only, and ends when the writing end is closed.
+// Executes this program. Only the reading end of `word` stays open in it, and it ends when the writing end is closed.
 static void execute_after(useconds_t time, int *ends, int *word)
 {
     char number[16];

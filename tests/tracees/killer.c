@@ -1,5 +1,5 @@
 // `killer MICROS TOOL...` starts TOOL, kills it with SIGKILL after that many microseconds, waits
-// for every process that it leaves behind, and says on standard error how each one ended:
+// for every process that TOOL leaves behind, and prints on standard error how each one ended:
 // `left status N` or `left signal N`, and `tool status N` or `tool signal N` for TOOL.
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-# Reads a clock in more threads at once than have a place of their own to count in.
+# Reads a clock in more threads at once than there are slots to count in.
 import sys
 import threading
 import time

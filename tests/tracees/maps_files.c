@@ -1,5 +1,5 @@
-// Maps what is executed of an ELF file, as translators of code do, and compares the memory with the file: `maps_files FILE`. Says
-// how many segments it has mapped and how many bytes of them are other ones than the file's, and exits with status 7.
+// Maps the executable segments of an ELF file, as translators of code do, and compares memory and file: `maps_files
+// FILE`. Prints how many segments it has mapped and how many bytes differ from the file, and exits with status 7.
 #define _GNU_SOURCE
 #include "say.h"
 #include <elf.h>

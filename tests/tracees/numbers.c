@@ -1,4 +1,4 @@
-// Makes system calls with numbers that no table has: each is ENOSYS, and the memory around is as it was.
+// Makes system calls with numbers outside of every table. Each must return ENOSYS and leave the memory unchanged.
 #define _GNU_SOURCE
 #include "say.h"
 #include <errno.h>

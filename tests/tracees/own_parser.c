@@ -1,8 +1,8 @@
-// Finds all vDSO functions (six on x86-64, four on arm64) by its own ELF reader and calls them through pointers, as language
-// runtimes do. Built twice: with DT_HASH, and with -DUSE_GNU_HASH.
+// Finds all vDSO functions (six on x86-64, four on arm64) with its own ELF reader and calls them through pointers, as
+// language runtimes do. Built twice: with DT_HASH, and with -DUSE_GNU_HASH.
 //
-// Exact: nothing else in the process calls the vDSO, except that a C library with a vDSO
-// getrandom asks it once for its size; the test asks for getrandom here and nowhere else.
+// Exact: no other code in the process calls the vDSO, except that a C library that uses the vDSO's
+// getrandom asks it once for its size; the test expects calls of getrandom only here.
 #define _GNU_SOURCE
 #include "say.h"
 #include "vdso_reader.h"

@@ -1,10 +1,10 @@
-// Programs that handle their vDSO themselves: `own_vdso look|unmap|move`.
-//   look   AT_SYSINFO_EHDR, /proc/self/auxv and /proc/self/maps each lead to an image that works
+// Programs that use their vDSO in unusual ways: `own_vdso look|unmap|move`.
+//   look   AT_SYSINFO_EHDR, /proc/self/auxv and /proc/self/maps each lead to a working image
 //   unmap  removes the mapping named [vdso] and goes on by system calls
-//   move   moves [vvar*] and [vdso], as CRIU does, and calls the functions where they are now
+//   move   moves [vvar*] and [vdso], as CRIU does, and calls the functions at the new address
 //
 // Exact: only calls through AT_SYSINFO_EHDR are promised to be counted, and only they use
-// CLOCK_TAI; those that go around it use CLOCK_BOOTTIME and are not in the printed lines.
+// CLOCK_TAI; other calls use CLOCK_BOOTTIME and are not in the printed lines.
 #define _GNU_SOURCE
 #include "say.h"
 #include "vdso_reader.h"
@@ -18,7 +18,7 @@ typedef int gettime(clockid_t, struct timespec *);
 
 struct range { uintptr_t start, end; };
 
-// The mappings whose names begin with `name`, as one range: they are neighbours.
+// The range of the mappings whose names begin with `name`; they are neighbours.
 static struct range mapping(const char *name)
 {
     struct range all = {0, 0};
@@ -46,7 +46,7 @@ static uintptr_t base_in_auxv(void)
     return 0;
 }
 
-// Whether the image there answers between two system calls.
+// Whether the answers of the image at `base` lie between two system calls.
 static const char *answer(uintptr_t base, clockid_t clock, long calls)
 {
     struct timespec before, now, after;

@@ -1,12 +1,12 @@
-// Clocks that come from a page which another process keeps: `page_clock MODE...`.
+// Clocks from a page that another process keeps: `page_clock MODE...`. Modes:
 //
-// `order THREADS MS`: threads that hand their readings on; how many readings were less than one
-// that was handed on before, by clock. `bound MS NS`: CLOCK_MONOTONIC, CLOCK_REALTIME,
-// CLOCK_BOOTTIME and CLOCK_TAI between two system calls, how many were outside by more than NS.
-// `wait-order THREADS MS`: the same as `order`, and then exit status 7, for programs whose tracer is
-// killed. `forbid MS`: what a process sees that forbids itself the time-stamp counter after reading
-// the clock for so long (400 ms). `strict`: the same by seccomp's strict mode. `count N MS`: N reads of each clock
-// of the page after that time. `fork N`: children and grandchildren that read right away.
+// `order THREADS MS`: threads hand their readings on; prints for each clock how many readings were less than one
+// that was handed on before. `bound MS NS`: reads CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME and CLOCK_TAI
+// between two system calls; prints how many readings were outside by more than NS. `wait-order THREADS MS`: as
+// `order`, then exits with status 7, for programs whose tracer is killed. `forbid MS`: forbids itself the time-stamp
+// counter after reading the clock for so long (400 ms), and prints the effect. `strict`: the same by seccomp's strict
+// mode. `count N MS`: N reads of each clock of the page after that time. `fork N`: children and grandchildren read
+// at once.
 #define _GNU_SOURCE
 #include "say.h"
 #include <errno.h>
@@ -57,7 +57,7 @@ static void *hand_on(void *unused)
 {
     while (running()) {
         for (size_t clock = 1; clock < LENGTH(clocks); clock++) {
-            if (clock == 3 || clock == 4) continue; // the real-time ones may be stepped
+            if (clock == 3 || clock == 4) continue; // CLOCK_REALTIME and CLOCK_TAI may be stepped
             for (int turn = 0; turn < 200; turn++) {
                 int64_t before = atomic_load(&latest[clock]), now = by_vdso(clocks[clock].id);
                 if (now < before) atomic_fetch_add(&backwards[clock], 1);
@@ -151,7 +151,7 @@ static void forks(int depth)
         if (status != 0) _exit(1);
     }
     int64_t now = by_vdso(CLOCK_MONOTONIC);
-    // A forked child may be on the kernel's clock where its parent was on the page's.
+    // A forked child may use the kernel's clock where its parent used the page.
     if (now + 20000 < before) _exit(1);
     if (child == 0) {
         forks(depth - 1);

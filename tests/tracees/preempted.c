@@ -1,16 +1,16 @@
-// Coroutines that are preempted: a signal's handler switches to another one, and the interrupted one goes on later, from
-// wherever it was: in the vDSO, and in whatever was in its place then. Contexts wait where no thread has its stack.
+// Coroutines that are preempted: a signal handler switches to another coroutine, and later the interrupted one goes on
+// where it was: in the vDSO, or in code that was there at that time. Contexts wait on stacks of no running thread.
 //
 // preempted HOW COROUTINES MICROSECONDS [KIB]
-//   swap      a timer's handler calls swapcontext: frames of signals wait on the stacks of the coroutines
-//   frames    a timer's handler exchanges what the kernel will restore: contexts wait in the heap, in no frame
+//   swap      a timer's handler calls swapcontext: signal frames wait on the coroutines' stacks
+//   frames    a timer's handler exchanges the registers that the kernel will restore: contexts wait in the heap only
 //   kill      another thread sends the signals, without a timer
-//   threads   as swap, in three threads at once, each with a timer of its own and a part of the coroutines
-//   filter    as swap, and after a quarter of a second a filter of system calls refuses mremap to all threads
+//   threads   as swap, in three threads at once, each with its own timer and a part of the coroutines
+//   filter    as swap, and after a quarter of a second a seccomp filter refuses mremap to all threads
 // A handler uses KIB of stack before it switches.
 //
-// Each coroutine reads clocks and compares. The program says "ready" when each thread has switched once, and with the end
-// of its input how often they have switched. It ends with 7 if no clock went back and no call failed.
+// Each coroutine reads clocks and compares. The program prints "ready" when each thread has switched once, and at the
+// end of its input the number of switches. It exits with status 7 if no clock went back and no call failed.
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <errno.h>

@@ -1,10 +1,10 @@
-// Reads whose price is known by their kind, and processes whose processor time is known:
-// `reads COARSE CPU PRECISE`, `family`.
+// Clock reads of known kinds, and processes with known processor time: `reads COARSE CPU PRECISE`,
+// `family`.
 //
-// Exact: libc makes no vDSO calls by itself. `family` forks a child for each line that it gets,
-// `wait` or `live`; the child reads the clock and computes, says its own processor time, and ends or
-// stays. A child that ends has been waited for when the next line is read. Half of a child's time at
-// most is in reads: between two it computes for longer than one takes.
+// Exact: libc makes no vDSO calls by itself. `family` forks a child for each input line, `wait` or
+// `live`. The child reads the clock and computes, prints its own processor time, and ends or stays.
+// A child that ends has been waited for before the next line is read. Reads are at most half of a
+// child's time: between two reads it computes for longer than a read takes.
 #define _GNU_SOURCE
 #include "say.h"
 #include <signal.h>
@@ -50,7 +50,7 @@ int main(int count, char **words)
         int stays = strcmp(line, "live\n") == 0;
         pid_t pid = fork();
         if (pid == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL); // nobody stays behind
+            prctl(PR_SET_PDEATHSIG, SIGKILL); // ends with its parent
             child(stays);
         }
         if (!stays) waitpid(pid, NULL, 0);

@@ -1,5 +1,5 @@
-// Prints its effective user id: the test makes it setuid root and runs it as nobody. With
-// arguments it executes them. Not exact: a tracer that may not trace it counts nothing here.
+// Prints its effective user id: the test makes it setuid root and runs it as the user nobody. With
+// arguments it executes them. Not exact: a tracer without the right to trace it counts nothing.
 #define _GNU_SOURCE
 #include "say.h"
 #include <time.h>

@@ -1,9 +1,9 @@
 // Every clock that libc reads through the vDSO, a prime number of times each, and system calls.
 //
 // Exact: libc's start-up and stdio make no vDSO calls, so the table of vDSO calls must equal
-// these lines with nothing left over. getppid, time and fchdir are made by no libc start-up.
-// Built as: glibc dynamic, static, static-pie, static at a fixed address; musl static and dynamic;
-// with AddressSanitizer, whose runtime reads no clock either; 32-bit, where nothing is counted.
+// these lines with nothing left over. No libc start-up calls getppid, time or fchdir.
+// Built with: glibc dynamic, static, static-pie, static at a fixed address; musl static and dynamic;
+// AddressSanitizer, whose runtime reads no clock either; for 32 bits, where nothing is counted.
 #define _GNU_SOURCE
 #include "say.h"
 #include <sys/syscall.h>
@@ -29,7 +29,7 @@ int main(void)
     READ(CLOCK_MONOTONIC_COARSE, 601);
     READ(CLOCK_BOOTTIME, 701);
     READ(CLOCK_TAI, 1009);
-    READ(CLOCK_PROCESS_CPUTIME_ID, 13); // the vDSO passes these two on to the kernel
+    READ(CLOCK_PROCESS_CPUTIME_ID, 13); // for this and the next clock the vDSO makes a system call
     READ(CLOCK_BOOTTIME_ALARM, 17);
     clockid_t of_this_process = (clockid_t)(~(unsigned)getpid() << 3 | 2);
     read_clock(of_this_process, "other", 19);
@@ -43,10 +43,10 @@ int main(void)
     say_vdso("clock_getres", "CLOCK_TAI", 29);
 #ifdef SYS_time
     say_vdso("time", "-", 907);
-#else // nor has the vDSO such a function there
+#else // the arm64 vDSO has no `time` function
     say_vdso("clock_gettime", "CLOCK_REALTIME_COARSE", 907);
 #endif
-#else // musl has one way to the vDSO, and none for clock_getres
+#else // musl has a single path to the vDSO, and none for clock_getres
     say_vdso("clock_gettime", "CLOCK_REALTIME", 809 + 907);
     say_syscall("clock_getres", 29);
 #endif

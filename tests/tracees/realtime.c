@@ -1,18 +1,18 @@
-// Real-time threads (SCHED_FIFO) on one CPU, where whoever runs keeps the others from running:
+// Real-time threads (SCHED_FIFO) on one CPU, where a running thread keeps the others from running:
 //
-//   order N    N children by fork and N threads; says how many ran before their parent had come out
-//              of the call. Of the same priority on the same CPU, none does.
+//   order N    N children by fork and N threads; prints how many ran before their parent had returned
+//              from the call. With the same priority and CPU, none does.
 //   outrun     a child gives itself a higher priority than its parent and spins, until the parent has
-//              given itself one higher still (rt-tests' pip_stress)
-//   alarms N   the same, and then the parent is given N alarms, one a millisecond, while the child
-//              spins below it; says whether it was given half of them in time
-//   term       the same, until it is given SIGTERM
+//              given itself an even higher one (rt-tests' pip_stress)
+//   alarms N   the same, and then the parent gets N alarms, one a millisecond, while the child
+//              spins below it; prints whether at least half of them came
+//   term       the same, until it gets SIGTERM
 //   execs N    the same, and the parent makes N children that execute a program each
-//   hog        until a line is said to it, a thread of priority 50 spins; on the other CPUs a thread without
-//              a priority is given an alarm each millisecond, and says the longest time between two
+//   hog        until a line is read, a thread of priority 50 spins; on the other CPUs a thread without
+//              a priority gets an alarm each millisecond; prints the longest time between two alarms
 //
-// But for the last, a child of the program does all this: the kernel tells a tracer of its own child before it tells of
-// that one's children, and of all others in the opposite order. Nothing spins for ever: who waits for the parent gives up after 20 s, and says so.
+// Except for `hog`, a child of the program does all this: the kernel reports a tracer's own child before that child's
+// children, and all other processes in the opposite order. Waits for the parent end after 20 s with a message.
 #define _GNU_SOURCE
 #include "say.h"
 #include <errno.h>
@@ -39,7 +39,7 @@ static int fifo(int priority)
     return sched_setscheduler(0, SCHED_FIFO, &parameters);
 }
 
-// On the first of the CPUs that it may use.
+// Moves to the first of the allowed CPUs.
 static void on_one_cpu(void)
 {
     cpu_set_t all, one;
@@ -51,7 +51,7 @@ static void on_one_cpu(void)
     sched_setaffinity(0, sizeof one, &one);
 }
 
-// Seconds, by a system call.
+// The time in seconds, by a system call.
 static double now(void)
 {
     struct timespec time;
@@ -157,7 +157,7 @@ static void alarms_while_it_spins(long wanted)
     sigprocmask(SIG_BLOCK, &alarm, &before);
     struct sigaction action = {.sa_handler = on_alarm};
     sigaction(SIGALRM, &action, NULL);
-    // Nothing of this has a real-time priority when it is made.
+    // The child is made before this process has a real-time priority.
     pid_t child = start_spinner(&shared->is_over);
     fifo(3);
     double end = now() + (double)wanted * 1e-3;
@@ -227,7 +227,7 @@ static void hog(void)
     sigaddset(&alarm, SIGALRM);
     sigaction(SIGALRM, &action, NULL);
     sigprocmask(SIG_BLOCK, &alarm, NULL);
-    // It is made where it can begin, and then goes to the first CPU.
+    // The thread starts on any CPU, so that it can begin, and then moves to the first one.
     pthread_attr_t on_all;
     pthread_attr_init(&on_all);
     pthread_attr_setaffinity_np(&on_all, sizeof all, &all);

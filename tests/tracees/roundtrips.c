@@ -1,8 +1,8 @@
-// A client that asks 60,000 questions and takes the time before and after each: the shape of a
-// database client of 2013, half of whose system calls were gettimeofday.
+// A client that asks 60,000 questions and takes the time before and after each, like a
+// database client of 2013 whose system calls were half gettimeofday.
 //
-// Exact: libc start-up makes none of these calls. `result` is what the client measured; it must
-// be positive, and not more than the time of the whole loop by the raw clock.
+// Exact: libc start-up makes none of these calls. `result` tells whether the measured time is
+// positive, and not more than the time of the whole loop by the raw clock.
 #define _GNU_SOURCE
 #include "say.h"
 #include <stdlib.h>
@@ -54,7 +54,7 @@ int main(int count, char **arguments)
     say_syscall("sendto", 2 * trips);
     say_syscall("recvfrom", 2 * trips + 1);
     SAY("processes 2\nthreads 2\n");
-    // A coarse clock stands still for as long as a tick, and so may all of a short loop.
+    // A coarse clock stands still within a tick, so a short loop may measure nothing.
     int moved = total > 0 || loop < 20000;
     SAY("result the measured time is %s\n", moved && total < loop * 1.05 + 20000 ? "plausible" : "wrong");
     return 0;

@@ -1,9 +1,9 @@
-// Each clock between two system calls on the same clock: syscall <= vDSO <= syscall. The first
+// Reads each clock between two system calls on the same clock: syscall <= vDSO <= syscall. The first
 // argument is a number of seconds that CLOCK_MONOTONIC must have passed (a time namespace adds
 // them). With `coarse` as the second, the system calls read the coarse clock of the same family:
-// it holds only where the vDSO gives coarse answers.
+// the order then holds only if the vDSO gives coarse answers.
 //
-// Exact: 1,009 vDSO calls a clock, and twice as many by system call.
+// Exact: 1,009 vDSO calls a clock, and twice as many system calls.
 #define _GNU_SOURCE
 #include "say.h"
 #include <stdlib.h>

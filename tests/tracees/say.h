@@ -1,4 +1,4 @@
-// How a tracee says what it did: one line a fact, each written at once so that the lines of many
+// Prints the facts about a tracee's own calls: one line for each fact, in one write, so that the lines of several
 // processes do not mix. README.md lists the kinds of lines.
 #pragma once
 #include <stdio.h>
@@ -11,7 +11,7 @@
         if (write(1, line_, (size_t)length_) != length_) _exit(99);                                \
     } while (0)
 
-// `calls` vDSO calls of a function that takes a clock.
+// Prints `calls` calls of a vDSO function that takes a clock.
 static inline void say_vdso(const char *function, const char *clock, long calls)
 {
     SAY("vdso %s %s %ld\n", function, clock, calls);

@@ -1,14 +1,14 @@
-// Tasks that share memory but do not have a thread pointer of their own:
+// Tasks that share memory but do not have their own thread pointer:
 //   `process`  clone(CLONE_VM) without CLONE_SETTLS and without CLONE_VFORK: another process with
-//              the same FS base, reading at the same time as its parent
+//              the same FS base, which reads at the same time as its parent
 //   `thread`   clone(CLONE_THREAD, ...) without CLONE_SETTLS: a thread with its creator's FS base
 //   `zero`     four such threads that set their FS base to 0
 //
-// A second word, `calls`, has them make system calls instead of reading.
+// With a second word, `calls`, they make system calls instead of clock reads.
 //
 // Exact: the calls go through function pointers, so no libc code needs the thread pointer; all
-// tasks start together and read for several ms. A slot found by FS base alone has several
-// writers here, and a plain add loses counts.
+// tasks start together and read for several ms. If slots were found by FS base alone, a slot would
+// have several writers here, and a plain add would lose counts.
 #define _GNU_SOURCE
 #include "say.h"
 #include "vdso_reader.h"
@@ -38,7 +38,7 @@ static void read_together(void)
         REPEAT(CALLS) gettime(CLOCK_TAI, &now);
 }
 
-// Ends by the bare system call: nothing after it may touch the thread pointer.
+// Ends by the bare system call, because code behind it must not touch the thread pointer.
 __attribute__((optimize("no-stack-protector"))) static int task(void *unused)
 {
     (void)unused;

@@ -1,8 +1,8 @@
-// Reads in a loop that a timer interrupts every 200 us; the handler reads the same clock.
+// Reads a clock in a loop that a timer interrupts every 200 us; the handler reads the same clock.
 //
-// Exact: the handler counts its own reads, and the timer is off when the sum is printed. A count
-// that is kept by a read, an add and a write would lose some.
-// A tracer that stops the program for each signal takes tens of us: every 50 us starved the loop.
+// Exact: the handler counts its own reads, and the timer is off when the sum is printed. A counter
+// of clockscope that is read, added to and written back would lose some.
+// A tracer's stop for a signal takes tens of us, so a signal every 50 us would starve the loop.
 #define _GNU_SOURCE
 #include "say.h"
 #include <signal.h>

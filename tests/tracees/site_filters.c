@@ -1,6 +1,6 @@
-// System calls below a seccomp filter that the program installs itself: `site_filters late` and `site_filters
-// late-by-prctl` load a library below one that kills whoever gives a signal to a thread; `site_filters pinned` makes
-// calls below one that kills whoever makes them at another address.
+// System calls under a seccomp filter that the program installs itself. `site_filters late` and `late-by-prctl` load a
+// library under a filter that kills a process for sending a signal to a thread. `site_filters pinned` makes calls under
+// a filter that kills for a getppid from another address.
 //
 // Exact: only this program calls getppid.
 #define _GNU_SOURCE
@@ -16,7 +16,7 @@
 
 long own_getppid(void);
 extern const char behind_own_call[];
-// Far enough from code without symbols, whose bytes could be jumps there.
+// Padding keeps it away from code without symbols, whose bytes could look like jumps into it.
 __asm__(".text\n.skip 256, 0x90\n.globl own_getppid\n.type own_getppid, @function\nown_getppid:\n"
         "  mov $110, %eax\n  syscall\n"
         "behind_own_call:\n  ret\n"

@@ -1,10 +1,10 @@
-// Threads that wait in system calls, each called by a function of its own, `in_read` and so on. `site_places core`
-// aborts then, and leaves a core file. `site_places left FIFO` leaves a daemon that waits so; it says its process
-// number, and once somebody opens the other end of FIFO does what programs do, and says how often it was given the
-// signal by which the counting code tells of mappings. `site_places leak FIFO` leaves one that has lost memory when it
-// ends. `site_places cancel` ends threads wherever they are, and says how many of them have cleaned up.
+// Threads that wait in system calls, each called by its own function: `in_read` and so on. `site_places core` then
+// aborts with a core file. `site_places left FIFO` leaves a daemon that waits in the same way. It prints its process
+// id. Once another process opens the other end of FIFO, it maps, loads and executes files, and prints how often it got
+// the signal with which the counting code announces mappings. `site_places leak FIFO` leaves a daemon that has lost
+// memory at its end. `site_places cancel` cancels threads at any place, and prints how many of them have cleaned up.
 //
-// Its results are found out.
+// Its results are findings, not exact counts.
 #define _GNU_SOURCE
 #include "say.h"
 #include <dlfcn.h>
@@ -28,7 +28,7 @@ static int empty[2];
 static _Atomic pid_t waiting[WAITING];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-// None of them is the last thing that a function does, or the call would be a jump.
+// The code behind the call keeps the call from becoming a jump.
 #define WAITS(name, call)                                                                                              \
     __attribute__((noinline)) static long in_##name(void)                                                             \
     {                                                                                                                  \
@@ -109,7 +109,7 @@ static void do_what_programs_do(void)
     }
 }
 
-// Leaves a daemon in which threads wait. Its parent ends when it says that they do, and then it is on its own.
+// Leaves a daemon in which threads wait. The parent ends when they wait, and the daemon goes on alone.
 static void leave(const char *fifo, void (*last)(void))
 {
     int alive[2], begun[2];
@@ -131,7 +131,7 @@ static void leave(const char *fifo, void (*last)(void))
     _exit(read(begun[0], &byte, 1) == 0 ? 3 : 1);
 }
 
-// The only pointer to what is kept is in the frame of a thread that waits.
+// The only pointer to `kept` is in the frame of a thread that waits.
 static void *keep(void *nothing)
 {
     char *volatile kept = malloc(2003);
@@ -170,7 +170,7 @@ static void *call(void *nothing)
     return nothing;
 }
 
-// The unwinder begins wherever the thread stands.
+// The C library unwinds from the thread's address, which may be anywhere.
 static void cancel_anywhere(void)
 {
     for (long i = 0; i < CANCELLED; i++) {

@@ -1,5 +1,5 @@
-// A signal each time that a thread is about to make a call: by a hardware breakpoint on the instruction, or on the code
-// that a jump there leads to. The call waits for what only the handler of the signal gives.
+// A signal whenever a thread is about to make a call: by a hardware breakpoint on the instruction, or on the code
+// that a jump there leads to. Only the signal's handler causes the event that the call waits for.
 //
 // Exact: only this program calls getppid.
 #define _GNU_SOURCE
@@ -15,8 +15,8 @@ enum { FED = 100 };
 
 static int ends[2];
 
-// `read` right at the begin of a function, which has no room before it. Far enough from code without symbols, whose bytes
-// could be jumps there.
+// `read` at the beginning of a function, with no room before it. Padding keeps it away from code without symbols, whose
+// bytes could look like jumps into it.
 long own_read(int from, void *into, long size);
 __asm__(".text\n.skip 256, 0x90\n.globl own_read\n.type own_read, @function\nown_read:\n"
         "  xor %eax, %eax\n  syscall\n  cmp $-4095, %rax\n  ret\n"
@@ -30,7 +30,7 @@ static void feed(int signal)
     if (write(ends[1], &byte, 1) != 1) _exit(94);
 }
 
-// Where the first jump at or shortly behind an address goes, or the address itself.
+// The target of the first jump at or shortly behind an address, or the address itself.
 static unsigned long jumps_to(const unsigned char *at)
 {
     enum { SHORTLY = 4, JUMP = 5 };
@@ -42,7 +42,7 @@ static unsigned long jumps_to(const unsigned char *at)
     return (unsigned long)at;
 }
 
-// A signal whenever an instruction is executed, by a hardware breakpoint.
+// Sends a signal whenever an instruction is executed, by a hardware breakpoint.
 static int signal_at(unsigned long address, int signal)
 {
     struct perf_event_attr what = {

@@ -1,7 +1,8 @@
-// What system calls take, by the program's own clock: `site_times plain` makes many calls that do not wait and some that
-// wait about as long each, and says what either took together; `site_times handlers` waits for signals whose handler
-// takes much longer than the wait; `site_times forbids` makes calls, forbids itself the time-stamp counter, and makes
-// more; `site_times leaps` leaves calls by a jump out of a handler, and makes more from the same place of the stack.
+// Times system calls with the program's own clock. `site_times plain` makes many calls that do not wait and some that
+// wait about equally long, and prints each kind's total time. `site_times handlers` waits for signals with a handler
+// that takes much longer than the wait. `site_times forbids` makes calls, forbids itself the time-stamp counter, and
+// makes more. `site_times leaps` leaves calls by a jump out of a handler, and makes more from the same place of the
+// stack.
 //
 // Exact: only this program calls getppid.
 #define _GNU_SOURCE

@@ -1,11 +1,11 @@
-// System calls where it matters where the program stands: `sites signals` makes calls in five threads while a timer
-// interrupts them, and says how often a handler came from outside of the program's own files; `sites cancel` ends
-// threads that are in the middle of calls; `sites joined` makes two calls by one instruction, behind which more than one
-// number stands; `sites refused` asks for mappings of files that cannot be had; `sites faulting` is at fault right
-// before a call; `sites halted` is stopped and continued while it is given signals, and says how many it was; `sites
-// stackless` makes memory executable with a stack pointer that points nowhere; `sites errors` makes calls that fail.
+// System calls for which the thread's address matters. `sites signals` makes calls in five threads while a timer
+// interrupts them, and prints how often a handler came from outside of the program's own files. `sites cancel` cancels
+// threads in the middle of calls. `sites joined` makes two calls by one instruction, with more than one number in the
+// code before it. `sites refused` asks for file mappings that the kernel refuses. `sites faulting` faults right before
+// a call. `sites halted` is stopped and continued while signals come, and prints how many came. `sites stackless` makes
+// memory executable with a stack pointer that points nowhere. `sites errors` makes calls that fail.
 //
-// Exact: only this program calls getppid. Handlers count theirs by an atomic.
+// Exact: only this program calls getppid. Handlers count their calls by an atomic.
 #define _GNU_SOURCE
 #include "say.h"
 #include <dlfcn.h>
@@ -32,7 +32,7 @@ static void handle(int signal, siginfo_t *info, void *context)
     ucontext_t *from = context;
     Dl_info found;
     void *at = (void *)from->uc_mcontext.gregs[REG_RIP];
-    // The shim and its areas belong to no file; the vDSO is known to the loader.
+    // The shim and its areas belong to no file; the dynamic loader knows the vDSO.
     if (!dladdr(at, &found)) outside++;
     syscall(SYS_getppid);
     handled++;
@@ -99,8 +99,8 @@ static void with_cancellation(void)
     SAY("cleaned %ld\n", cleaned);
 }
 
-// The number of one stands right before what both have in common. Far enough from code without symbols, whose bytes
-// could be jumps there.
+// own_getppid loads its number right before the common code. Padding keeps both away from code without symbols, whose
+// bytes could look like jumps into them.
 long own_getppid(void);
 long own_getuid(void);
 __asm__(".text\n.skip 256, 0x90\n.globl own_getuid\n.type own_getuid, @function\nown_getuid:\n"
@@ -125,7 +125,7 @@ static void refused(void)
     say_syscall("getppid", 0);
 }
 
-// The first instruction is displaced, and reads from memory that it may not read.
+// The first instruction is displaced, and reads memory that is not readable.
 long own_call(const long *number);
 __asm__(".text\n.globl own_call\n.type own_call, @function\nown_call:\n"
         "  mov (%rdi), %rax\n  xor %esi, %esi\n  syscall\n  ret\n"
@@ -185,7 +185,7 @@ static void halted(void)
     waitpid(child, NULL, 0);
 }
 
-// A call with another stack pointer.
+// Makes a call with another stack pointer.
 long call_with_stack(long number, void *stack, void *address, long size, long access, long flags, long file);
 __asm__(".text\n.globl call_with_stack\n.type call_with_stack, @function\ncall_with_stack:\n"
         "  push %rbx\n  mov %rsp, %rbx\n  mov 16(%rsp), %r10\n"
@@ -209,8 +209,8 @@ static void without_a_stack(void)
     say_syscall("getppid", 20);
 }
 
-// Calls that fail, in threads, in a child that shares the memory, and by an instruction for all numbers. The kernel
-// refuses the first of each.
+// Makes calls that fail: in threads, in a child that shares the memory, and by one instruction for all numbers. The
+// kernel refuses the first call of each kind.
 static void *fail(void *nothing)
 {
     REPEAT(500) {

@@ -1,7 +1,7 @@
-// How long reads of clocks take: `slow_reads N NANOSECONDS [zone]` makes N reads of each clock, and says whether
+// Checks how long clock reads take: `slow_reads N NANOSECONDS [zone]` makes N reads of each clock, and prints whether
 // all of them together took that long each ("long enough 1"), by the kernel's own clock on both sides.
 //
-// Of what is never delayed it says whether N calls used so much CPU time ("long enough 0"): processor time,
+// For reads that are never delayed, it prints whether N calls used so much CPU time ("long enough 0"): CPU time,
 // because another program may have the CPU meanwhile. Both clocks are read by system calls, which no image
 // answers. The elapsed time may be less by one in a thousand: CLOCK_MONOTONIC_RAW is not the counter itself.
 #define _GNU_SOURCE
@@ -34,7 +34,7 @@ static void say(const char *name, int64_t took, int64_t least)
 int main(int count, char **arguments)
 {
     if (count < 3) return 2;
-    const int zones = count > 3; // calls of gettimeofday for the time zone alone, too
+    const int zones = count > 3; // also calls of gettimeofday for the time zone alone
     const long calls = atol(arguments[1]);
     const int64_t least = calls * atoll(arguments[2]);
     static const struct { clockid_t id; const char *name; } slow[] = {

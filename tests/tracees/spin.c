@@ -1,5 +1,5 @@
-// Reads a clock until it is ended, for a debugger to attach to. Says its process id first; ends by
-// itself after 20 seconds, or as many as are given.
+// Reads a clock until it is ended, for a debugger to attach to. Prints its process id first; ends by
+// itself after 20 seconds, or after the given number.
 #include "say.h"
 #include <stdlib.h>
 #include <time.h>

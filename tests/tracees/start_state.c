@@ -1,6 +1,6 @@
-// What a program finds in its registers at its first instruction: all general ones but the stack
-// pointer, the flags, selectors and bases of segments, vector registers, MXCSR and the x87's control word.
-// Built with -nostdlib -static: nothing runs before.
+// Prints a program's registers at its first instruction: all general registers except the stack pointer, the flags,
+// segment selectors and bases, vector registers, MXCSR and the x87's control word.
+// Built with -nostdlib -static, so no other code runs before.
 #include <stdint.h>
 
 struct state {
@@ -40,7 +40,7 @@ static long system_call(long number, long a, long b, long c)
     return result;
 }
 
-// `result NAME NUMBER`, in hexadecimal.
+// Prints `result NAME NUMBER`, in hexadecimal.
 static void say(const char *name, uint64_t number)
 {
     char line[64] = "result ";

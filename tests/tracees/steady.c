@@ -1,6 +1,6 @@
-// About 50 ms of everything at once, whose output does not depend on time: reads, system calls,
-// threads, signals, forks and execs. The kill test compares the output with and without a tracer
-// that dies.
+// About 50 ms of all kinds of work, whose output does not depend on time: reads, system calls,
+// threads, signals, forks and execs. The kill test compares the output with the output under a
+// tracer that dies.
 #define _GNU_SOURCE
 #include "say.h"
 #include <pthread.h>

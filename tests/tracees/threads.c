@@ -1,7 +1,7 @@
-// Threads that read the clock: `threads all N` (N at once, a prime each), `threads churn N`
+// Threads that read the clock: `threads all N` (N at once, each a prime number of reads), `threads churn N`
 // (N short ones, 50 at a time).
 //
-// Exact: each thread counts for itself and the sums are printed after the last join; glibc's
+// Exact: each thread counts its own reads, and the sums are printed after the last join; glibc's
 // pthread functions make no vDSO calls. Totals must be exact although slots are reused.
 #define _GNU_SOURCE
 #include "say.h"
@@ -27,7 +27,7 @@ static void *read_together(void *calls)
     pthread_barrier_wait(&all_there);
     REPEAT((long)calls) clock_gettime(CLOCK_TAI, &now);
     REPEAT(3) syscall(SYS_getppid);
-    pthread_barrier_wait(&all_there); // so that all live at once
+    pthread_barrier_wait(&all_there); // all threads exist at the same time
     return NULL;
 }
 

@@ -1,6 +1,6 @@
-// A program that lives with signals: `timers SOURCE PERIOD_US WAIT THREADS [TURNS]`. Says "ready", and at the
-// end of its input, or when its first thread has waited so many times, `signals SENT RECEIVED EINTR DISORDER`,
-// then the clock reads that it made; its status is 7.
+// A program with timers and signals: `timers SOURCE PERIOD_US WAIT THREADS [TURNS]`. Prints "ready". At the
+// end of its input, or when its first thread has waited TURNS times, prints `signals SENT RECEIVED EINTR DISORDER`
+// and then its number of clock reads, and exits with status 7.
 //
 //   SOURCE   none, real, prof (setitimer), thread (a timer for each thread, SIGEV_THREAD_ID), signalfd,
 //            queue (a neighbour queues hundreds of numbered real-time signals), child (children that end),
@@ -9,14 +9,14 @@
 //            vfork and a fork, and their ends. With wake: suspend, pause,
 //            ppoll, pselect, epollp, sigtimed, or norestart (a read, with a handler without SA_RESTART)
 //
-// SENT is exact where the kernel lets a program know: a timer's expirations with its overruns, the numbers
-// that were queued, the children that were made. setitimer has no overruns; there SENT is RECEIVED if the
-// timer still ticks at the end. With wake RECEIVED is the waits that ended: one that goes on although its
-// signal was handled is found when the input ends, and counts as another one sent. EINTR counts calls that were interrupted although no handler ran, and reads of
-// a pipe or futex at all: their handlers are set with SA_RESTART. DISORDER counts real-time signals that did
-// not come in order, times that ran backwards, and sleeps that were too short.
+// SENT is exact where the kernel tells: a timer's expirations with its overruns, the numbers queued, the children made.
+// setitimer has no overruns; there SENT is RECEIVED if the timer still ticks at the end. With wake, RECEIVED is the
+// number of waits that ended: a wait that goes on although its signal was handled is found when the input ends, and
+// counts as another one sent. EINTR counts calls that were interrupted although no handler ran, and interrupted reads
+// of a pipe or futex in any case: their handlers are set with SA_RESTART. DISORDER counts real-time signals out of
+// order, times that ran backwards, and sleeps that were too short.
 //
-// Exact: CLOCK_TAI is read by nothing else.
+// Exact: no other code reads CLOCK_TAI.
 #define _GNU_SOURCE
 #include "say.h"
 #include <errno.h>
@@ -46,7 +46,7 @@
 #define TICK (SIGRTMIN + 1)
 #define WAKE SIGUSR1
 
-// Shared with the neighbour, a process that nobody attaches to.
+// Memory shared with the neighbour, a process that tests do not attach to.
 struct shared {
     atomic_int begun, over, has_sent_all, word;
     atomic_long sent, received, waits;
@@ -134,15 +134,15 @@ static timer_t make_timer(int signal, int thread)
     return timer;
 }
 
-// Expirations until this moment of a timer that began at `first`.
+// Number of expirations until `time` of a timer that began at `first`.
 static long expirations_until(long time)
 {
     long since = time - nanoseconds(&first);
     return since < 0 ? 0 : since / period + 1;
 }
 
-// Takes the timer's signals with the time before and after, until these tell the number of expirations.
-// What is missing then has been lost.
+// Takes the timer's signals and the time before and after, until both times give the same number of expirations.
+// Expirations that are missing then were lost.
 static void account(long *expirations, int signal)
 {
     sigset_t set;
@@ -196,7 +196,7 @@ static void set_up_ring(void)
     for (unsigned i = 0; i < params.sq_entries; i++) array[i] = i;
 }
 
-// Whether a call has failed for want of a handler to blame.
+// Counts an EINTR, unless a handler without SA_RESTART has run.
 static void check(long result, long handled, int restarts)
 {
     if (result >= 0 || errno != EINTR) return;
@@ -294,11 +294,11 @@ static void wait_once(const char *how)
     }
 }
 
-#ifndef SYS_pause // there pause() makes this call
+#ifndef SYS_pause // arm64: pause() is ppoll
 #define SYS_pause SYS_ppoll
 #endif
 
-// The waits that a signal ends, all but `pause` and `norestart` with the signal blocked before and after.
+// The waits that a signal ends. All but `pause` and `norestart` have the signal blocked before and after.
 static const struct { const char *name; long call; int is_blocked; } wakes[] = {
     {"suspend", SYS_rt_sigsuspend, 1}, {"ppoll", SYS_ppoll, 1},         {"pselect", SYS_pselect6, 1},
     {"epollp", SYS_epoll_pwait, 1},    {"sigtimed", SYS_rt_sigtimedwait, 1}, {"pause", SYS_pause, 0},
@@ -335,8 +335,8 @@ static void wait_to_be_woken(void)
     if (!shared->has_sent_all) atomic_fetch_add(&shared->received, self->handled - handled);
 }
 
-// Whether the first thread is in the call that it waits in. A tracer may have it make the same call elsewhere, after which it
-// may not have come to its own yet: that does not count. The first time, nobody has attached to it.
+// Whether the first thread waits in its call. A tracer may make the thread execute the same call elsewhere, after which
+// the thread may not be back in its own call: that does not count. At the first check no tracer is attached.
 static int is_in_wait(pid_t parent)
 {
     static unsigned long first_at;
@@ -351,7 +351,7 @@ static int is_in_wait(pid_t parent)
     return at == first_at;
 }
 
-// Sends when the signal before has ended a wait. At the end those who still wait are let go.
+// Sends a signal when the one before has ended a wait. At the end, lets threads that still wait go.
 static void send_one(pid_t parent)
 {
     static long seen, until;
@@ -424,7 +424,7 @@ static int end_at_once(void *unused)
     return 0;
 }
 
-// Sends, and wakes those who wait, about every millisecond. After the end of the input it only wakes them.
+// Sends signals and wakes waiting threads about every millisecond. After the end of the input it only wakes them.
 static void be_a_neighbour(pid_t parent)
 {
     static char stack[16384];
@@ -468,12 +468,12 @@ static void use_signal(int signal)
     sigaction(signal, &action, NULL);
 }
 
-// What this process is to be given, begun before the other threads are there.
+// Starts this process's source of signals, before the other threads exist.
 static void begin_source(sigset_t *own)
 {
     struct itimerval every = {{period / SECOND, period % SECOND / 1000}, {0, 10000}};
     clock_gettime(CLOCK_MONOTONIC, &first);
-    first.tv_nsec += first.tv_nsec < SECOND / 2 ? 10000000 : -10000000; // what is over counts as overruns
+    first.tv_nsec += first.tv_nsec < SECOND / 2 ? 10000000 : -10000000; // expirations before now count as overruns
     int signal = is(source, "real")    ? SIGALRM
                  : is(source, "prof")  ? SIGPROF
                  : is(source, "child") ? SIGCHLD
@@ -482,7 +482,7 @@ static void begin_source(sigset_t *own)
                                        : TICK;
     use_signal(signal);
     sigemptyset(own);
-    if (!is(source, "thread")) sigaddset(own, signal); // by the first thread only
+    if (!is(source, "thread")) sigaddset(own, signal); // only the first thread takes these signals
     pthread_sigmask(SIG_BLOCK, own, NULL);
     if (is(source, "signalfd")) {
         signals_fd = signalfd(-1, own, 0);
@@ -494,8 +494,8 @@ static void begin_source(sigset_t *own)
     }
 }
 
-// Waits for what is still on its way; what does not come in ten seconds does not come. Then nothing of its own
-// comes any more.
+// Waits up to ten seconds for signals that are still under way; later ones count as lost. Then blocks the program's own
+// signals.
 static void take_the_rest(const sigset_t *own)
 {
     int is_ticking = 1;
@@ -505,7 +505,7 @@ static void take_the_rest(const sigset_t *own)
     if (is(source, "queue") || is(source, "child"))
         while (shared->received < shared->sent && now() < until) continue;
     if (is(source, "real") || is(source, "prof")) {
-        while (shared->received == before && now() < until) continue; // it must still tick
+        while (shared->received == before && now() < until) continue; // the timer must still tick
         is_ticking = shared->received != before;
     }
     pthread_sigmask(SIG_BLOCK, own, NULL);

@@ -1,8 +1,8 @@
 // A child asks to be traced by its parent, as under strace or gdb. Under a tracer that follows
-// forks the kernel says EPERM, and a debugger inside says so and ends; both are fine, hanging is
-// not.
+// forks the kernel answers EPERM, and a debugger inside reports it and ends. Both are fine, hanging
+// is not.
 //
-// Exact: CLOCK_TAI is read by nothing else.
+// Exact: no other code reads CLOCK_TAI.
 #define _GNU_SOURCE
 #include "say.h"
 #include <errno.h>

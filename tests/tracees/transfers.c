@@ -1,7 +1,7 @@
-// Transfers 1 MiB by a system call that waits again and again meanwhile: `transfers CALL`. The other end of the pipe or socket is
-// a child. Says "ready" at the start. To a line "go" a thread begins a transfer; to "take" the child takes or gives 1/8 of it
-// every 20 ms; to "count" the transfer comes to its end, and it says how many have ended and how many of them early, then
-// "done". At the end of its input it says how it ended, and exits with status 7.
+// Transfers 1 MiB by a system call that waits again and again meanwhile: `transfers CALL`. A child has the other end of
+// the pipe or socket. Prints "ready" at the start. On "go" a thread begins a transfer; on "take" the child takes or
+// gives 1/8 of it every 20 ms; on "count" the transfer runs to its end, and it prints how many transfers have ended and
+// how many of them early, then "done". At the end of its input it prints how it ended, and exits with status 7.
 #define _GNU_SOURCE
 #include "say.h"
 #include <fcntl.h>

@@ -1,8 +1,8 @@
-// Trees of processes: `tree fork|crowd|exec|vfork|spawn|thread-exec|prefork`, `tree daemon FIFO`; the
-// mode `leaf CALLS` is what the others execute.
+// Trees of processes: `tree fork|crowd|exec|vfork|spawn|thread-exec|prefork`, `tree daemon FIFO`. The other modes
+// execute the mode `leaf CALLS`.
 //
-// Exact: every process prints its own lines, so the sums over all lines are the truth. A process
-// counts on its parent's copied page until its own is ready, if ever: nothing may be lost there.
+// Exact: every process prints its own lines, so the sums over all lines are the true counts. A process counts on its
+// parent's copied page until its own page is ready, if ever: these counts must not be lost.
 #define _GNU_SOURCE
 #include "say.h"
 #include <fcntl.h>
@@ -55,7 +55,7 @@ static int fork_tree(void)
     return failed;
 }
 
-// So many at once that they are preempted wherever they are.
+// So many processes at once that they are preempted at any place.
 static int crowd(void)
 {
     for (int tree = 0; tree < 24; tree++)
@@ -82,7 +82,7 @@ static int exec_tree(void)
     return wait_for_all();
 }
 
-// The child reads on its parent's memory and with its parent's thread pointer.
+// The vfork child reads on its parent's memory and with its parent's thread pointer.
 __attribute__((noinline)) static void vfork_leaf(void)
 {
     struct timespec now;
@@ -113,7 +113,7 @@ static int spawn_tree(void)
 
 static void *exec_from_thread(void *unused)
 {
-    become_leaf("601"); // its tid changes to the pid, and the first thread vanishes
+    become_leaf("601"); // the thread gets the pid as its id, and the first thread vanishes
     return unused;
 }
 
@@ -134,7 +134,7 @@ static int prefork(void)
     for (int child = 0; child < 16; child++)
         if (fork() == 0) {
             close(gate[1]);
-            if (read(gate[0], &byte, 1) != 0) _exit(1); // opens when the parent closes its end
+            if (read(gate[0], &byte, 1) != 0) _exit(1); // continues when the parent closes its end
             read_and_say(20011);
             _exit(0);
         }
@@ -144,8 +144,8 @@ static int prefork(void)
     return wait_for_all();
 }
 
-// The daemon outlives its grandparent, which has ended when the pipe ends; it stays until
-// somebody opens the other end of FIFO.
+// Makes a daemon that outlives its grandparent: the pipe ends with the grandparent. The daemon stays until
+// another process opens the other end of FIFO.
 static int make_daemon(const char *fifo)
 {
     int alive[2];

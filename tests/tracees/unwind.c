@@ -1,10 +1,10 @@
-// Walks the stack from a signal handler that interrupts clock reads, or with `calls` system calls: every walk must reach
-// main().
-// Compile with -rdynamic and link with -ldl where libc needs it.
+// Walks the stack from a signal handler that interrupts clock reads, or with `calls` system calls. Every walk must
+// reach main().
+// Compile with -rdynamic, and link with -ldl where libc needs it.
 //
-// Exact: it counts the walks that do not reach main, by where they began: inside the image of AT_SYSINFO_EHDR, behind it
-// in its segment (traced, the kernel's functions are there; untraced nothing is), or elsewhere. All are 0 where the kernel's image
-// has an unwind table.
+// Exact: counts the walks that do not reach main, by where they began: inside the image of AT_SYSINFO_EHDR; behind it
+// in its segment (the kernel's functions if traced, nothing if untraced); or elsewhere. All counts are 0 if the
+// kernel's image has an unwind table.
 #define _GNU_SOURCE
 #include "say.h"
 #include "vdso_reader.h"
@@ -20,7 +20,7 @@
 enum { WALKS = 1009 };
 static volatile long walks, inside, incomplete_inside, incomplete_behind, incomplete_elsewhere;
 static uintptr_t image_start, image_end, segment_end;
-// Not by the PLT, for which lld writes no unwind table.
+// Called through a pointer, because lld writes no unwind table for the PLT.
 static int (*volatile read_clock)(clockid_t, struct timespec *) = clock_gettime;
 
 #ifdef __aarch64__
@@ -41,7 +41,7 @@ static void find_image(void)
         }
 }
 
-// Once: a timer that ticks on a busy machine while its handler runs would bring the next signal before the program has gone on.
+// Fires once: on a busy machine a repeating timer would send the next signal before the program has gone on.
 static void start_timer(void)
 {
     struct itimerval once = {{0, 0}, {0, 100}};

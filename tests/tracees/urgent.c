@@ -1,10 +1,10 @@
-// Executes itself with SIGURG in a certain state, and says whether it is found like that:
+// Executes itself with SIGURG in a certain state, and prints the state that the new program finds:
 //
-//   blocked, pending   it is blocked; one has come and waits
-//   ignored, handled   nobody wants it; there was a handler, which no program executed later has
+//   blocked, pending   SIGURG is blocked; one is pending
+//   ignored, handled   SIGURG is ignored; it has a handler, which an executed program does not inherit
 //   sent               a neighbour sends one after the other, while it executes itself ten times
 //   maps               a neighbour sends one after the other, while it maps a file 2000 times to be executed
-//   filtered COMMAND   executes a command below a filter that kills whoever gives a signal to a thread
+//   filtered COMMAND   executes a command under a filter that kills a process for sending a signal to a thread
 //
 // Exact: only this program calls getppid, and each time it is executed.
 #define _GNU_SOURCE
@@ -43,7 +43,7 @@ static void prepare(const char *how)
     if (!strcmp(how, "handled")) signal(SIGURG, on_signal);
 }
 
-// What is found at the beginning.
+// Prints the state of SIGURG at the beginning.
 static void look(const char *how)
 {
     sigset_t blocked, pending;

@@ -1,5 +1,5 @@
-// Finds vDSO functions without libc, as rustix, Go and musl do: AT_SYSINFO_EHDR, then the
-// dynamic section, then DT_HASH, or DT_GNU_HASH when compiled with -DUSE_GNU_HASH. An image without that table has no functions.
+// Finds vDSO functions without libc, as rustix, Go and musl do: AT_SYSINFO_EHDR, then the dynamic section, then
+// DT_HASH, or DT_GNU_HASH if compiled with -DUSE_GNU_HASH. An image without that table has no functions.
 #pragma once
 #include <elf.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
-// Says "ready", waits for a line or for signals, and says what came: for tests of pipes,
-// terminals and job control. SIGTERM and SIGINT are caught, and end it with status 33 and 34.
+// Prints "ready", waits for a line or for signals, and prints which came: for tests of pipes,
+// terminals and job control. Handlers of SIGTERM and SIGINT end it with status 33 and 34.
 //
-// Exact: CLOCK_TAI is read by nothing else.
+// Exact: no other code reads CLOCK_TAI.
 #define _GNU_SOURCE
 #include "say.h"
 #include <signal.h>
@@ -27,7 +27,7 @@ int main(void)
 {
     char line[256];
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    sigfillset(&action.sa_mask); // no handler ends the process between another's reads and line
+    sigfillset(&action.sa_mask); // so no handler ends the process between another handler's reads and its line
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGCONT, &action, NULL);

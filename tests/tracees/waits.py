@@ -1,6 +1,6 @@
-# Reads a clock that Python itself does not read, in every way in which a thread could be kept waiting wrongly:
-# threads, handlers of signals, copies of the process, and behind a filter that allows hardly any system call.
-# Says how often.
+# Reads a clock that Python itself does not read, wherever a thread could wrongly be kept waiting:
+# threads, signal handlers, forked copies, and under a filter that allows hardly any system call.
+# Prints the number of reads.
 import ctypes
 import os
 import signal
@@ -53,7 +53,7 @@ class Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("at", ctypes.c_void_p)]
 
 
-# Whatever is not in the list kills: futex(2) is not.
+# The filter kills for any call outside of this list, such as futex(2).
 ALLOWED = [0, 1, 3, 9, 11, 12, 13, 14, 15, 60, 228, 231]
 code = [struct.pack("HBBI", 0x20, 0, 0, 0)]
 for number in ALLOWED:

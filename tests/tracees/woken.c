@@ -1,6 +1,6 @@
-// A thread that waits in `epoll_wait` without limit, again and again, and is sent a signal whenever it waits. With the end of
-// its input the program says how many waits have ended and how many signals were handled, and ends with 7 if no wait has ended
-// without a signal.
+// A thread waits in `epoll_wait` without limit again and again, and gets a signal whenever it waits. At the end of its
+// input the program prints how many waits have ended and how many signals were handled, and exits with status 7 if no
+// wait has ended without a signal.
 #define _GNU_SOURCE
 #include "say.h"
 #include <errno.h>
@@ -38,7 +38,7 @@ static void *wake_always(void *argument)
     while (!over) {
         long before = ended;
         syscall(SYS_tgkill, getpid(), tid, SIGUSR1);
-        // A signal that comes before the wait ends none.
+        // A signal that comes before the wait does not end a wait.
         for (int i = 0; ended == before && !over && i < 500; i++) nanosleep(&some, NULL);
     }
     return argument;

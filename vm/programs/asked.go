@@ -1,8 +1,8 @@
-// Reads its clocks as often as each line of its input says, through C and through Go's runtime on a thread of C each,
-// and then says how often. With cgo, so the C library makes its threads.
+// Reads its clocks as often as each input line says, from C and from Go on a thread made by C each, and prints how
+// often. Uses cgo, so the C library makes the threads.
 //
-// Exact: only time.Now and the end of a garbage collection read CLOCK_REALTIME, and the collector is off. Go never reads
-// CLOCK_BOOTTIME.
+// Exact: only time.Now and the end of a garbage collection read CLOCK_REALTIME, and the collector is off. Go never
+// reads CLOCK_BOOTTIME.
 package main
 
 /*

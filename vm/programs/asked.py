@@ -1,4 +1,4 @@
-# Reads its clocks as often as each line of its input says, and then says how often.
+# Reads its clocks as often as each input line says, and prints how often.
 #
 # Exact: the interpreter itself reads neither of these clocks while it runs.
 import sys

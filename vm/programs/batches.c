@@ -1,7 +1,8 @@
-// Reads CLOCK_MONOTONIC in batches and prints what a call takes by the machine's clock in the cheapest batch: one
-// that no interrupt came into, and in which clockscope timed no call. Where the clock goes on by a nanosecond with each instruction, that is the number of instructions.
+// Reads CLOCK_MONOTONIC in batches and prints the cost of a call in the cheapest batch, by the machine's clock. That
+// batch had no interrupt, and clockscope timed no call in it. If the clock advances by a nanosecond with each
+// instruction, the cost is the number of instructions.
 //
-// The clock is looked at by system calls, which cost the same whatever is done with the vDSO; a batch of no calls is taken off.
+// Batches are timed by system calls, whose cost does not depend on the vDSO; the cost of an empty batch is subtracted.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
-// A program of 32 bits for Arm without a C library, which nothing of Debian's has to be fetched for: says that it has run to its end.
-// Its status is 7.
+// A 32-bit program for Arm without a C library, so that no Debian package is needed for it. Prints that it has run to
+// its end, and exits with status 7.
 
 static long call(long number, long first, const void *second, long third)
 {

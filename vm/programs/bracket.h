@@ -39,7 +39,7 @@ static inline struct bracket bracket(clockid_t clock)
     return reading;
 }
 
-// How far the vDSO's answer is outside of what the system calls allow; 0 within.
+// How far the vDSO's answer is outside of the two system calls' answers; 0 if it is between them.
 static inline int64_t outside(const struct bracket *reading)
 {
     if (reading->now < reading->before) return reading->before - reading->now;

@@ -1,6 +1,6 @@
-// What a read of CLOCK_MONOTONIC takes through the vDSO's own function: `cost MILLISECONDS`. The first
-// milliseconds are not measured, so that a clock that has to begin has begun; of the batches after them
-// the cheapest counts, because a busy host makes everything dearer. Measured by system calls.
+// Prints the cost of a read of CLOCK_MONOTONIC through the vDSO's function: `cost MILLISECONDS`. During the first
+// milliseconds nothing is measured, so that a clock page can begin. Of the later batches the cheapest counts, because a
+// busy host makes the others slower. Batches are timed by system calls.
 //
 // Exact: every vDSO call is counted.
 #define _GNU_SOURCE

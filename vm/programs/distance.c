@@ -1,6 +1,6 @@
-// How far clocks by the vDSO are from the kernel's, and whether they go back: `distance SECONDS
-// THREADS`. Each thread takes brackets (system call, vDSO, system call) of four clocks, and between them
-// compares CLOCK_MONOTONIC with the latest that any thread has read.
+// Prints how far vDSO clocks are from the kernel's, and whether they go back: `distance SECONDS THREADS`.
+// Each thread takes brackets (system call, vDSO, system call) of four clocks, and between them compares CLOCK_MONOTONIC
+// with the latest reading of any thread.
 //
 // Exact: every vDSO call is counted by the thread that makes it.
 #define _GNU_SOURCE
@@ -30,7 +30,7 @@ struct found {
 static int64_t end;
 static _Atomic int64_t latest;
 
-// Reads CLOCK_MONOTONIC after any reading in `latest`, so it must not be less.
+// Reads CLOCK_MONOTONIC after the reading in `latest` was made, so the new reading must not be less.
 static int goes_back(void)
 {
     int64_t known = atomic_load(&latest);

@@ -1,7 +1,7 @@
-// Forbids itself the CPU's counter (Linux 6.12 and later on arm64) and reads a coarse clock, which needs none. Timing a
-// read needs it: whoever does that must step over.
+// Forbids itself the CPU's counter (on arm64 Linux 6.12 and later) and reads a coarse clock, which does not need the
+// counter. Timing a read does, so a tracer must leave the timing out.
 //
-// Exact, if it is static: nothing else reads a clock.
+// Exact, if linked statically: no other code reads a clock.
 #include "say.h"
 #include <sys/prctl.h>
 #include <time.h>

@@ -1,8 +1,8 @@
-// The loop by which a slow clock is found: `gettimeofday N` calls it N times. What a call took is
-// measured by system calls, so that it holds whatever clock the loop is given, and batch by batch: the
-// cheapest counts, because a busy host makes everything dearer.
+// A loop that reveals a slow clock: `gettimeofday N` makes N calls and prints the cost of a call. Batches are timed by
+// system calls, so the cost is right whatever clock the loop is given. The cheapest batch counts, because a busy host
+// makes the others slower.
 //
-// Exact: nothing else reads a clock through the vDSO.
+// Exact: no other code reads a clock through the vDSO.
 #include "say.h"
 #include <math.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ int main(int count, char **arguments)
     }
 #ifdef __GLIBC__
     say_vdso("gettimeofday", "-", calls);
-#else // musl has one way to the vDSO
+#else // musl has a single path to the vDSO
     say_vdso("clock_gettime", "CLOCK_REALTIME", calls);
 #endif
     SAY("result backwards %ld\n", backwards);

@@ -1,5 +1,5 @@
-// Reads the page that `clockscope serve` keeps, with the fastclock library, between two system calls:
-// `served SECONDS`. Each reading says how wrong it can be at most: `beyond` counts those that are more.
+// Reads the page of `clockscope serve` with the fastclock library, between two system calls: `served SECONDS`. Each
+// reading has a bound of its error; `beyond` counts the readings whose error is larger.
 #define _GNU_SOURCE
 #include "bracket.h"
 #include "fastclock.h"

@@ -1,6 +1,6 @@
-// Lets the kernel's clock run faster and slower, as an NTP daemon does, and watches how the vDSO
-// follows: `slew PPM SECONDS`, as root. Three times SECONDS: faster, slower, and as before. Says for how
-// long it was held up at most, because nobody renews a clock on a machine that stands still.
+// Lets the kernel's clock run faster and slower, as an NTP daemon does, and watches how the vDSO follows: `slew PPM
+// SECONDS`, as root. Three times SECONDS: faster, slower, and as before. Prints the longest time for which the program
+// stood still, because no timekeeper renews a clock page on a machine that stands still.
 //
 // Exact: every vDSO call is counted.
 #define _GNU_SOURCE
@@ -28,7 +28,7 @@ static int64_t watch(int64_t nanoseconds)
     return farthest;
 }
 
-// The kernel counts parts per million in 1/65536.
+// The kernel's unit is 1/65536 of a part per million.
 static int set_rate(long ppm)
 {
     struct timex change = {.modes = ADJ_FREQUENCY, .freq = ppm * 65536};

@@ -1,5 +1,5 @@
-// Steps CLOCK_REALTIME forwards and back while it reads it: `step SECONDS`, as root. Says how long the
-// vDSO went on with the time before the step, and how far it was from the kernel's clocks else.
+// Steps CLOCK_REALTIME forwards and back while it reads the clock: `step SECONDS`, as root. Prints how long the vDSO
+// kept the time from before the step, and how far it was from the kernel's clocks otherwise.
 //
 // Exact: every vDSO call is counted.
 #define _GNU_SOURCE
@@ -27,7 +27,7 @@ static void read_mono(void)
     last_mono = reading.now;
 }
 
-// Both clocks are as they should be for a time.
+// Reads both clocks for a time in which they must be right.
 static void read_for(int64_t nanoseconds)
 {
     const int64_t end = by_syscall(CLOCK_MONOTONIC) + nanoseconds;

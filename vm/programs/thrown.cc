@@ -1,9 +1,9 @@
-// Throws an exception out of a signal's handler, through the clock read that the signal has interrupted: `thrown THROWS`.
+// Throws an exception out of a signal handler, through the clock read that the signal has interrupted: `thrown THROWS`.
 //
-// Only where the signal has come in the image of AT_SYSINFO_EHDR itself: behind it in its segment are the kernel's functions, for which
-// unwinders find no table on arm64. An exception that is not caught ends the program.
+// Throws only if the signal came in the image of AT_SYSINFO_EHDR itself. Behind the image, in its segment, are the
+// kernel's functions, for which unwinders find no table on arm64. An exception that is not caught ends the program.
 //
-// At least: whether an interrupted read counts depends on where it was interrupted.
+// At least: whether an interrupted read is counted depends on the place of the interruption.
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -32,7 +32,7 @@ static void find_image()
         if (segment[i].p_type == PT_LOAD && image_end == 0) image_end = image_start + segment[i].p_filesz;
 }
 
-// Once: a timer that ticks on a busy machine while its handler runs would bring the next signal before the program has gone on.
+// Fires once: on a busy machine a repeating timer would send the next signal before the program has gone on.
 static void start_timer()
 {
     struct itimerval once = {{0, 0}, {0, 100}};
@@ -48,7 +48,7 @@ static void on_alarm(int, siginfo_t *, void *context)
 
 int main(int, char **words)
 {
-    // The headers promise that the C library's function throws nothing.
+    // Called through a pointer, because the headers promise that the C library's function throws nothing.
     int (*volatile read_clock)(clockid_t, struct timespec *) = clock_gettime;
     struct sigaction action = {};
     struct itimerval off = {};
@@ -72,7 +72,7 @@ int main(int, char **words)
     setitimer(ITIMER_REAL, &off, nullptr);
     SAY("result caught %s\n", words[1]);
     SAY("at-least clock_gettime CLOCK_TAI %ld\n", reads);
-    // The thread's counts are whole after that.
+    // After this read, the thread's counts are complete.
     struct timespec now;
     REPEAT(1009) read_clock(CLOCK_BOOTTIME, &now);
     say_vdso("clock_gettime", "CLOCK_BOOTTIME", 1009);

@@ -1,5 +1,5 @@
-// `urged` asks for random bytes and the time for two seconds, while one of its threads sends it a signal all the time:
-// its handler finds the program in the vDSO, where the register in which Go keeps its own data may hold something else.
+// `urged` asks for random bytes and the time for two seconds, while one of its threads sends it signals all the time.
+// The handler interrupts the vDSO, where the register in which Go keeps its own data may hold another value.
 package main
 
 import (

@@ -1,5 +1,5 @@
-//! A capture of a machine: the files that doctor read, its measurements, and the lines of
-//! the kernel's log that speak of clocks. Pure but for the reading below the root.
+//! A capture of a machine: the files that doctor read, its measurements, and the log lines about clocks. Pure except
+//! for reading below the root.
 
 use std::io::{self, Read};
 
@@ -40,7 +40,7 @@ pub struct Member {
 pub struct Capture {
     /// Sorted by path.
     pub members: Vec<Member>,
-    /// Files that are there but were not read.
+    /// Files that exist but were not read.
     pub unread: Vec<Unread>,
 }
 
@@ -75,7 +75,7 @@ pub fn collect(root: &Root, facts: &Facts) -> io::Result<Capture> {
         capture.members.push(Member { path: LOG.to_owned(), bytes, remark: Some(remark) });
     }
     if let Some(measured) = &facts.measured {
-        // Its own file has it: no more copies than needed of a line that may hold a secret.
+        // It is saved as a separate file; a line that may hold a secret must not be copied more often than needed.
         let mut measured = measured.clone();
         measured.host.command_line = None;
         let bytes = serde_json::to_vec_pretty(&measured)?;
@@ -165,7 +165,7 @@ fn rendered(log: &Log) -> String {
 
 fn line(event: &Event) -> String {
     let text = match &event.kind {
-        // Longer than evidence may be.
+        // The command line may be longer than an evidence text.
         EventKind::CommandLine(line) => format!("Command line: {line}"),
         _ => event.evidence.text.clone(),
     };
@@ -192,7 +192,7 @@ pub fn archive(capture: &Capture, unix_seconds: u64) -> io::Result<Vec<u8>> {
     Ok(packed(&builder.into_inner()?))
 }
 
-/// Packed bytes, or merely wrapped ones if the packer's output does not unpack to the same bytes.
+/// Compressed bytes, or an uncompressed zstd frame if the compressor's output does not unpack to the same bytes.
 fn packed(bytes: &[u8]) -> Vec<u8> {
     let packed = compress_to_vec(bytes, CompressionLevel::Fastest);
     let mut again = Vec::new();

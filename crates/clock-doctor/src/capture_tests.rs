@@ -7,10 +7,10 @@ use crate::facts::Evidence;
 use crate::measured::{Cpuid, Measured};
 use clockscope_model::host::HostState;
 
-/// The facts without where in a log or an archive they stand.
+/// The facts without their places in a log or an archive.
 fn without_places(mut facts: Facts) -> Facts {
     facts.read.clear();
-    // Of the log, in files that stand in different lines; of `uname`, without the host's name.
+    // Evidence of the log has other line numbers in the capture; that of `uname` lacks the host's name.
     let places = [
         facts.kernel.as_mut().map(|known| &mut known.evidence),
         facts.command_line.as_mut().map(|known| &mut known.evidence),

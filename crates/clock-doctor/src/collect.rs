@@ -1,4 +1,4 @@
-//! Everything that the files below a root tell of a machine's timekeeping.
+//! Collects all facts about a machine's timekeeping from the files below a root.
 
 mod cpu;
 mod log_choice;
@@ -11,16 +11,15 @@ use crate::log::event::EventKind;
 use crate::measured::{self, Measured};
 use crate::root::{Root, paths};
 
-/// Longest evidence, in characters; as in a log's events.
+/// Maximum length of an evidence text, in characters; the same as in a log's events.
 const EVIDENCE: usize = 300;
 
-/// Reads everything that files below a root tell.
+/// Collects all facts from the files below a root.
 pub fn facts(root: &Root) -> Facts {
     facts_with_log(root, None)
 }
 
-/// As [`facts`], with the running kernel's own log and a name for it. Files of logs add to it
-/// only lines of the same boot.
+/// As [`facts`], with the running kernel's own log and a name for it. Log files only add lines of the same boot.
 pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)>) -> Facts {
     let mut files = Files::of(root);
     let kernel = kernel(&mut files);
@@ -73,7 +72,7 @@ pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)
     .with_signature()
 }
 
-/// A UUID, as random(4) describes it.
+/// A UUID in the format of random(4).
 fn boot_id(text: &str) -> Option<String> {
     const LENGTHS: [usize; 5] = [8, 4, 4, 4, 12];
     let id = text.trim();
@@ -82,7 +81,7 @@ fn boot_id(text: &str) -> Option<String> {
     is_uuid.then(|| id.to_owned())
 }
 
-/// `ID` and `ID_LIKE` of an `os-release`, with blanks between.
+/// `ID` and `ID_LIKE` of an `os-release`, separated by blanks.
 fn distribution(text: &str) -> Option<String> {
     let of = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
@@ -110,7 +109,7 @@ impl<'a> Files<'a> {
         self.noted(below, text)
     }
 
-    /// The content that was found. Notes that the file was read, or the reason against it.
+    /// The content that was found. Records that the file was read, or why it was not.
     fn noted<T>(&mut self, below: &str, found: Result<Option<T>, Unread>) -> Option<T> {
         match found {
             Ok(Some(found)) => {
@@ -142,7 +141,7 @@ impl<'a> Files<'a> {
     }
 }
 
-/// The first line that is not blank, no longer than evidence may be.
+/// The first line that is not blank, cut to the maximum length of evidence.
 fn first_line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     line.chars().take(EVIDENCE).collect()
@@ -163,8 +162,7 @@ fn kernel(files: &mut Files) -> Option<Known<Kernel>> {
         .or_else(|| files.first(&paths::UNAME, release_in_words))
 }
 
-/// The release in the words of `/proc/version` (`Linux version RELEASE ...`) or of `uname -a`
-/// (`Linux HOST RELEASE ...`).
+/// The release from `/proc/version` (`Linux version RELEASE ...`) or from `uname -a` (`Linux HOST RELEASE ...`).
 fn release_in_words(text: &str) -> Option<Kernel> {
     let line = text.lines().find(|line| line.trim_start().starts_with("Linux "))?;
     line.split_whitespace().nth(2).and_then(Kernel::parse)
@@ -174,14 +172,14 @@ fn release_in_words(text: &str) -> Option<Kernel> {
 fn drift(files: &mut Files) -> Option<Known<f64>> {
     let number = |text: &str| {
         let number: f64 = first_word(text)?.parse().ok()?;
-        // More is no clock's: the kernel itself corrects no more than 100000 ppm by the tick.
+        // A larger value is no clock's: the kernel itself corrects at most 100000 ppm, by the tick.
         (number.is_finite() && number.abs() < 1e6).then_some(number)
     };
     let places = [&paths::CHRONY_DRIFT[..], &paths::NTP_DRIFT].concat();
     files.first(&places, number)
 }
 
-/// The measurements of a capture. Such a file that cannot be understood is unread.
+/// The measurements of a capture. If the file cannot be parsed, it counts as unread.
 fn measured(files: &mut Files) -> Option<Measured> {
     let text = files.text(measured::FILE)?;
     match serde_json::from_slice(text.as_bytes()) {

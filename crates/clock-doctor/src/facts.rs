@@ -1,7 +1,7 @@
-//! Everything known of a machine's timekeeping, each fact with where it came from. Plain data.
+//! All facts about a machine's timekeeping, each with its source. Plain data.
 //!
-//! A fact that is absent here was not seen. Only where the source was readable and complete does that mean
-//! that it is not there: see [`Log::is_complete`] and [`CpuFacts::flags_are_complete`].
+//! An absent fact was not seen. Only if the source was readable and complete, this means that it does not hold: see
+//! [`Log::is_complete`] and [`CpuFacts::flags_are_complete`].
 
 pub use super::evidence::{Evidence, Known, Unread};
 pub use super::log::Log;
@@ -9,7 +9,7 @@ use super::log::{Event, EventKind};
 use super::measured::{Cpuid, Measured};
 use std::collections::BTreeSet;
 
-/// A kernel, by the release that it calls itself.
+/// A kernel, identified by its release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// Such as `5.10.0-18-amd64`.
@@ -24,7 +24,7 @@ impl Kernel {
         let release = release.split_whitespace().next()?;
         let mut numbers = release.split(|c: char| !c.is_ascii_digit());
         let major = numbers.next()?.parse().ok()?;
-        // `7` of `7-rc1` would be no release of Linux.
+        // `7` of `7-rc1` is not part of a Linux release.
         let minor = numbers.next()?.parse().ok()?;
         Some(Kernel { release: release.to_owned(), version: (major, minor) })
     }
@@ -34,8 +34,8 @@ impl Kernel {
         self.version >= (major, minor)
     }
 
-    /// The number of the Red Hat Enterprise Linux release that this kernel was built for
-    /// (`.el8_10` is 8); its kernels have parts of later versions.
+    /// The Red Hat Enterprise Linux release that this kernel was built for (8 for `.el8_10`). Its kernels contain parts
+    /// of later versions.
     pub(crate) fn el(&self) -> Option<u32> {
         let after = self.release.split(".el").nth(1)?;
         let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
@@ -56,7 +56,7 @@ impl CommandLine {
         CommandLine { words: text.split_whitespace().map(str::to_owned).collect() }
     }
 
-    /// Whether this very word is there, such as `tsc=reliable`.
+    /// Whether exactly this word is present, such as `tsc=reliable`.
     pub fn has(&self, word: &str) -> bool {
         self.words.iter().any(|one| one == word)
     }
@@ -76,7 +76,7 @@ pub struct CpuFacts {
     pub model: Option<Known<String>>,
     /// `flags` (`Features` on ARM).
     pub flags: Option<Known<BTreeSet<String>>>,
-    /// The flags are all that the CPU has: the file looks like a real one, with more than a handful.
+    /// The list of flags is complete: the file looks real, with more than a handful.
     pub flags_are_complete: bool,
     /// `cpu family`: 15 is AMD's K8.
     pub family: Option<Known<u32>>,
@@ -91,7 +91,7 @@ pub struct CpuFacts {
 }
 
 impl CpuFacts {
-    /// Whether the flag is seen; `None` if it is not but may be there.
+    /// Whether the flag is present; `None` if it is not seen but may be present.
     pub fn flag(&self, name: &str) -> Option<bool> {
         let flags = &self.flags.as_ref()?.value;
         match flags.contains(name) {
@@ -116,31 +116,31 @@ pub enum Sign {
     DeviceTree(String),
     /// The CPU flag `hypervisor`.
     HypervisorFlag,
-    /// A container, by name (`lxc`, `docker`, ...), as far as files tell.
+    /// A container, by name (`lxc`, `docker`, ...), as far as the files show it.
     Container(String),
 }
 
 /// The effect of a seccomp filter or profile on reads of the clock by system call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadFilter {
-    /// Whose it is: `container web`, `process nginx (12)`, or the name of a profile's file.
+    /// The filter's owner: `container web`, `process nginx (12)`, or the name of a profile's file.
     pub of: String,
-    /// The reads that it refuses, a clause each: `clock_gettime fails with EPERM`.
+    /// The refused reads, a clause each: `clock_gettime fails with EPERM`.
     pub refuses: Vec<String>,
 }
 
-/// Everything known of a machine.
+/// All facts about a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
-    /// This is the machine that we run on, now; otherwise a captured one.
+    /// The facts are of the running machine; otherwise of a captured one.
     pub is_live: bool,
     /// The kernel, from `/proc/sys/kernel/osrelease`, `/proc/version`, `uname`, or the log.
     pub kernel: Option<Known<Kernel>>,
-    /// Which boot it is, from `/proc/sys/kernel/random/boot_id`. A capture does not hold it.
+    /// The id of the boot, from `/proc/sys/kernel/random/boot_id`. Captures do not contain it.
     pub boot_id: Option<Known<String>>,
     /// From `/proc/cmdline` or the log.
     pub command_line: Option<Known<CommandLine>>,
-    /// `ID` and then `ID_LIKE` of `etc/os-release`, with blanks between: `ubuntu debian`.
+    /// `ID` and then `ID_LIKE` of `etc/os-release`, separated by blanks: `ubuntu debian`.
     pub distribution: Option<Known<String>>,
     /// The content of `current_clocksource`. The rules judge the log's lines on it.
     pub current: Option<Known<String>>,
@@ -155,7 +155,7 @@ pub struct Facts {
     /// Drift of the kernel's clock against the network's, in parts per million, as chrony or ntpd
     /// recorded it.
     pub drift_ppm: Option<Known<f64>>,
-    /// `/proc/sys/kernel/vsyscall64`, which kernels up to 3.0 have.
+    /// `/proc/sys/kernel/vsyscall64`; kernels up to 3.0 have it.
     pub vsyscall64: Option<Known<i64>>,
     /// `arm,cpu-registers-not-fw-configured` is in the device tree's timer node.
     pub arm_registers_not_configured: Option<Evidence>,
@@ -163,11 +163,11 @@ pub struct Facts {
     pub arm_timer: Option<Known<String>>,
     /// The machine's own measurements: taken now, or those in a capture.
     pub measured: Option<Measured>,
-    /// Filters of processes and containers, and profiles, that were asked about.
+    /// The seccomp filters of processes and containers, and the profiles, to judge.
     pub read_filters: Vec<ReadFilter>,
     /// Files that were read, relative to the root.
     pub read: Vec<String>,
-    /// Files that are there but were not read.
+    /// Files that exist but were not read.
     pub unread: Vec<Unread>,
 }
 
@@ -186,17 +186,17 @@ impl Facts {
         self
     }
 
-    /// The first line of the log that says such a thing.
+    /// The first log line of this kind.
     pub(crate) fn logged(&self, is_it: impl Fn(&EventKind) -> bool) -> Option<&Event> {
         self.events().find(|event| is_it(&event.kind))
     }
 
-    /// Whether that clocksource can be selected; `None` if the list is not known.
+    /// Whether this clocksource can be selected; `None` if the list is unknown.
     pub(crate) fn lists(&self, name: &str) -> Option<bool> {
         Some(self.available.as_ref()?.value.iter().any(|one| one == name))
     }
 
-    /// The command line, if it has this very word.
+    /// The command line, if it contains exactly this word.
     pub(crate) fn line_with(&self, word: &str) -> Option<&Known<CommandLine>> {
         self.command_line.as_ref().filter(|line| line.value.has(word))
     }

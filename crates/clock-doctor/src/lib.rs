@@ -12,7 +12,7 @@ pub mod report;
 pub mod root;
 pub mod rules;
 
-/// The example of the README is tried.
+/// Tests the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

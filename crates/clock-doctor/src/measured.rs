@@ -1,5 +1,5 @@
-//! A machine's measurements of itself, as data. A capture carries them to the host that judges.
-//! Fields are added, never renamed; a value that is not known is `null`.
+//! A machine's measurements of itself, as data. A capture carries them to the host that judges. Fields are added, never
+//! renamed; an unknown value is `null`.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,15 +19,15 @@ pub struct Measured {
     pub reads: Vec<ReadCost>,
     /// Worst lag of one CPU's TSC behind another's.
     pub warp: Option<WarpMeasured>,
-    /// The answer of `prctl(PR_GET_TSC)`: `rdtsc` in this process is allowed.
+    /// The result of `prctl(PR_GET_TSC)`: this process may execute `rdtsc`.
     pub tsc_allowed: Option<bool>,
     /// The state of the kernel clock's synchronisation (`adjtimex(2)`).
     pub discipline: Option<Discipline>,
-    /// CPUID leaves that tell of the TSC.
+    /// CPUID leaves about the TSC.
     pub cpuid: Option<Cpuid>,
-    /// The paravirtual clock's page that the vDSO reads, where it is mapped.
+    /// The paravirtual clock's page that the vDSO reads, if it is mapped.
     pub pvclock: Option<Pvclock>,
-    /// Microseconds that measuring took.
+    /// Duration of measuring, in microseconds.
     pub took_us: u64,
     /// Measurements that failed, with the reason: one clause each.
     pub unmeasured: Vec<String>,
@@ -39,7 +39,7 @@ pub struct Measured {
 pub struct ReadCost {
     /// The clock, such as `CLOCK_MONOTONIC`.
     pub clock: String,
-    /// Median cost by the vDSO, in nanoseconds; `None` where the vDSO has no such function.
+    /// Median cost through the vDSO, in nanoseconds; `None` if the vDSO has no such function.
     pub vdso_ns: Option<f64>,
     /// Median cost by system call, in nanoseconds.
     pub syscall_ns: Option<f64>,
@@ -53,18 +53,18 @@ pub struct ReadCost {
 pub struct WarpMeasured {
     /// Pairs of CPUs that were compared.
     pub pairs: u64,
-    /// Times that a reading was followed by one on the other CPU.
+    /// Number of readings that followed a reading on the other CPU.
     pub handovers: u64,
-    /// Reads that were lower than one made before on another CPU.
+    /// Number of readings lower than an earlier one on another CPU.
     pub backwards: u64,
-    /// The largest such step back, in ticks of the TSC; 0 if there was none.
+    /// The largest step back, in ticks of the TSC; 0 if there was none.
     pub worst_ticks: u64,
-    /// Widest bound on the offset of a pair, in nanoseconds: an offset below this is not seen.
+    /// Widest bound on the offset of a pair, in nanoseconds: smaller offsets are not seen.
     pub bound_ns: Option<f64>,
-    /// The offset between two CPUs that exceeds its own bound by the most, in nanoseconds, with its
-    /// pair; positive: the second is ahead.
+    /// The offset between two CPUs that exceeds its own bound by the most, with its pair, in nanoseconds; positive if
+    /// the second CPU is ahead.
     pub offset_ns: Option<(u32, u32, f64)>,
-    /// How wrong that estimate can be, in nanoseconds.
+    /// Bound on the error of that estimate, in nanoseconds.
     pub offset_bound_ns: Option<f64>,
 }
 
@@ -82,17 +82,17 @@ pub struct Discipline {
     pub max_error_us: i64,
     /// A leap second is pending: `insert`, `delete` or `none`.
     pub leap: String,
-    /// Microseconds a tick (10000 unless adjusted).
+    /// Microseconds per tick (10000 unless adjusted).
     pub tick_us: i64,
 }
 
-/// CPUID leaves that tell of the TSC.
+/// CPUID leaves about the TSC.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cpuid {
     /// Leaf 0x8000_0007, EDX bit 8: the TSC is invariant.
     pub invariant_tsc: bool,
-    /// Leaf 0x15: EAX, EBX, ECX: ratio TSC/crystal and the crystal's hertz; zeros where unknown.
+    /// Leaf 0x15: EAX, EBX, ECX: ratio TSC/crystal and the crystal's hertz; zeros if unknown.
     pub leaf_15: Option<[u32; 3]>,
     /// Leaf 0x16: EAX, base frequency in MHz.
     pub leaf_16: Option<u32>,

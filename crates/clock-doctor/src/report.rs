@@ -1,4 +1,4 @@
-//! Doctor's report in every form: [`model`] is made from a diagnosis, the rest from the model.
+//! Doctor's report in every format: [`model`] is made from a diagnosis, the others from the model.
 
 #[cfg(test)]
 mod case_tests;

@@ -1,4 +1,4 @@
-//! The files of a machine: below a directory, or in an archive. What is in them is not trusted.
+//! The files of a machine: below a directory, or in an archive. Their content is not trusted.
 
 mod archive;
 mod directory;
@@ -16,24 +16,24 @@ use super::log::{Log, reader};
 use archive::Archive;
 use directory::Directory;
 
-/// If a log is cut, its first whole line is looked for within so many bytes.
+/// Bytes that are searched for the first whole line of a cut log.
 const LINE: u64 = 1 << 20;
-/// The most that is read of a short file, in bytes; the rest is left.
+/// Maximum number of bytes that are read of a short file; the rest is ignored.
 pub(crate) const SMALL: u64 = 1 << 20;
 
-/// How much is read of a machine's logs, in bytes.
+/// Limits on reading a machine's logs, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct LogLimits {
-    /// Of one: its end, where the newest boot is.
+    /// Limit for one log: its end is read, which contains the newest boot.
     each: u64,
-    /// Of all together, in the order of [`paths::LOGS`].
+    /// Limit for all logs together, in the order of [`paths::LOGS`].
     all: u64,
 }
 
-/// Seconds of reading; the longest log seen, of a year, has 1.3 GiB. An archive may hold as much.
+/// Takes seconds to read. The longest log seen, of a year, has 1.3 GiB. An archive may contain as much.
 const LOG_LIMITS: LogLimits = LogLimits { each: 2 << 30, all: 4 << 30 };
 
-/// Whether a folder looks like a machine's root, an sosreport or a capture, rather than one that holds such.
+/// Whether a folder looks like a machine's root, an sosreport or a capture, and not like a folder of these.
 pub fn is_machine(folder: &Path) -> bool {
     paths::TOP.iter().any(|name| folder.join(name).exists())
 }
@@ -43,7 +43,7 @@ pub fn is_machine(folder: &Path) -> bool {
 pub struct Root {
     tree: Tree,
     limits: LogLimits,
-    /// Bytes of logs that were read.
+    /// Bytes of logs read so far.
     logs_read: Cell<u64>,
 }
 
@@ -54,7 +54,7 @@ enum Tree {
 }
 
 impl Root {
-    /// Opens a directory or an archive, by what it is and not by its name.
+    /// Opens a directory or an archive, recognised by its type and not by its name.
     ///
     /// # Errors
     ///
@@ -69,18 +69,18 @@ impl Root {
             return Ok(Root::of(Tree::Directory(Directory::open(path)?)));
         }
         if !kind.is_file() {
-            // To open a FIFO is to wait for its writer.
+            // Opening a FIFO would wait for its writer.
             let text = "it is neither a directory nor a plain file";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         Root::from_archive(File::open(path)?, &clean(&path.display().to_string()))
     }
 
-    /// Reads an archive to its end. `name` is what to call it.
+    /// Reads an archive to its end. `name` is its name in messages.
     ///
     /// # Errors
     ///
-    /// If it is none, is damaged, or holds more than is read.
+    /// If it is not an archive, is damaged, or contains more than the limits.
     pub fn from_archive(packed: impl Read, name: &str) -> io::Result<Root> {
         Ok(Root::of(Tree::Archive(Archive::read(packed, name)?)))
     }
@@ -89,7 +89,7 @@ impl Root {
         Root { tree, limits: LOG_LIMITS, logs_read: Cell::new(0) }
     }
 
-    /// Files that were refused when it was opened.
+    /// Files that were refused while the root was opened.
     pub fn refused(&self) -> &[Unread] {
         match &self.tree {
             Tree::Directory(_) => &[],
@@ -97,12 +97,12 @@ impl Root {
         }
     }
 
-    /// Opens a regular file below the root, of those in [`paths`]; `None` if there is none. Of
-    /// an archive only short files: logs are [`Root::log`]'s.
+    /// Opens a regular file below the root that is listed in [`paths`]; `None` if there is none. In an archive only
+    /// short files; [`Root::log`] gives its logs.
     ///
     /// # Errors
     ///
-    /// Why it is there and was not opened.
+    /// If the file exists but could not be opened: the reason.
     pub fn file(&self, below: &str) -> Result<Option<Box<dyn Read + '_>>, Unread> {
         debug_assert!(paths::content(below).is_some(), "{below} is not in the table of paths");
         match &self.tree {
@@ -117,12 +117,12 @@ impl Root {
         }
     }
 
-    /// The text of a short file: at most `SMALL` bytes, what is not UTF-8 replaced, control
-    /// characters too. NUL, which separates strings in device trees, becomes a line's end.
+    /// The text of a short file: at most `SMALL` bytes. Control characters and bytes that are not UTF-8 are replaced. A
+    /// NUL, which separates strings in device trees, becomes a line end.
     ///
     /// # Errors
     ///
-    /// Why it is there and was not read.
+    /// If the file exists but could not be read: the reason.
     pub fn text(&self, below: &str) -> Result<Option<String>, Unread> {
         let Some(file) = self.file(below)? else { return Ok(None) };
         let mut bytes = Vec::new();
@@ -134,7 +134,7 @@ impl Root {
     ///
     /// # Errors
     ///
-    /// Why it is there and was not read.
+    /// If the log exists but could not be read: the reason.
     pub fn log(&self, below: &str) -> Result<Option<Log>, Unread> {
         if let Tree::Archive(archive) = &self.tree {
             let log = archive.log(below).map_err(|why| unread(below, &why))?;
@@ -145,7 +145,7 @@ impl Root {
         self.end_of_log(file, below).map(Some).map_err(|error| Unread::of(below, &error))
     }
 
-    /// Reads as much of a log as may be read, from its end.
+    /// Reads as much of a log as the limits permit, from its end.
     fn end_of_log(&self, mut file: cap_std::fs::File, below: &str) -> io::Result<Log> {
         let length = file.metadata()?.len();
         let room = self.limits.each.min(self.limits.all - self.logs_read.get());
@@ -156,10 +156,10 @@ impl Root {
         }
         let skipped_bytes = length.saturating_sub(room);
         let mut start = file.seek(SeekFrom::Start(skipped_bytes))?;
-        // A log that grows meanwhile must not be read for ever.
+        // A log that grows meanwhile must not be read without end.
         let mut bytes = BufReader::new((&mut file).take(room));
         if skipped_bytes > 0 {
-            // To the next line, if there is one near.
+            // Skips to the next line, if there is one near.
             let part = (&mut bytes).take(LINE).skip_until(b'\n')?;
             start += part as u64;
         }
@@ -168,7 +168,7 @@ impl Root {
         Ok(if skipped_bytes > 0 { Log { skipped_bytes: start, ..log } } else { log })
     }
 
-    /// The logs that there may be, in the order of `paths::LOGS`.
+    /// The possible logs, in the order of `paths::LOGS`.
     pub fn logs(&self) -> Vec<String> {
         let one = |pattern: &&str| match pattern.strip_suffix('*') {
             None => vec![(*pattern).to_owned()],

@@ -1,11 +1,12 @@
-//! Debugging information that debuginfod servers have, by their own client.
+//! Debugging information from debuginfod servers, through their own client.
 //!
-//! Servers are asked only if the user has named some in `DEBUGINFOD_URLS`, and after the program was traced.
+//! Servers are asked only if the user has named some in `DEBUGINFOD_URLS`, and only after the
+//! program was traced.
 //!
 //! # References
 //!
-//! `debuginfod-find(1)` (elfutils 0.188): prints the path of the file in its cache; `DEBUGINFOD_URLS`,
-//! `DEBUGINFOD_MAXTIME` and the cache are its business.
+//! `debuginfod-find(1)` (elfutils 0.188) prints the path of the file in its cache, and handles
+//! `DEBUGINFOD_URLS`, `DEBUGINFOD_MAXTIME` and the cache itself.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,9 @@ use std::process::{Command, Stdio};
 
 use super::module_file::{Bytes, Elf};
 
-/// Where a system has the client. Not by `PATH`: clockscope runs as root.
+/// Paths of the client. `PATH` is not searched, because clockscope runs as root.
 const PROGRAMS: [&str; 2] = ["/usr/bin/debuginfod-find", "/usr/local/bin/debuginfod-find"];
-/// Seconds for one file, if the user says nothing else.
+/// Time limit for one file in seconds, if the user sets none.
 const MAX_TIME: &str = "20";
 
 /// Whether servers can be asked.
@@ -23,14 +24,14 @@ const MAX_TIME: &str = "20";
 pub(super) enum Servers {
     /// The user has named none.
     None,
-    /// There are some, and no client.
+    /// The user has named servers, but there is no client.
     NoClient,
-    /// By this client.
+    /// Servers can be asked through this client.
     By(PathBuf),
 }
 
 impl Servers {
-    /// What the environment and the system have.
+    /// Determined from the environment and the installed client.
     pub(super) fn here() -> Servers {
         let is_set = std::env::var_os("DEBUGINFOD_URLS").is_some_and(|urls| !urls.is_empty());
         let program = PROGRAMS.into_iter().map(Path::new).find(|program| program.is_file());
@@ -42,8 +43,8 @@ impl Servers {
     }
 }
 
-/// The file with the debugging information of another one, by a client; `None` if no server has it in time, or it is
-/// that of another build.
+/// Finds the file with the debugging information of another file through a client; `None` if no
+/// server has it in time, or if it belongs to another build.
 pub(super) fn find(client: &Path, of: Bytes) -> Option<File> {
     let wanted = Elf::read(of)?.build_id()?;
     let name: String = wanted.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -65,7 +66,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
-    /// A client that prints what it is given, then the path.
+    /// A client that writes its arguments to a file, then prints the path.
     fn client(folder: &Path, prints: &str) -> PathBuf {
         let program = folder.join("client");
         let script = format!(

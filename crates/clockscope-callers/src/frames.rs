@@ -1,54 +1,54 @@
-//! Frames of stacks, before they have names.
+//! Stack frames, before they have names.
 
 pub use super::managed::ManagedId;
 
-/// A file with code, or an image that clockscope knows, in the order of first sight.
+/// A file with code, or an image that clockscope knows; numbered in the order of first sight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModuleId(pub(super) usize);
 
-/// A program's life in a process: code made at run time is known only within it.
+/// A program's lifetime in a process: code made at run time is known only within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProgramId(pub(super) usize);
 
-/// Where a frame's code is: the same code has the same value in every process that maps the file.
+/// The place of a frame's code: the same code has the same value in every process that maps the
+/// file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrameAddress {
     /// In a file.
     Code {
-        /// Which.
+        /// The file.
         module: ModuleId,
-        /// Address in the file's own counting (as `addr2line` takes it), within the instruction
-        /// that calls.
+        /// Address in the file (as `addr2line` takes it), within the instruction that calls.
         at: u64,
     },
     /// In memory that no file fills: code made at run time.
     RunTime {
-        /// Of which program.
+        /// The program.
         program: ProgramId,
-        /// Address in its memory, within the instruction that calls.
+        /// Address in the program's memory, within the instruction that calls.
         at: u64,
     },
-    /// A function that a runtime executes, by the runtime's own tables.
+    /// A function that a runtime executes, from the runtime's own tables.
     Managed(ManagedId),
-    /// Nothing is known to be mapped there.
+    /// No mapping is known at the address.
     Unknown {
         /// Address in the memory of its process.
         at: u64,
     },
 }
 
-/// Why a stack ends where it ends.
+/// The reason why a stack ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
-    /// With the first function of its thread.
+    /// The stack ends with the first function of its thread.
     Complete,
     /// The kernel copied only the top of the stack.
     StackTooShort,
-    /// The thread was on another stack (of a signal, of a goroutine), of which nothing was copied.
+    /// The thread was on another stack (of a signal, of a goroutine), which was not copied.
     OtherStack,
     /// The code has no unwind information.
     NoInformation(ModuleId),
-    /// The unwind information is damaged, or of a kind that no compiler writes.
+    /// The unwind information is damaged, or no compiler writes this kind.
     Damaged(ModuleId),
     /// The file of the code could not be read.
     Unreadable(ModuleId),
@@ -97,6 +97,6 @@ impl End {
 pub struct Unwound {
     /// The function that calls first, the thread's first function last.
     pub frames: Vec<FrameAddress>,
-    /// Why it ends there.
+    /// The reason why the stack ends there.
     pub end: End,
 }

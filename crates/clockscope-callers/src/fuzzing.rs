@@ -1,5 +1,5 @@
-//! Readers of foreign bytes that the crate's own interface reaches only by files and processes. `fuzz/` calls
-//! them; no other build has them.
+//! Parsers of untrusted bytes that the crate's interface reaches only through files and processes.
+//! `fuzz/` calls them; other builds do not include them.
 
 use std::io::{self, BufReader};
 
@@ -15,12 +15,12 @@ pub fn names_of_dump(bytes: &[u8], addresses: &[u64]) -> Vec<Option<String>> {
 
 /// The name that a perf map gives each of these addresses, in ascending order of the addresses.
 pub fn names_of_map(bytes: &[u8], addresses: &[u64]) -> Vec<Option<String>> {
-    // As small pieces as a reader may get, so that lines are put together.
+    // Small pieces, so that lines have to be assembled.
     names(addresses, |wanted| of_map(&mut BufReader::with_capacity(16, bytes), wanted))
 }
 
-/// What Go's table of functions calls each of these addresses, in a program whose code begins at `text`. Asks for
-/// the height of the stack there too.
+/// The name of each address by Go's table of functions, in a program whose code begins at `text`.
+/// Also computes the stack height at each address.
 pub fn go_functions(table: &[u8], text: u64, addresses: &[u64]) -> Vec<Option<String>> {
     let table = GoTable::of_bytes(table.to_vec(), text);
     let function = |at: &u64| {
@@ -31,10 +31,10 @@ pub fn go_functions(table: &[u8], text: u64, addresses: &[u64]) -> Vec<Option<St
     addresses.iter().map(function).collect()
 }
 
-/// Most bytes that one packed symbol table is unpacked to.
+/// Most bytes to which one packed symbol table is unpacked.
 pub const UNPACKED_MAX: u64 = mini_debug::UNPACKED_MAX;
 
-/// What a packed symbol table calls each of these addresses, and how many bytes were unpacked.
+/// The name of each address by a packed symbol table, and the number of unpacked bytes.
 pub fn packed_functions(section: &[u8], addresses: &[u64]) -> (Vec<Option<String>>, u64) {
     let mut left = mini_debug::ALL_MAX;
     let functions = mini_debug::Functions::of_section(section, &mut left);

@@ -1,9 +1,9 @@
-//! Java's frames, by HotSpot's own description of itself: no agent, no option, no stop.
+//! Java's frames, from HotSpot's description of its own structures: no agent, no option, no stop.
 //!
-//! A frame's registers and stack come from the sample; code, methods and constants are read from the
-//! process afterwards: they do not move. What is gone by then (code that was thrown away, a class that
-//! was unloaded) is not found, and the stack ends there. Every step is checked: the address must lie in
-//! a block of the code cache, and the caller's frame above.
+//! A frame's registers and stack come from the sample. Code, methods and constants are read from
+//! the process afterwards, because they do not move. Data that is gone by then (discarded code, an
+//! unloaded class) is not found, and the stack ends there. Every step is checked: the address must
+//! lie in a block of the code cache, and the caller's frame above.
 //!
 //! # References
 //!
@@ -24,9 +24,9 @@ use layout::Layout;
 use methods::{At, Methods};
 use tables::Tables;
 
-/// Steps back in a map of segments.
+/// Most steps back in a segment map.
 const STEPS_MAX: usize = 100_000;
-/// What a compiled method keeps of the stack at most, in words: 1 MiB.
+/// Largest frame of a compiled method, in words: 1 MiB.
 const FRAME_MAX: i32 = 1 << 17;
 
 /// Slots of an interpreted frame, in bytes below `rbp`.
@@ -42,27 +42,27 @@ pub(super) struct Jvm {
     remembered: Remembered,
 }
 
-/// What is at a return address.
+/// The code at a return address.
 #[derive(Clone, Debug)]
 enum Place {
-    /// The interpreter: the frame says of which method.
+    /// The interpreter: the frame holds the method.
     Interpreter,
-    /// A frame of this many bytes, of these functions, the innermost first.
+    /// A frame of this many bytes, for these functions, the innermost first.
     Sized { bytes: u64, functions: Vec<ManagedId>, is_exact: bool },
     /// Code of the JVM that keeps a frame pointer.
     FramePointer,
-    /// Where the stack of a virtual thread goes on in the heap.
+    /// The stack of a virtual thread continues in the heap.
     Continuation,
 }
 
-/// A frame of Java's, or of code that the JVM made for itself.
+/// A frame of Java code, or of code that the JVM made for itself.
 pub(super) struct Frame {
-    /// The innermost first; none for the JVM's own.
+    /// The innermost first; empty for the JVM's own code.
     pub(super) functions: Vec<ManagedId>,
-    /// Whether the innermost function is the one that makes the call: the compiler describes only some
-    /// places, and calls of a clock are often none of them.
+    /// Whether the innermost function is the one that makes the call: the compiler describes only
+    /// some places, and calls of a clock are often not among them.
     pub(super) is_exact: bool,
-    /// The caller; `None` if this is where the stack of a virtual thread goes on in the heap.
+    /// The caller; `None` if the stack of a virtual thread continues in the heap.
     pub(super) caller: Option<Registers>,
 }
 
@@ -79,7 +79,7 @@ impl Jvm {
         })
     }
 
-    /// Whether an address lies in the code that the JVM makes.
+    /// Whether an address lies in one of the JVM's code heaps.
     pub(super) fn has(&self, address: u64) -> bool {
         self.layout.heaps.iter().any(|heap| (heap.low..heap.high).contains(&address))
     }
@@ -259,8 +259,8 @@ mod tests {
         }
     }
 
-    /// A JVM's memory can be anything: it is read later than the sample was taken, and a process may
-    /// pretend to be one.
+    /// A JVM's memory can hold anything: it is read later than the sample was taken, and a process
+    /// may pretend to be a JVM.
     #[test]
     fn whatever_the_memory_holds_nothing_breaks_and_frames_lie_above_each_other() {
         let (mut frames, mut named) = (0, 0);

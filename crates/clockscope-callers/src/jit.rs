@@ -1,12 +1,13 @@
-//! Names of code made at run time, as runtimes leave them for profilers.
+//! Names of code made at run time, from files that runtimes write for profilers.
 //!
-//! Either a text file `/tmp/perf-PID.map`, or a file `jit-PID.dump` that the runtime maps so that
-//! profilers notice it. Code may be thrown away and its place used again: the last name counts.
+//! A runtime writes either a text file `/tmp/perf-PID.map`, or a file `jit-PID.dump` that it maps
+//! so that profilers notice the file. Code may be discarded and its memory reused: the last name
+//! counts.
 //!
-//! Anybody can put a file at such a place, and make it as long as the disk. So a file must be the
-//! process's own (or root's), and is read as a stream, for all wanted addresses at once, and again
-//! only when it has grown. What all files together may take is bounded, and what was not read is
-//! said.
+//! Any user can put a file at such a path, and make it as long as the disk. So a file must be owned
+//! by the process's user or by root. It is read as a stream, for all wanted addresses at once, and
+//! again only after it has grown. The total number of bytes is limited, and unread parts are
+//! reported.
 //!
 //! # References
 //!
@@ -26,36 +27,37 @@ use super::jit_wanted::Wanted;
 use clockscope_sys::proc_text;
 use clockscope_text::foreign::Foreign;
 
-/// Dumps that are read for one process.
+/// Most dumps that are read for one process.
 pub(super) const DUMPS_MAX: usize = 4;
-/// Bytes of a map that are read: its end, which has the newest names. Of a dump its beginning.
+/// Most bytes of a map that are read: its end, which has the newest names. Of a dump the beginning
+/// is read.
 const FILE_MAX: u64 = 256 << 20;
-/// Bytes of all maps and dumps that are read while programs run and when they have ended: about two
-/// seconds.
+/// Most bytes of all maps and dumps that are read while programs run and after they have ended:
+/// about two seconds of work.
 pub(super) const ALL_MAX: u64 = 512 << 20;
 
 /// A process that executes code made at run time.
 pub(super) struct Program {
-    /// That of the process that it was forked from.
+    /// The program of the process that this one was forked from.
     pub(super) parent: Option<ProgramId>,
     pub(super) pid: i32,
-    /// Its root directory, which stays when the process ends.
+    /// Its root directory, which stays accessible when the process ends.
     root: Option<Dir>,
-    /// Its number as it knows it.
+    /// Its process id in its own PID namespace.
     own_pid: i32,
-    /// The users that it acts as.
+    /// The users with whose rights the process acts (`Uid:` in `/proc/PID/status`).
     users: Vec<u32>,
     dumps: Vec<Rc<File>>,
-    /// What was found, for each address that was looked for.
+    /// The result of each lookup, by address.
     names: HashMap<u64, Option<Foreign>>,
-    /// Bytes of its files when they were read last.
+    /// Total size of its files at the last lookup, in bytes.
     length: u64,
-    /// Why names are missing, as clauses.
+    /// Reasons for missing names, as clauses.
     pub(super) missing: BTreeSet<String>,
 }
 
 impl Program {
-    /// A process whose first such frame was just seen.
+    /// A process whose first frame of this kind was just seen.
     pub(super) fn seen(pid: i32, parent: Option<ProgramId>, dumps: Vec<Rc<File>>) -> Program {
         let root = Dir::open_ambient_dir(format!("/proc/{pid}/root"), cap_std::ambient_authority());
         let status = proc_text::read(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -73,18 +75,18 @@ impl Program {
         }
     }
 
-    /// The name of the code at an address that was looked up.
+    /// The name of the code at an address, if it was looked up and found.
     pub(super) fn name(&self, at: u64) -> Option<Foreign> {
         self.names.get(&at).cloned().flatten()
     }
 
-    /// Whether this was looked up.
+    /// Whether this address was looked up.
     pub(super) fn has_looked_up(&self, at: u64) -> bool {
         self.names.contains_key(&at)
     }
 
-    /// Looks up names in the process's files. No more than `budget` bytes are read, and what is read
-    /// is taken off it.
+    /// Looks up names in the process's files. Reads at most `budget` bytes and reduces `budget` by
+    /// the bytes read.
     pub(super) fn look_up(&mut self, places: Vec<u64>, budget: &mut u64) {
         let map = self.map();
         let dumps: Vec<Rc<File>> =
@@ -102,7 +104,7 @@ impl Program {
         }
         self.missing.clear();
         let mut wanted = Wanted::new(places);
-        // A file that cannot be read further gives the names that it has given.
+        // If a read fails, the names read so far are kept.
         match map {
             Ok(Some(map)) => drop(self.read_map(map, &mut wanted, budget)),
             Ok(None) => {}
@@ -129,7 +131,7 @@ impl Program {
         *budget -= length;
         let skipped = whole - length;
         map.seek(SeekFrom::Start(skipped))?;
-        // What grows meanwhile is read next time.
+        // Lines written meanwhile are read next time.
         let mut lines = BufReader::with_capacity(1 << 16, map.take(length));
         if skipped > 0 {
             lines.skip_until(b'\n')?;
@@ -137,10 +139,10 @@ impl Program {
         of_map(&mut lines, wanted)
     }
 
-    /// Notes that not all of a file is read.
+    /// Notes that a part of a file is not read.
     fn note_cut(&mut self, file: &str, whole: u64, length: u64) {
         if length < whole.min(FILE_MAX) {
-            // More may be read later, when the program has ended.
+            // The next lookup may read more, after the program has ended.
             self.length = u64::MAX;
         }
         if length < whole {
@@ -152,11 +154,11 @@ impl Program {
         }
     }
 
-    /// The map that the process has written.
+    /// The process's map file.
     ///
     /// # Errors
     ///
-    /// Why what is there is not read.
+    /// The reason why the file is not read.
     fn map(&self) -> Result<Option<File>, String> {
         let path = format!("tmp/perf-{}.map", self.own_pid);
         let refused = |why: &str| Err(format!("its /{path} {why}"));
@@ -166,7 +168,8 @@ impl Program {
             return refused("is no regular file");
         }
         let mut options = OpenOptions::new();
-        // Whatever lies there by now: no waiting for a FIFO, and no terminal of ours.
+        // The file may have been replaced: do not wait for a FIFO, and acquire no controlling
+        // terminal.
         options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
         let Ok(file) = root.open_with(&path, &options) else {
             return refused("cannot be read");
@@ -184,7 +187,7 @@ impl Program {
         Ok(Some(file))
     }
 
-    /// Whether the process, or root, has written a file.
+    /// Whether the owner of a file is the process's user or root.
     fn is_own(&self, file: &File) -> bool {
         file.metadata().is_ok_and(|data| data.uid() == 0 || self.users.contains(&data.uid()))
     }
@@ -207,7 +210,7 @@ mod tests {
 
     use super::*;
 
-    /// A process with this number and user whose root is a folder.
+    /// A process with this user whose root is a folder.
     fn program(folder: &tempfile::TempDir, users: Vec<u32>) -> Program {
         fs::create_dir_all(folder.path().join("tmp")).unwrap();
         Program {

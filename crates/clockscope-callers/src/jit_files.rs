@@ -1,5 +1,5 @@
-//! Reading what runtimes write for profilers: perf maps and dumps. Each is read as a stream, and
-//! nothing is kept of it but the names of the addresses that are wanted.
+//! Reads the files that runtimes write for profilers: perf maps and dumps. Each is read as a
+//! stream, and only the names of the wanted addresses are kept.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, Read};
@@ -9,7 +9,7 @@ use super::jit_wanted::Wanted;
 
 /// Most bytes of a line or a name.
 const NAME_MAX: usize = 4096;
-/// Header of a dump: its magic number, and how long the header is.
+/// Magic number of a dump, its first four bytes.
 const DUMP_MAGIC: u32 = 0x4a69_5444;
 /// Record of a dump that gives code a name.
 const CODE_LOAD: u32 = 0;
@@ -17,12 +17,12 @@ const CODE_LOAD: u32 = 0;
 const CODE_MOVE: u32 = 1;
 /// Bytes of the head of a record.
 const HEAD: usize = 16;
-/// Numbers at the beginning of a record that gives a name, in bytes.
+/// Bytes of the fixed part of a record that names code, behind its head.
 const LOAD: usize = 40;
-/// Moves that are followed.
+/// Most moves that are followed.
 const MOVES_MAX: usize = 1 << 16;
 
-/// Reads lines `start size name`; what is no such line is left out.
+/// Reads lines `start size name`; other lines are skipped.
 pub(super) fn of_map(lines: &mut impl BufRead, wanted: &mut Wanted) -> io::Result<()> {
     each_line(lines, |line| {
         let Some((start, size, name)) = of_line(line) else { return };
@@ -69,7 +69,7 @@ fn of_line(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     Some((start, size, name))
 }
 
-/// What a record of a dump says.
+/// The content of a record of a dump.
 enum Said {
     /// Code with a name: address, size, name.
     Load(u64, u64, Vec<u8>),
@@ -77,7 +77,7 @@ enum Said {
     Move(u64, u64, u64),
 }
 
-/// Reads a dump, which `open` opens at its beginning; a record that is cut ends it.
+/// Reads a dump, which `open` opens at its beginning; a truncated record ends the dump.
 pub(super) fn of_dump<R: Read>(
     open: impl Fn() -> io::Result<R>,
     wanted: &mut Wanted,
@@ -87,7 +87,7 @@ pub(super) fn of_dump<R: Read>(
         Said::Move(from, to, size) if moves.len() < MOVES_MAX => moves.push((from, to, size)),
         Said::Move(..) | Said::Load(..) => {}
     })?;
-    // Where code was that is wanted now.
+    // Earlier addresses of code that is wanted at its present address.
     let mut origins: HashMap<u64, Rc<str>> = HashMap::new();
     let mut is_origin: HashSet<u64> = HashSet::new();
     for (from, to, size) in moves.iter().rev() {
@@ -112,7 +112,7 @@ pub(super) fn of_dump<R: Read>(
     })
 }
 
-/// Code of this name is at `start` now.
+/// Code of this name is now at `start`.
 fn moved(
     name: &Rc<str>,
     start: u64,
@@ -156,7 +156,7 @@ fn each_record(mut bytes: impl Read, mut act: impl FnMut(Said)) -> io::Result<()
     Ok(())
 }
 
-/// Reads so many bytes; false if there are fewer.
+/// Reads `count` bytes; false if there are fewer.
 fn filled(bytes: &mut impl Read, into: &mut Vec<u8>, count: usize) -> io::Result<bool> {
     into.clear();
     bytes.take(count as u64).read_to_end(into).map(|read| read == count)

@@ -1,7 +1,7 @@
-//! The addresses whose names are looked for, and the last name that a file gives each of them.
+//! The addresses whose names are wanted, and the last name that a file gives each of them.
 //!
-//! A file can hold any number of names, and each can cover any address. So nothing of the file is
-//! kept but the names of the addresses: a name goes to a range of them by one step in a tree.
+//! A file can hold any number of names, and each can cover any address. So only the names of the
+//! wanted addresses are kept: one step in a tree gives a name to a range of addresses.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,9 +10,9 @@ use std::rc::Rc;
 /// Addresses, and their names so far.
 #[derive(Debug)]
 pub(super) struct Wanted {
-    /// In ascending order.
+    /// Addresses in ascending order.
     places: Vec<u64>,
-    /// The name of the places from this index to the next key on. At most one entry a place.
+    /// The name of the places from each key up to the next key. At most one entry per place.
     runs: BTreeMap<usize, Option<Rc<str>>>,
 }
 
@@ -23,7 +23,7 @@ impl Wanted {
         Wanted { places, runs: BTreeMap::from([(0, None)]) }
     }
 
-    /// Which of them lie in code of `size` bytes from `start` on; `None` if none does.
+    /// The indexes of the places in code of `size` bytes from `start` on; `None` if there are none.
     pub(super) fn within(&self, start: u64, size: u64) -> Option<Range<usize>> {
         let first = self.places.partition_point(|at| *at < start);
         let end = start.saturating_add(size);
@@ -31,7 +31,7 @@ impl Wanted {
         (count > 0).then_some(first..first + count)
     }
 
-    /// Gives these a name in the place of what they had.
+    /// Gives these places a name instead of their last one.
     pub(super) fn give(&mut self, range: Range<usize>, name: Rc<str>) {
         let after = self.runs.range(..=range.end).next_back().and_then(|(_, name)| name.clone());
         if range.end < self.places.len() {

@@ -1,8 +1,8 @@
-//! Who makes a call: sampled stacks, unwound and named.
+//! Callers of clock calls: sampled stacks, unwound and named.
 //!
-//! The kernel copies registers and the top of the stack of a thread that makes a call, one call in N
-//! (`sys/perf_samples.rs`). This folder turns such a copy into functions. It never touches the
-//! program.
+//! The kernel copies registers and the top of the stack of a thread that makes a call, one call in
+//! N (`perf_samples.rs` in `clockscope-sys`). This crate turns such a copy into functions. It never
+//! touches the program.
 
 mod arch;
 mod debuginfod;
@@ -31,7 +31,7 @@ mod unwind_code;
 mod unwind_go;
 mod v8;
 
-/// The example of the README is tried.
+/// Compiles and runs the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,10 +1,10 @@
-//! Functions that a runtime executes, by what the runtime itself knows of them.
+//! Functions that a runtime executes, by the runtime's own data.
 
 use std::collections::HashMap;
 
 use clockscope_text::foreign::Foreign;
 
-/// A place in such a function, in the order of first sight.
+/// A place in a managed function, numbered in the order of first sight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ManagedId(usize);
 
@@ -16,21 +16,22 @@ pub(super) struct Function {
     pub(super) module: &'static str,
     pub(super) file: Option<Foreign>,
     pub(super) line: Option<u32>,
-    /// Compiled into its caller.
+    /// Whether the function is compiled into its caller.
     pub(super) is_inlined: bool,
 }
 
-/// Since when things are remembered of the memory of a process.
+/// Start time of a cache of a process's memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Remembered {
     since_ns: u64,
 }
 
 impl Remembered {
-    /// Something else may lie where a function was: after this time all is read anew, in nanoseconds.
+    /// Lifetime of the cache in nanoseconds: after that, another function may lie at the same
+    /// address.
     const FRESH_NS: u64 = 100_000_000;
 
-    /// Whether all is to be forgotten now.
+    /// Whether the cache must be cleared now; if so, restarts its lifetime.
     pub(super) fn is_stale(&mut self, now_ns: u64) -> bool {
         let is_stale = now_ns.saturating_sub(self.since_ns) >= Self::FRESH_NS;
         if is_stale {
@@ -40,7 +41,7 @@ impl Remembered {
     }
 }
 
-/// All that were seen.
+/// All functions that were seen.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     functions: Vec<Function>,

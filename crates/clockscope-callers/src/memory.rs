@@ -1,35 +1,35 @@
-//! The memory of a process as it is now, for what runtimes keep there about themselves.
+//! The present memory of a process, for the data structures of runtimes.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 const PAGE_BYTES: usize = 4096;
-/// Pages that are kept; a walk through a deep stack reads a few hundred.
+/// Most pages that are kept; a walk through a deep stack reads a few hundred.
 const PAGES_MAX: usize = 4096;
 /// The longest text.
 const TEXT_MAX: usize = 512;
 
-/// Fills bytes from an address on, or says that it cannot.
+/// Fills bytes from an address on; false if that is not possible.
 type Read<'a> = dyn Fn(u64, &mut [u8]) -> bool + 'a;
 type Page = Box<[u8; PAGE_BYTES]>;
 
-/// Reads memory page by page, each page once. What is read later than a page's first byte may be
-/// older than what the process has there now.
+/// Reads memory page by page, each page once. A later read from a kept page may return older
+/// content than the process has by then.
 pub(super) struct Memory<'a> {
     read: Box<Read<'a>>,
     pages: RefCell<HashMap<u64, Option<Page>>>,
 }
 
 impl<'a> Memory<'a> {
-    /// Of a process.
+    /// The memory of a process.
     pub(super) fn of(pid: i32) -> Memory<'static> {
         Memory::by(move |at, into| {
             clockscope_sys::memory::read(pid, at, into).is_ok_and(|read| read == into.len())
         })
     }
 
-    /// By a function that fills bytes from an address on, or says that it cannot.
+    /// Memory that a function provides: it fills bytes from an address on, or returns false.
     pub(super) fn by(read: impl Fn(u64, &mut [u8]) -> bool + 'a) -> Memory<'a> {
         Memory { read: Box::new(read), pages: RefCell::default() }
     }
@@ -82,13 +82,13 @@ impl<'a> Memory<'a> {
         self.array(at).map(u64::from_le_bytes)
     }
 
-    /// `length` bytes.
+    /// `length` bytes from an address on.
     pub(super) fn bytes(&self, at: u64, length: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; length];
         self.fill(at, &mut bytes).map(|()| bytes)
     }
 
-    /// The text that ends with a zero, if that comes soon.
+    /// The text that ends with a zero, if the zero comes within [`TEXT_MAX`] bytes.
     pub(super) fn text(&self, at: u64) -> Option<Vec<u8>> {
         let mut text = Vec::new();
         while text.len() < TEXT_MAX {
@@ -103,7 +103,8 @@ impl<'a> Memory<'a> {
 
 #[cfg(test)]
 impl Memory<'static> {
-    /// Memory from 0x1000 on in which about every second word points to another one of it, tagged or not.
+    /// Memory from 0x1000 on in which about every second word points into this memory, tagged or
+    /// not.
     pub(super) fn maze(seed: u64) -> Memory<'static> {
         const WORDS: u64 = 0x1000;
         let random = move |at: u64| {

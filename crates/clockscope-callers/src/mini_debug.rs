@@ -1,7 +1,7 @@
 //! Names of functions in stripped files that carry a `.gnu_debugdata` section ("`MiniDebugInfo`").
 //!
-//! The section is an ELF file packed by xz. Its symbol table has the functions that the stripped file's
-//! `.dynsym` lacks. Fedora's programs and libraries have it.
+//! The section is an ELF file compressed by xz. Its symbol table has the functions that the
+//! stripped file's `.dynsym` lacks. Fedora's programs and libraries have this section.
 //!
 //! # References
 //!
@@ -17,36 +17,36 @@ use super::symbol_table::SymbolTable;
 
 /// The section's name.
 const SECTION: &str = ".gnu_debugdata";
-/// Most bytes that one section unpacks to. That of a browser has 20 MB.
+/// Most bytes to which one section is unpacked. A browser's section has 20 MB.
 pub(super) const UNPACKED_MAX: u64 = 64 << 20;
-/// Most bytes that all sections unpack to in one run, which is some seconds of work.
+/// Most bytes to which all sections are unpacked in one run: some seconds of work.
 pub(super) const ALL_MAX: u64 = 256 << 20;
-/// Memory for the dictionary of xz, in KiB: what `xz -9` uses, and what the decoder adds.
+/// Memory for the dictionary of xz, in KiB: the size for `xz -9`, and the decoder's overhead.
 const DICTIONARY_MAX_KIB: u32 = 65 << 10;
-/// Functions that may lie around one another and are looked through for one that covers an address.
+/// Most overlapping functions that are searched for one that covers an address.
 const OVERLAPS_MAX: usize = 64;
 
 /// The functions of a stripped file.
 pub(super) struct Functions {
     tables: Vec<SymbolTable>,
-    /// First address, address behind the last, table, and place in it; in order.
+    /// Address of the first byte, address behind the last, table, and index in the table; sorted.
     index: Vec<(u64, u64, usize, usize)>,
 }
 
 impl Functions {
-    /// Reads the section of a file that has no symbol table of its own. `left` is what may still be
-    /// unpacked, in bytes, and becomes less.
+    /// Reads the section of a file that has no symbol table of its own. `left` is the number of
+    /// bytes that may still be unpacked; it is reduced.
     pub(super) fn read(elf: &Elf, left: &mut u64) -> Option<Functions> {
         if elf.has_section(".symtab") {
             return None;
         }
         let packed = elf.section(SECTION)?.bytes;
-        // Where it is damaged, what the file exports has names still.
+        // If the section is damaged, the exported functions still have names.
         let tables = symbols_in(&packed, left).into_iter().chain(SymbolTable::exported(elf));
         Some(Functions::of(tables.collect()))
     }
 
-    /// Of the section alone.
+    /// Reads the section alone.
     #[cfg(fuzzing)]
     pub(super) fn of_section(packed: &[u8], left: &mut u64) -> Option<Functions> {
         Some(Functions::of(vec![symbols_in(packed, left)?]))
@@ -56,7 +56,7 @@ impl Functions {
         let mut index = Vec::new();
         for (number, table) in tables.iter().enumerate() {
             let functions = table.iter().filter(|(_, symbol)| symbol.is_function);
-            // A function of unknown size would name whatever follows it.
+            // A function of unknown size would name all code behind it.
             let sized = functions.filter_map(|(place, symbol)| {
                 let end = symbol.start.checked_add(symbol.size)?;
                 (symbol.size > 0).then_some((symbol.start, end, number, place))
@@ -67,7 +67,7 @@ impl Functions {
         Functions { tables, index }
     }
 
-    /// The function whose code is at an address in the file's own counting, demangled.
+    /// The function whose code is at an address in the file, demangled.
     pub(super) fn at(&self, address: u64) -> Option<Foreign> {
         let behind = self.index.partition_point(|(start, ..)| *start <= address);
         let before = self.index[..behind].iter().rev().take(OVERLAPS_MAX);
@@ -83,7 +83,8 @@ fn symbols_in(packed: &[u8], left: &mut u64) -> Option<SymbolTable> {
     SymbolTable::full(&Elf::read(Bytes::Memory(bytes.into()))?)
 }
 
-/// What a section unpacks to; `None` if it is damaged or has more than `most` bytes, or than are `left`.
+/// The unpacked content of a section; `None` if the section is damaged or has more than `most` or
+/// `left` bytes.
 fn unpacked(packed: &[u8], most: u64, left: &mut u64) -> Option<Vec<u8>> {
     let limit = most.min(*left);
     let mut bytes = Vec::new();
@@ -93,7 +94,7 @@ fn unpacked(packed: &[u8], most: u64, left: &mut u64) -> Option<Vec<u8>> {
     (read.is_ok() && bytes.len() as u64 <= limit).then_some(bytes)
 }
 
-/// As the symbolizer does it where it reads the table itself.
+/// Demangles a name in the same way as the symbolizer.
 fn demangled(name: &str) -> String {
     let rust = rustc_demangle::try_demangle(name).ok().map(|name| format!("{name:#}"));
     let demangled = rust.or_else(|| cpp_demangle::Symbol::new(name).ok()?.demangle().ok());

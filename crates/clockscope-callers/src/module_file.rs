@@ -1,7 +1,7 @@
-//! Opening the file behind a mapping, and reading the parts of an ELF file that unwinding needs.
+//! Opens the file behind a mapping, and reads the parts of an ELF file that unwinding needs.
 //!
-//! Files are read by position and in bounded pieces: whatever a traced program does to its files
-//! meanwhile, the worst is that nothing is known of its code.
+//! Files are read by offset and in limited pieces. If a traced program changes its files meanwhile,
+//! the worst result is that its code stays unknown.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -18,24 +18,25 @@ use object::pod;
 use super::arch::registers::MACHINE;
 use super::sample::Mapping;
 
-/// No section that is read is larger; the largest seen, of a browser, has 40 MB.
+/// Largest section that is read; the largest seen, of a browser, has 40 MB.
 const SECTION_MAX: u64 = 256 << 20;
 /// Most program or section headers.
 const HEADERS_MAX: usize = 4096;
-/// Most bytes of names of sections.
+/// Most bytes of section names.
 const NAMES_MAX: u64 = 1 << 20;
 
-/// Where the bytes of a module are.
+/// Source of a module's bytes.
 #[derive(Clone, Debug)]
 pub(super) enum Bytes {
-    /// An open file; it stays readable when the path does not.
+    /// An open file; it stays readable if the path does not.
     File(Rc<File>),
     /// In memory.
     Memory(Rc<[u8]>),
 }
 
 impl Bytes {
-    /// Exactly `length` bytes from `offset`, or `None` if there are fewer or they are too many.
+    /// Exactly `length` bytes from `offset`, or `None` if the file has fewer or `length` is too
+    /// large.
     pub(super) fn read(&self, offset: u64, length: u64) -> Option<Vec<u8>> {
         let end = offset.checked_add(length).filter(|_| length <= SECTION_MAX)?;
         match self {
@@ -44,7 +45,8 @@ impl Bytes {
                 bytes.get(range).map(<[u8]>::to_vec)
             }
             Self::File(file) => {
-                // A file may be smaller than its headers say: nothing is allocated for those.
+                // A file may be smaller than its headers state: nothing is allocated for missing
+                // bytes.
                 file.metadata().ok().filter(|data| end <= data.len())?;
                 let mut bytes = vec![0; usize::try_from(length).ok()?];
                 file.read_exact_at(&mut bytes, offset).ok()?;
@@ -54,7 +56,7 @@ impl Bytes {
     }
 }
 
-/// Opens the file of a mapping, in whatever mount namespace, deleted or not.
+/// Opens the file of a mapping, in any mount namespace, deleted or not.
 ///
 /// The device is not compared: layered file systems report another one in `maps` than by `stat`.
 pub(super) fn open(pid: i32, mapping: &Mapping) -> Option<File> {
@@ -73,35 +75,35 @@ pub(super) fn open(pid: i32, mapping: &Mapping) -> Option<File> {
     candidates.into_iter().flatten().filter_map(|path| open_unhurt(&path).ok()).find(is_it)
 }
 
-/// Opens without waiting for a FIFO's other end or becoming the owner of a terminal.
+/// Opens without waiting for a FIFO's other end or acquiring a controlling terminal.
 fn open_unhurt(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
-/// The path without what the kernel adds to the names of deleted files.
+/// The path without the kernel's suffix for deleted files.
 pub(super) fn without_deleted(path: &Path) -> PathBuf {
     path.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map_or(path.into(), Into::into)
 }
 
-/// A section: its address in the file's own counting, and its bytes.
+/// A section: its address in the file, and its bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Section {
     pub(super) address: u64,
     pub(super) bytes: Vec<u8>,
 }
 
-/// What is kept of the headers of an ELF file for x86-64.
+/// Headers of an ELF file for this processor.
 #[derive(Clone, Debug)]
 pub(super) struct Elf {
     bytes: Bytes,
-    /// Address of the first instruction.
+    /// Address of the entry point.
     pub(super) entry: u64,
     segments: Vec<ProgramHeader64<LE>>,
     sections: Vec<(Vec<u8>, SectionHeader64<LE>)>,
 }
 
 impl Elf {
-    /// Reads the headers; `None` if it is no ELF file for this processor.
+    /// Reads the headers; `None` if the file is no ELF file for this processor.
     pub(super) fn read(bytes: Bytes) -> Option<Elf> {
         let start = bytes.read(0, size_of::<FileHeader64<LE>>() as u64)?;
         let (header, _) = pod::from_bytes::<FileHeader64<LE>>(&start).ok()?;
@@ -128,8 +130,7 @@ impl Elf {
         Some(Elf { bytes, entry: header.e_entry.get(LE), segments, sections })
     }
 
-    /// The address in the file's own counting of what stands at this offset of an executable
-    /// mapping.
+    /// The address in the file for an offset in an executable mapping.
     pub(super) fn address_of(&self, offset: u64) -> Option<u64> {
         let loads = self.segments.iter().filter(|segment| segment.p_type.get(LE) == PT_LOAD);
         // Mappings are whole pages: the first page of code may begin before the segment.
@@ -143,7 +144,7 @@ impl Elf {
         Some(offset.wrapping_sub(segment.p_offset.get(LE)).wrapping_add(segment.p_vaddr.get(LE)))
     }
 
-    /// A section by name, unpacked if need be.
+    /// A section by name, unpacked if it is compressed.
     pub(super) fn section(&self, name: &str) -> Option<Section> {
         let (_, section) = self.sections.iter().find(|(own, section)| {
             own == name.as_bytes() && section.sh_type.get(LE) != SHT_NOBITS
@@ -154,21 +155,21 @@ impl Elf {
         Some(Section { address: section.sh_addr.get(LE), bytes })
     }
 
-    /// Bytes of the file at an address in its own counting.
+    /// Bytes of the file at an address in the file.
     pub(super) fn at(&self, address: u64, length: u64) -> Option<Vec<u8>> {
         let segment = self.segment(address)?;
         let skip = address - segment.p_vaddr.get(LE);
         self.bytes.read(segment.p_offset.get(LE).checked_add(skip)?, length)
     }
 
-    /// As many bytes of code from an address on as there are, `most` at most.
+    /// The bytes of code from an address on, at most `most`.
     pub(super) fn code(&self, address: u64, most: u64) -> Option<Vec<u8>> {
         let segment = self.segment(address).filter(|segment| is_code(segment))?;
         let left = segment.p_filesz.get(LE) - (address - segment.p_vaddr.get(LE));
         self.at(address, left.min(most))
     }
 
-    /// The segment whose bytes are at an address.
+    /// The segment that holds an address.
     fn segment(&self, address: u64) -> Option<&ProgramHeader64<LE>> {
         self.segments.iter().find(|segment| {
             let start = segment.p_vaddr.get(LE);
@@ -178,7 +179,7 @@ impl Elf {
         })
     }
 
-    /// What tells the build apart, by the note that the linker writes (`--build-id` in ld(1)).
+    /// The build id, from the note that the linker writes (`--build-id` in ld(1)).
     pub(super) fn build_id(&self) -> Option<Vec<u8>> {
         const OWNER: &[u8] = b"GNU\0";
         const HEADER: usize = 12;
@@ -195,13 +196,14 @@ impl Elf {
         self.sections.iter().any(|(own, _)| own == name.as_bytes())
     }
 
-    /// Where a section is in memory.
+    /// The address of a section in the file.
     pub(super) fn address_of_section(&self, name: &str) -> Option<u64> {
         let (_, section) = self.sections.iter().find(|(own, _)| own == name.as_bytes())?;
         Some(section.sh_addr.get(LE))
     }
 
-    /// The table of frames by the program header: it is there when sections are not.
+    /// The frame table, from the program headers: they are present even if the section headers are
+    /// not.
     pub(super) fn frame_table(&self) -> Option<Section> {
         let is_it = |segment: &&ProgramHeader64<LE>| segment.p_type.get(LE) == PT_GNU_EH_FRAME;
         let segment = self.segments.iter().find(is_it)?;
@@ -209,7 +211,7 @@ impl Elf {
         Some(Section { address: segment.p_vaddr.get(LE), bytes })
     }
 
-    /// All of the segment's bytes from this address on.
+    /// The rest of a segment from this address on.
     pub(super) fn rest_from(&self, address: u64) -> Option<Section> {
         let segment = self.segment(address)?;
         let left = segment.p_filesz.get(LE) - (address - segment.p_vaddr.get(LE));

@@ -1,8 +1,9 @@
-//! What is mapped where, in each process, and the files behind it.
+//! The mappings of each process, and the files behind them.
 //!
-//! A fork shares its parent's picture until one of the two maps something. A file is opened when it
-//! is first mapped, while a process that maps it lives, so that deleted files and those of other
-//! mount namespaces can be read; it is opened once, whoever maps it.
+//! A forked process shares its parent's view of memory until one of the two maps memory. A file is
+//! opened when it is first mapped, while a process that maps it lives, so deleted files and files
+//! of other mount namespaces can be read. Each file is opened once, even if several processes map
+//! it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -25,23 +26,23 @@ use super::unwind_code::Ways;
 use super::unwind_go::GoTable;
 use super::v8::{self, V8};
 
-/// Files that are kept open; code of more than that is reported as unreadable.
+/// Most files that are kept open; code of further files is reported as unreadable.
 const FILES_MAX: usize = 512;
-/// Mappings that are kept for a process; what comes then is not known.
+/// Most mappings that are kept for a process; further mappings are unknown.
 const REGIONS_MAX: usize = 1 << 16;
 
 /// A file with code.
 pub(super) struct Module {
-    /// Its path as its process sees it, or a name in brackets.
+    /// Its path in its process's view, or a name in brackets.
     pub(super) name: PathBuf,
-    /// Its bytes, if it could be opened.
+    /// Its bytes, if the file could be opened.
     pub(super) bytes: Option<Bytes>,
     content: Option<FileContent>,
 }
 
-/// What is in a module's file.
+/// The content of a module's file.
 pub(super) enum FileContent {
-    /// It could not be read.
+    /// The file could not be read.
     Unreadable,
     /// No ELF file: a runtime's own code, such as that of a `memfd`.
     Other,
@@ -53,18 +54,18 @@ pub(super) struct CodeFile {
     pub(super) elf: Elf,
     pub(super) frames: Option<Frames>,
     pub(super) go: Option<GoTable>,
-    /// What is known of code without tables.
+    /// The known ways in code without tables.
     pub(super) ways: Ways,
-    /// What it says of V8, once that was asked; `None` if V8 is not in it.
+    /// The file's V8 metadata, once looked up; `Some(None)` if V8 is not in the file.
     v8: Option<Option<V8Found>>,
 }
 
-/// What a file says of V8: where things are in its heap, if all that is needed is said.
+/// V8's heap layout, if the file has all necessary constants.
 pub(super) type V8Found = Option<v8::Layout>;
 
 impl CodeFile {
-    /// What it says of V8, whose built-in functions have no unwind information and keep frame pointers,
-    /// as the code does that it makes. Node exports it.
+    /// The file's V8 metadata. V8's built-in functions have no unwind information and keep frame
+    /// pointers, as does the code that V8 makes. Node exports the metadata.
     pub(super) fn v8(&mut self) -> Option<&V8Found> {
         let find = || {
             let names = self.elf.section(".dynstr")?;
@@ -86,7 +87,7 @@ impl Module {
         Module { name, bytes, content: None }
     }
 
-    /// What is in it, read when it is first needed.
+    /// The content, read at the first use.
     pub(super) fn content(&mut self) -> &mut FileContent {
         self.content.get_or_insert_with(|| match self.bytes.clone() {
             None => FileContent::Unreadable,
@@ -108,18 +109,18 @@ impl Module {
     }
 }
 
-/// What fills a part of memory.
+/// The content of a part of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filling {
     /// A file.
     File(ModuleId),
-    /// Nothing but what the program writes there.
+    /// No file: only the program's own data.
     Anonymous,
-    /// Something in which no program's code is.
+    /// Memory without a program's code.
     Other,
 }
 
-/// A part of memory that can be executed.
+/// An executable part of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Region {
     pub(super) start: u64,
@@ -141,7 +142,7 @@ impl Space {
         (address < region.end).then_some(*region)
     }
 
-    /// The parts that are of files.
+    /// The parts that are mapped from files.
     fn files(&self) -> impl Iterator<Item = (&Region, ModuleId)> {
         self.regions.values().filter_map(|region| match region.filling {
             Filling::File(id) => Some((region, id)),
@@ -149,7 +150,7 @@ impl Space {
         })
     }
 
-    /// Puts a region in; what it covers of others is gone.
+    /// Inserts a region; the parts of other regions that it covers are removed.
     fn put(&mut self, region: Region) {
         let covered: Vec<Region> = self
             .regions
@@ -177,23 +178,23 @@ impl Space {
 #[derive(Default)]
 struct Process {
     space: Rc<Space>,
-    /// Given when first needed.
+    /// Assigned at the first use.
     program: Option<ProgramId>,
-    /// That of the process that it is a copy of.
+    /// The program of the process that this one was forked from.
     parent: Option<ProgramId>,
-    /// Dumps of code made at run time that it maps.
+    /// Mapped dump files of code made at run time.
     dumps: Vec<Rc<File>>,
-    /// Where clockscope's image is: memory without a name, as any other.
+    /// Address of clockscope's image: memory without a name, like other anonymous memory.
     image_at: Option<u64>,
-    /// Time of the sample for which its memory was last looked at afresh, in nanoseconds.
+    /// Time of the sample for which `/proc/PID/maps` was last read again, in nanoseconds.
     looked_at: Option<u64>,
     jvm: Sought<Jvm>,
     v8: Sought<V8>,
-    /// A Python, or why what it executes cannot be read.
+    /// A Python, or the reason why its functions cannot be read.
     python: Sought<Result<Python, String>>,
 }
 
-/// A runtime in a process, and the time of the sample for which it was looked for last, in nanoseconds.
+/// A runtime in a process, and the time of the sample of the last search, in nanoseconds.
 #[derive(Clone)]
 struct Sought<T> {
     found: Option<T>,
@@ -207,7 +208,7 @@ impl<T> Default for Sought<T> {
 }
 
 impl<T> Sought<T> {
-    /// What is there. It may be loaded late, so it is looked for again after this time, in nanoseconds.
+    /// The runtime, if found. It may be loaded late, so the search is repeated after `PAUSE_NS`.
     fn or_find(&mut self, now_ns: u64, find: impl FnOnce() -> Option<T>) -> Option<&mut T> {
         const PAUSE_NS: u64 = 1_000_000_000;
         let is_due = self.at_ns.is_none_or(|then| now_ns.saturating_sub(then) >= PAUSE_NS);
@@ -227,12 +228,12 @@ pub(super) struct Modules {
     processes: HashMap<i32, Process>,
     vdso: ModuleId,
     image: ModuleId,
-    /// Bytes of names of code made at run time that may still be read.
+    /// Bytes of name files of code made at run time that may still be read.
     pub(super) names_left: u64,
 }
 
 impl Modules {
-    /// With the images that no file has: the kernel's vDSO and clockscope's own.
+    /// Starts with the images that have no file: the kernel's vDSO and clockscope's own.
     pub(super) fn new(vdso: Vec<u8>, image: Vec<u8>) -> Modules {
         let memory = |name: &str, bytes: Vec<u8>| Module {
             name: name.into(),
@@ -265,7 +266,7 @@ impl Modules {
                 let end = at.saturating_add(self.image_size());
                 let Some(process) = self.processes.get_mut(pid) else { return };
                 process.image_at = Some(*at);
-                // Where a process was attached to, it was among what was mapped at the beginning.
+                // If clockscope attached to the process, the image was among the first mappings.
                 if let Some(region) = process.space.at(*at).filter(|region| region.start == *at) {
                     let end = region.end.min(end);
                     Rc::make_mut(&mut process.space).put(Region { end, filling, ..region });
@@ -293,7 +294,8 @@ impl Modules {
         }
         let is_dump = is_dump(&mapping.name);
         let filling = if is_dump { Filling::Other } else { self.filling(pid, mapping) };
-        // The kernel's image is moved behind ours into the same mapping, where it has a name of its own.
+        // The kernel's image is moved behind clockscope's into the same mapping, where it has a
+        // name of its own.
         let end = match filling {
             Filling::File(id) if id == self.image => {
                 mapping.end.min(mapping.start.saturating_add(self.image_size()))
@@ -312,7 +314,7 @@ impl Modules {
         Rc::make_mut(&mut process.space).put(Region { start, end, offset, filling });
     }
 
-    /// Bytes of clockscope's image.
+    /// Size of clockscope's image in bytes.
     fn image_size(&self) -> u64 {
         match &self.modules[self.image.0].bytes {
             Some(Bytes::Memory(bytes)) => bytes.len() as u64,
@@ -360,7 +362,7 @@ impl Modules {
         id
     }
 
-    /// What is mapped at an address; `None` if nothing is known to be.
+    /// The region at an address; `None` if no mapping is known there.
     pub(super) fn region(&self, pid: i32, address: u64) -> Option<Region> {
         self.processes.get(&pid)?.space.at(address)
     }
@@ -374,7 +376,7 @@ impl Modules {
         self.modules.get_mut(id.0)
     }
 
-    /// Takes in what `/proc/PID/maps` has more than is known; once in a while only.
+    /// Takes in mappings of `/proc/PID/maps` that are not known yet; at most once in 20 ms.
     ///
     /// Memory that was moved (`mremap`) makes no event.
     pub(super) fn look_again(&mut self, pid: i32, now_ns: u64) -> bool {
@@ -416,7 +418,7 @@ impl Modules {
         })
     }
 
-    /// The Python in a process, or why what it executes cannot be read; `None` if there is none, as far as
+    /// The Python in a process, or the reason why its functions cannot be read; `None` if no Python
     /// is known.
     pub(super) fn python(
         &mut self,
@@ -435,7 +437,7 @@ impl Modules {
         })
     }
 
-    /// Whether a process executes functions by a Python whose frames can be read.
+    /// Whether a process has a Python whose frames can be read.
     pub(super) fn interprets(&self, pid: i32) -> bool {
         self.evaluation(pid).is_some()
     }
@@ -457,7 +459,8 @@ impl Modules {
     }
 }
 
-/// Where Python's variables and its function for functions are, and its minor version by the file's name.
+/// The addresses of Python's variables and of its evaluation function, and its minor version by the
+/// file's name.
 fn python_symbols(
     space: &Space,
     modules: &mut [Module],
@@ -478,7 +481,7 @@ fn python_symbols(
     })
 }
 
-/// Where the variables are that lead to a JVM's tables.
+/// The addresses of the variables that lead to a JVM's tables.
 fn jvm_symbols(space: &Space, modules: &mut [Module]) -> Option<[u64; tables::SYMBOLS.len()]> {
     let is_jvm =
         |id: ModuleId| modules.get(id.0).is_some_and(|module| module.name.ends_with("libjvm.so"));
@@ -489,7 +492,7 @@ fn jvm_symbols(space: &Space, modules: &mut [Module]) -> Option<[u64; tables::SY
     Some(addresses.map(|address| address.wrapping_add(bias)))
 }
 
-/// Whether this is a dump of code made at run time, as `perf` knows them: `jit-PID.dump`.
+/// Whether this is a dump of code made at run time, by perf's naming: `jit-PID.dump`.
 fn is_dump(name: &Path) -> bool {
     let name = name.file_name().map_or(&b""[..], OsStr::as_bytes);
     name.strip_prefix(b"jit-")
@@ -501,13 +504,13 @@ fn is_dump(name: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// When the process is gone, or may not be looked at.
+/// The process has ended, or access is denied.
 pub fn mappings_of(pid: i32) -> std::io::Result<Vec<Mapping>> {
     let bytes = std::fs::read(format!("/proc/{pid}/maps"))?;
     Ok(bytes.split(|byte| *byte == b'\n').filter_map(executable).collect())
 }
 
-/// A line `start-end perms offset device inode name`; `None` if it cannot be executed.
+/// A line `start-end perms offset device inode name`; `None` if the mapping is not executable.
 fn executable(line: &[u8]) -> Option<Mapping> {
     let mut rest = line;
     let mut word = || {

@@ -1,14 +1,15 @@
-//! Python's frames, by what CPython keeps of them in its heap.
+//! Python's frames, from CPython's data structures in the heap.
 //!
-//! They change with every instruction, so the thread must wait while they are read (`Threads::hold_one_in` in
-//! `vdso-image`). What is read is checked: the thread by the address that `pthread_self(3)` gives in it, each
-//! frame by the type of its code object.
+//! The frames change with every instruction, so the thread must wait while they are read
+//! (`Threads::hold_one_in` in `vdso-image`). The data is checked: the thread by the address that
+//! `pthread_self(3)` returns in it, each frame by the type of its code object.
 //!
 //! # References
 //!
-//! CPython 3.9 to 3.12: the offsets are those that `offsetof` gives with each version's own headers
-//! (`pycore_runtime.h`, `pycore_interp.h`, `pycore_frame.h`); the fields have not moved within a minor version.
-//! From 3.13 on `_Py_DebugOffsets` (`pycore_runtime.h`; `pycore_debug_offsets.h` from 3.14 on) says where they are.
+//! CPython 3.9 to 3.12: the offsets are the results of `offsetof` with each version's own headers
+//! (`pycore_runtime.h`, `pycore_interp.h`, `pycore_frame.h`); the fields have not moved within a
+//! minor version. From 3.13 on `_Py_DebugOffsets` (`pycore_runtime.h`; `pycore_debug_offsets.h`
+//! from 3.14 on) holds the offsets.
 
 mod layout;
 mod lines;
@@ -21,17 +22,17 @@ use super::memory::Memory;
 use super::sample::Mapping;
 use layout::Layout;
 
-/// Frames of a thread.
+/// Most frames of a thread.
 const FRAMES_MAX: usize = 512;
-/// Threads and interpreters that are looked at.
+/// Most threads and interpreters that are searched.
 const THREADS_MAX: usize = 10_000;
-/// Bytes of a name, and of a table of lines.
+/// Most bytes of a name, and of a table of lines.
 const NAME_MAX: usize = 512;
 const TABLE_MAX: usize = 1 << 16;
-/// Places in code objects that are remembered.
+/// Most places in code objects that are kept.
 const KNOWN_MAX: usize = 20_000;
 
-/// The variables that lead to everything.
+/// The variables from which all data structures are found.
 pub(super) const SYMBOLS: [&str; 2] = ["_PyRuntime", "PyCode_Type"];
 /// The function that executes Python's functions.
 pub(super) const EVALUATION: &str = "_PyEval_EvalFrameDefault";
@@ -41,10 +42,10 @@ pub(super) const EVALUATION: &str = "_PyEval_EvalFrameDefault";
 pub(super) struct Frames {
     /// The innermost first.
     pub(super) functions: Vec<ManagedId>,
-    /// Whether the last is the thread's first.
+    /// Whether the last frame is the thread's first.
     pub(super) is_whole: bool,
-    /// Where the innermost frame of the interpreter's own is: from 3.12 on it is a variable of the function that
-    /// executes Python's, which may be compiled into another one.
+    /// Address of the innermost frame of the interpreter's own: from 3.12 on it is a variable of
+    /// the function that executes Python's functions, which may be inlined into another function.
     pub(super) entry: Option<u64>,
 }
 
@@ -54,15 +55,15 @@ pub(super) struct Python {
     layout: Layout,
     runtime: u64,
     code_type: u64,
-    /// Addresses of the function that executes Python's.
+    /// Addresses of the function that executes Python's functions.
     pub(super) evaluation: std::ops::Range<u64>,
-    /// By the thread's own address: where it was found last.
+    /// The address of each thread's state when it was found last, by the thread's own address.
     threads: HashMap<u64, u64>,
     known: HashMap<(Code, u64), ManagedId>,
     remembered: Remembered,
 }
 
-/// What tells one code object from another that lies there later.
+/// Identifies a code object: a later object at the same address differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Code {
     at: u64,
@@ -73,12 +74,12 @@ struct Code {
 }
 
 impl Python {
-    /// The Python of a process by the addresses of [`SYMBOLS`] and of [`EVALUATION`] in it, and its minor
-    /// version as far as the name of its file says it.
+    /// The Python of a process from the addresses of [`SYMBOLS`] and of [`EVALUATION`] in it.
+    /// `minor` is the minor version from the name of its file, if known.
     ///
     /// # Errors
     ///
-    /// The clause that says why it cannot be read.
+    /// The reason why Python cannot be read, as a clause.
     pub(super) fn find(
         memory: &Memory<'_>,
         [runtime, code_type]: [u64; 2],
@@ -98,8 +99,8 @@ impl Python {
         })
     }
 
-    /// The frames of the thread whose `pthread_self` is given; `None` if Python does not know it, or what is
-    /// read cannot be.
+    /// The frames of the thread with this `pthread_self`; `None` if Python does not know the
+    /// thread, or a read fails.
     pub(super) fn frames(
         &mut self,
         memory: &Memory<'_>,
@@ -120,7 +121,7 @@ impl Python {
         };
         let mut functions = Vec::new();
         let mut entry = None;
-        // Frames of the interpreter's own stand between those of functions.
+        // The interpreter's own frames stand between those of functions.
         for _ in 0..2 * FRAMES_MAX {
             if frame == 0 {
                 return Some(Frames { functions, is_whole: true, entry });
@@ -139,7 +140,7 @@ impl Python {
         Some(Frames { functions, is_whole: false, entry })
     }
 
-    /// Where the state of a thread is.
+    /// The address of a thread's state.
     fn thread(&mut self, memory: &Memory<'_>, thread: u64) -> Option<u64> {
         let layout = &self.layout;
         let is_it = |state: u64| {
@@ -218,12 +219,13 @@ pub(super) fn minor_of(file_name: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-/// Whether a mapping is of a file that may be Python, or be there because Python is, by its name.
+/// Whether the name of a mapped file contains "python": the file may be Python, or be mapped
+/// because Python is.
 pub fn is_of_python(mapping: &Mapping) -> bool {
     mapping.name.file_name().is_some_and(|name| may_be_python(name.as_bytes()))
 }
 
-/// The same by the name alone.
+/// Whether a file name contains "python".
 pub(super) fn may_be_python(file_name: &[u8]) -> bool {
     memchr::memmem::find(&file_name.to_ascii_lowercase(), b"python").is_some()
 }
@@ -264,7 +266,7 @@ mod tests {
             let Ok(mut python) = python else { continue };
             let _ = python.frames(&memory, 0, thread, &mut names);
             let frame = 0x1000 + seed % 4000 * 8;
-            // So that the type is right.
+            // Makes the type check succeed.
             let code = python.layout.code(&memory, frame);
             if let Some(kind) = code.and_then(|code| memory.u64(at(code, layout::OBJECT_TYPE)?)) {
                 python.code_type = kind;

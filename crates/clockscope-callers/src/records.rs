@@ -1,4 +1,4 @@
-//! From a record of the kernel to a sample, or to what it says of a process's memory.
+//! Converts records of the kernel to samples and memory events.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,66 +15,68 @@ use clockscope_sys::perf_rings::Raw;
 use clockscope_sys::perf_samples as perf;
 use clockscope_sys::perf_samples::registers;
 
-/// What a record says.
+/// The content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// A sample.
     Sample(Box<Taken>),
-    /// Something about the memory of a process.
+    /// A change to the memory of a process.
     Memory(MemoryEvent),
-    /// So many records found no place in the ring.
+    /// Number of records that found no room in the ring.
     Lost(u64),
-    /// The kernel found that samples came too often, and takes none until its next tick.
+    /// The kernel stopped taking samples until its next tick, because they came too often.
     Throttled,
 }
 
-/// A sample, and what else its registers say.
+/// A sample, and further values from its registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// The sample.
     pub sample: Sample,
-    /// Ticks that taking the thread's last sample took the program; 0 if none is known.
+    /// Ticks that the program spent on the thread's last sample; 0 if unknown.
     pub cost_ticks: u64,
-    /// Address of the slot in which the call was counted; 0 for a system call.
+    /// Address of the counter slot of the call; 0 for a system call.
     pub slot: u64,
-    /// The number of the call's wait in its process, if it waits until this was read.
+    /// The number of the call's wait in its process, if the call waits until this sample was read.
     pub wait: Option<u64>,
 }
 
 /// A record and its moment, `CLOCK_MONOTONIC` in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When.
+    /// Time of the record.
     pub time_ns: u64,
-    /// What.
+    /// Content of the record.
     pub said: Said,
 }
 
-/// Where the number of a system call lies in what the tracepoint `raw_syscalls:sys_enter` writes:
-/// behind eight bytes that all tracepoints begin with (its `format` file, Linux 6.18).
+/// Offset of the system call number in the data of the tracepoint `raw_syscalls:sys_enter`: behind
+/// the eight bytes with which all tracepoints begin (its `format` file, Linux 6.18).
 const NUMBER_AT: usize = 8;
-/// From the body of a sample to the number of its frame pointers: address, process and thread,
-/// time, period.
+/// Offset in the body of a sample of the length of its frame pointer chain: behind address, process
+/// and thread, time, and period.
 const CHAIN_AT: usize = 32;
-/// `PERF_RECORD_MISC_MMAP_BUILD_ID`: not asked for, and read by the library in a way of its own.
+/// `PERF_RECORD_MISC_MMAP_BUILD_ID`: not requested, and the library reads such records in a
+/// different way.
 const WITH_BUILD_ID: u16 = 1 << 14;
-/// From here on values in a chain of frame pointers are marks and no addresses
-/// (`PERF_CONTEXT_MAX`, include/uapi/linux/perf_event.h, Linux 6.18).
+/// Values from here on in a chain of frame pointers are marks and no addresses (`PERF_CONTEXT_MAX`,
+/// include/uapi/linux/perf_event.h, Linux 6.18).
 const MARKS_FROM: u64 = u64::MAX - 4095;
-/// Bits of the slot's register at the sample probe that are the number of the counter: slots are aligned to 128 bytes.
+/// The low bits of the slot's register at the sample probe hold the counter's number: slots are
+/// aligned to 128 bytes.
 const COUNTER_MASK: u64 = 31;
 const PROT_EXEC: u32 = 4;
 
-/// Reads records. All events of `sys/perf_samples.rs` write the same content.
+/// Reads records. All events of `perf_samples` in `clockscope-sys` have the same content.
 #[derive(Clone, Debug)]
 pub struct Reader {
     info: RecordParseInfo,
-    /// System calls with this value in the register for it are clockscope's own.
+    /// Value of the mark's register in clockscope's own system calls.
     mark: u64,
 }
 
 impl Reader {
-    /// Makes a reader that leaves out system calls with this mark.
+    /// Makes a reader that skips system calls with this mark.
     pub fn new(mark: u64) -> Self {
         let sample_format = SampleFormat::from_bits_truncate(perf::CONTENT);
         let ids = SampleFormat::TID | SampleFormat::TIME;
@@ -100,7 +102,7 @@ impl Reader {
         Self { info, mark }
     }
 
-    /// What a record says; `None` if nothing that matters here, or if it is damaged.
+    /// The content of a record; `None` if the record is damaged or of a kind that is not needed.
     pub fn read(&self, raw: Raw<'_>) -> Option<Record> {
         let kind = RecordType(raw.kind);
         let safe = match kind {
@@ -170,7 +172,7 @@ impl Reader {
     }
 }
 
-/// Whether the number of frame pointers that a sample states is one that it can have.
+/// Whether the sample is long enough for the stated number of frame pointers.
 fn chain_fits(body: &[u8]) -> bool {
     body.get(CHAIN_AT..)
         .and_then(|rest| rest.split_first_chunk::<8>())
@@ -185,7 +187,7 @@ fn unwinding_registers(user: &Regs<'_>) -> Option<Registers> {
     Some(found)
 }
 
-/// The part of the stack that was copied.
+/// The copied part of the stack.
 fn stack(sample: &SampleRecord<'_>) -> Vec<u8> {
     let Some((stack, copied)) = &sample.user_stack else { return Vec::new() };
     let mut bytes = stack.as_slice().into_owned();
@@ -195,14 +197,14 @@ fn stack(sample: &SampleRecord<'_>) -> Vec<u8> {
     bytes
 }
 
-/// The return addresses of a chain: without marks, and without its first entry, which is the
-/// thread's own place.
+/// The return addresses of a chain: without marks, and without the first entry, which is the
+/// thread's own address.
 fn frame_pointers(chain: &RawDataU64<'_>) -> Vec<u64> {
     let all = (0..chain.len()).filter_map(|index| chain.get(index));
     all.filter(|address| *address < MARKS_FROM).skip(1).collect()
 }
 
-/// What was mapped, if code may lie in it.
+/// The mapping, if it is executable.
 fn mapped(map: &Mmap2Record<'_>) -> Option<MemoryEvent> {
     if map.protection & PROT_EXEC == 0 {
         return None;

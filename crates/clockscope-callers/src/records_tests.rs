@@ -26,7 +26,8 @@ fn read(kind: RecordType, body: &[u8]) -> Option<Record> {
     Reader::new(MARK).read(Raw { kind: kind.0, misc: 2, body })
 }
 
-/// What the registers at the sample probe say, as far as they say something; the others have 100 and their number.
+/// The values of the registers with a meaning at the sample probe; the others hold 100 plus their
+/// number.
 const SHOWN: [(u64, u64); 4] = [
     (registers::SHOWN, 9 << 32 | 40),
     (registers::SLOT, 0x7f00_0000_0080 + 25),

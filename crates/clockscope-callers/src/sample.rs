@@ -1,22 +1,23 @@
-//! What the kernel copies of a thread that makes a call.
+//! The kernel's copy of a thread that makes a call.
 
 use std::path::PathBuf;
 
 pub use super::arch::registers::{FP, GENERAL, SP};
 pub use clockscope_model::callers::Called;
 
-/// The registers of a frame, as far as they are known.
+/// The registers of a frame, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers {
-    /// Where it goes on; in a sample of a vDSO call the address in the shim where it was taken.
+    /// Address where the frame goes on; in a sample of a vDSO call the address in the shim where
+    /// the sample was taken.
     pub ip: u64,
-    /// The general registers, as DWARF numbers them. In a sample of a vDSO call they are those of a function's first
-    /// instruction.
+    /// The general registers by DWARF number. In a sample of a vDSO call they have their values
+    /// from the function's first instruction.
     pub general: [Option<u64>; GENERAL],
 }
 
 impl Registers {
-    /// Those of a caller of which no more is known.
+    /// A caller's registers if only these three are known.
     pub(crate) fn of_frame(ip: u64, sp: u64, fp: u64) -> Self {
         let mut registers = Self { ip, ..Self::default() };
         registers.general[SP] = Some(sp);
@@ -24,7 +25,7 @@ impl Registers {
         registers
     }
 
-    /// The stack pointer; 0 if it is not known.
+    /// The stack pointer; 0 if unknown.
     pub fn sp(&self) -> u64 {
         self.general[SP].unwrap_or(0)
     }
@@ -33,7 +34,7 @@ impl Registers {
 /// One sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// What is called.
+    /// The called clock function.
     pub called: Called,
     /// Process id.
     pub pid: i32,
@@ -41,20 +42,20 @@ pub struct Sample {
     pub tid: i32,
     /// `CLOCK_MONOTONIC`, in nanoseconds.
     pub time_ns: u64,
-    /// What it stands for, in proportion to the other samples of the same call (of calls of the
-    /// vDSO their number); 0 if it is only there as the second of a pair.
+    /// Weight in proportion to the other samples of the same call (for vDSO calls the number of
+    /// calls); 0 if the sample is only the second of a pair.
     pub weight: u64,
-    /// Ticks since the sampled call of the same thread just before, if this is the next one.
+    /// Ticks since the thread's previous sampled call, if this is the next call after it.
     pub after_ticks: Option<u64>,
     /// The registers.
     pub registers: Registers,
     /// The stack from the stack pointer on.
     pub stack: Vec<u8>,
-    /// Return addresses that the kernel found by the frame pointers, the innermost first.
+    /// Return addresses that the kernel found by following frame pointers, the innermost first.
     pub frame_pointers: Vec<u64>,
 }
 
-/// Part of a process's memory that can be executed.
+/// An executable part of a process's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// First address.
@@ -65,28 +66,28 @@ pub struct Mapping {
     pub offset: u64,
     /// As in `/proc/PID/maps`: a path, `[vdso]`, `//anon`, or empty.
     pub name: PathBuf,
-    /// Device and inode number; zero for what is no file.
+    /// Device and inode number; zero if there is no file.
     pub inode: (u64, u64),
 }
 
-/// What happens to the memory of processes.
+/// A change to the memory of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryEvent {
-    /// A process is seen for the first time, or executed a program: what it has mapped is all.
+    /// A process is seen for the first time, or executed a program: these are all of its mappings.
     Begun {
         /// Process id.
         pid: i32,
         /// Its mappings.
         mappings: Vec<Mapping>,
     },
-    /// Something was mapped.
+    /// A part of memory was mapped.
     Mapped {
         /// Process id.
         pid: i32,
-        /// What.
+        /// The new mapping.
         mapping: Mapping,
     },
-    /// clockscope's image lies in a process, or will when it is made executable.
+    /// clockscope's image lies in a process, or will lie there once it is made executable.
     Image {
         /// Process id.
         pid: i32,
@@ -97,7 +98,7 @@ pub enum MemoryEvent {
     Forked {
         /// Process id.
         pid: i32,
-        /// That of the parent.
+        /// Process id of the parent.
         parent: i32,
     },
     /// A process has ended.

@@ -1,17 +1,17 @@
-//! Files without names for their functions.
+//! Files without function names.
 
 use clockscope_text::foreign::printable;
 
 use super::debuginfod::Servers;
 use super::modules::Module;
 
-/// Says that a file has no names for functions that are in stacks, and what would name them.
+/// A sentence: this file lacks names for functions in stacks, and where to get them.
 pub(super) fn advice(module: &Module, servers: &Servers) -> String {
     let name = module.name.file_name().unwrap_or_default().to_string_lossy();
     let or = match servers {
         Servers::None => ", or a server in DEBUGINFOD_URLS,",
         Servers::NoClient => ", or debuginfod-find for DEBUGINFOD_URLS (package debuginfod),",
-        // They were asked.
+        // The servers were asked already.
         Servers::By(_) => "",
     };
     printable(&format!("{name} is stripped: its debugging symbols{or} would name its functions"))

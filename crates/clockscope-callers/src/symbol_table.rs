@@ -8,7 +8,7 @@ use object::pod;
 
 use super::module_file::Elf;
 
-/// Most bytes of a name; C++ has names of some thousands.
+/// Most bytes of a name; C++ names can have some thousands.
 const NAME_MAX: usize = 1 << 16;
 
 /// The bytes of a symbol table and of its names.
@@ -22,20 +22,20 @@ pub(super) struct SymbolTable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Symbol<'a> {
     pub(super) name: &'a [u8],
-    /// Address in the file's own counting.
+    /// Address in the file (its virtual addresses).
     pub(super) start: u64,
-    /// In bytes; 0 if that is not known.
+    /// In bytes; 0 if unknown.
     pub(super) size: u64,
     pub(super) is_function: bool,
 }
 
 impl SymbolTable {
-    /// What the file exports.
+    /// The file's exported symbols (`.dynsym`).
     pub(super) fn exported(elf: &Elf) -> Option<SymbolTable> {
         SymbolTable::read(elf, ".dynsym", ".dynstr")
     }
 
-    /// All symbols, which stripped files lack.
+    /// All symbols (`.symtab`), which stripped files lack.
     pub(super) fn full(elf: &Elf) -> Option<SymbolTable> {
         SymbolTable::read(elf, ".symtab", ".strtab")
     }
@@ -50,13 +50,13 @@ impl SymbolTable {
         SymbolTable { symbols, names }
     }
 
-    /// The symbols with their places in the table. Those whose names are damaged are left out.
+    /// The symbols with their indexes in the table. Symbols with damaged names are left out.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, Symbol<'_>)> {
         let count = self.symbols.len() / size_of::<Sym64<LE>>();
         (0..count).filter_map(|index| Some((index, self.symbol(index)?)))
     }
 
-    /// The symbol at a place in the table.
+    /// The symbol at an index of the table.
     pub(super) fn symbol(&self, index: usize) -> Option<Symbol<'_>> {
         let bytes = self.symbols.get(index.checked_mul(size_of::<Sym64<LE>>())?..)?;
         let (symbol, _) = pod::from_bytes::<Sym64<LE>>(bytes).ok()?;
@@ -73,7 +73,7 @@ impl SymbolTable {
 }
 
 impl Elf {
-    /// The addresses of variables that the file exports, in its own counting; `None` if it lacks one.
+    /// The addresses in the file of exported variables; `None` if one is missing.
     pub(super) fn exported<const N: usize>(&self, names: &[&str; N]) -> Option<[u64; N]> {
         let mut found = [None; N];
         for (_, symbol) in SymbolTable::exported(self)?.iter() {
@@ -85,7 +85,7 @@ impl Elf {
         found.try_into().ok()
     }
 
-    /// The values of exported constants of four bytes whose names begin with `prefix`: the rest of each
+    /// The values of exported four-byte constants whose names begin with `prefix`: the rest of each
     /// name, and the value.
     pub(super) fn constants(&self, prefix: &[u8]) -> Vec<(Vec<u8>, i32)> {
         let Some(table) = SymbolTable::exported(self) else { return Vec::new() };
@@ -97,7 +97,7 @@ impl Elf {
         table.iter().filter_map(constant).collect()
     }
 
-    /// Where the code of a function is that the file exports, in its own counting.
+    /// The addresses in the file of an exported function's code.
     pub(super) fn exported_function(&self, name: &str) -> Option<Range<u64>> {
         let table = SymbolTable::exported(self)?;
         let (_, symbol) = table.iter().find(|(_, symbol)| symbol.name == name.as_bytes())?;

@@ -1,8 +1,8 @@
 //! Names for frames.
 //!
-//! Names come from symbol tables, DWARF (which also knows what was inlined, and lines), separate
-//! files of debugging information, packed symbol tables in stripped files, and what runtimes say of
-//! code that they make. Where nothing says anything there is no name.
+//! Names come from symbol tables, DWARF (with inlined functions and lines), separate files of
+//! debugging information, packed symbol tables in stripped files, and runtimes' data about the code
+//! that they make. If no source has a name, there is no name.
 
 use clockscope_text::foreign::Foreign;
 use std::collections::HashMap;
@@ -29,42 +29,43 @@ use super::unwind::Unwinder;
 pub enum Kind {
     /// Machine code of a file.
     Native,
-    /// The compiler has put it into its caller.
+    /// A function that the compiler has put into its caller.
     Inlined,
-    /// The code that a signal handler returns to: its caller is what the signal interrupted.
+    /// The code that a signal handler returns to: its caller is the interrupted function.
     Signal,
     /// Code made at run time.
     RunTime,
-    /// Nothing is known of the address.
+    /// An address without any information.
     Unknown,
 }
 
-/// A function, or an address of which less is known.
+/// A function, or an address with less information.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
     /// Its name, demangled.
     pub function: Option<Foreign>,
     /// The file of its code as the process sees it, `[vdso]`, `[jit]`; `None` if nothing is mapped.
     pub module: Option<Foreign>,
-    /// Address in the file's own counting, as `addr2line` takes it; 0 for code made at run time and
-    /// where nothing is mapped.
+    /// Address in the file, as `addr2line` takes it; 0 for code made at run time and where nothing
+    /// is mapped.
     pub address: u64,
-    /// Where the function begins, in the same counting: where it has no name and the unwind tables say so.
+    /// Start of the function in the file: set if it has no name and the unwind tables give the
+    /// start.
     pub start: Option<u64>,
     /// Source file.
     pub file: Option<Foreign>,
-    /// Line in it.
+    /// Line in the source file.
     pub line: Option<u32>,
-    /// What kind it is.
+    /// Kind of the function.
     pub kind: Kind,
 }
 
-/// Finds names; what was found is remembered.
+/// Finds names, and caches them.
 pub struct Symbols {
     symbolizer: Symbolizer,
-    /// Open files by module: their descriptors are the paths that are given to the symbolizer.
+    /// Open files by module: the symbolizer gets the paths of their file descriptors.
     files: HashMap<ModuleId, Option<Rc<File>>>,
-    /// What stripped files say of their functions in a packed section.
+    /// Functions of stripped files from their packed sections.
     packed: HashMap<ModuleId, Option<Functions>>,
     /// Bytes that may still be unpacked.
     unpack_left: u64,
@@ -78,7 +79,7 @@ impl Default for Symbols {
 }
 
 impl Symbols {
-    /// Without any names yet.
+    /// Makes an empty cache.
     pub fn new() -> Symbols {
         let symbolizer = Symbolizer::builder()
             .enable_auto_reload(false)
@@ -95,15 +96,15 @@ impl Symbols {
         }
     }
 
-    /// The functions at a frame: inlined ones first, the innermost at the very first; the last is
-    /// the function whose code it is. At least one.
+    /// The functions at a frame: inlined functions first, starting with the innermost; the last is
+    /// the function that contains the code. At least one.
     pub fn names(&mut self, unwinder: &mut Unwinder, frame: FrameAddress) -> Vec<Name> {
         if let Some(names) = self.found.get(&frame) {
             return names.clone();
         }
         let names = match frame {
             FrameAddress::Code { module, at } if unwinder.is_signal_frame(module, at) => {
-                // No call stands before it, so its first instruction is where it goes on.
+                // No call stands before this code, so the thread goes on at its first instruction.
                 let mut names = self.of_code(unwinder, module, at.wrapping_add(1));
                 names.iter_mut().for_each(|name| name.kind = Kind::Signal);
                 names
@@ -126,8 +127,8 @@ impl Symbols {
         names
     }
 
-    /// Looks up what [`Symbols::names`] will be asked for, where doing that at once is cheaper.
-    /// `keep` as for `Unwinder::look_up`.
+    /// Looks up names for later calls of [`Symbols::names`], where looking up many at once is
+    /// cheaper. `keep` as for `Unwinder::look_up`.
     pub fn prepare(
         &self,
         unwinder: &mut Unwinder,
@@ -138,9 +139,9 @@ impl Symbols {
         unwinder.look_up(unknown, keep);
     }
 
-    /// Why functions have no names that [`Symbols::names`] was asked for, and what would name them: a sentence
-    /// for each of the files that most of `frames` are of. Servers that the user has named in `DEBUGINFOD_URLS` are
-    /// asked first; what they have is in what `names` gives from then on.
+    /// The reasons why functions passed to [`Symbols::names`] have no names, and remedies: a
+    /// sentence for each of the files with most such functions in `frames`. Servers that the user
+    /// has named in `DEBUGINFOD_URLS` are asked first; later calls of `names` use their answers.
     pub fn stripped(
         &mut self,
         unwinder: &mut Unwinder,
@@ -166,7 +167,7 @@ impl Symbols {
         modules.map(|module| stripped::advice(module, &servers)).collect()
     }
 
-    /// The files with most functions without a name in `frames`.
+    /// The files with most unnamed functions in `frames`.
     fn unnamed(&self, frames: impl Iterator<Item = FrameAddress>) -> Vec<ModuleId> {
         const FILES: usize = 3;
         let mut files: HashMap<ModuleId, usize> = HashMap::new();
@@ -208,7 +209,7 @@ impl Symbols {
         vec![Name { function, start, ..base }]
     }
 
-    /// What a packed section of the file calls the function.
+    /// The function's name in a packed section of the file.
     fn packed_name(&mut self, unwinder: &Unwinder, id: ModuleId, at: u64) -> Option<Foreign> {
         let left = &mut self.unpack_left;
         let read = || {
@@ -242,7 +243,7 @@ fn managed(function: &Function) -> Name {
     }
 }
 
-/// Whether the address lies in the symbol and not somewhere behind it.
+/// Whether the address lies in the symbol and not behind it.
 fn covers(symbol: &Sym<'_>) -> bool {
     symbol.size.is_none_or(|size| symbol.offset < size)
 }
@@ -259,9 +260,9 @@ fn readable(module: &Module) -> Option<Rc<File>> {
     }
 }
 
-/// The functions of a symbol: what was inlined, innermost first, then the function itself.
+/// The functions of a symbol: inlined ones, innermost first, then the function itself.
 ///
-/// The place in the source that comes with a function is where it is inside of it.
+/// The source place of each function is the executing line inside that function.
 fn functions(symbol: &Sym<'_>, base: &Name) -> Vec<Name> {
     let place = |info: Option<&CodeInfo<'_>>| {
         let file = info.map(|info| Foreign::from(info.to_path().as_ref()));

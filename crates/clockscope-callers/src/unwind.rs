@@ -1,4 +1,4 @@
-//! From registers and the top of a stack to the functions that wait in it.
+//! Unwinds a sample's registers and stack copy to the functions on the stack.
 
 use std::collections::BTreeMap;
 
@@ -20,36 +20,36 @@ use clockscope_text::foreign::Foreign;
 pub struct Unwinder {
     modules: Modules,
     managed: Names,
-    /// Samples of each process of which only the compiled method is known.
+    /// For each process, the number of samples of which only the compiled method is known.
     inexact: BTreeMap<i32, u64>,
-    /// Why the functions that a process executes by an interpreter cannot be read.
+    /// For each process, the reason why interpreted functions cannot be read.
     unread: BTreeMap<i32, String>,
 }
 
-/// What is walked.
+/// The input of a walk.
 struct Taken<'a> {
     sample: &'a Sample,
     stack: Stack<'a>,
-    /// The rest of the process's memory, as it is a little later.
+    /// The rest of the process's memory, read slightly later than the sample.
     memory: Memory<'static>,
     interpreted: Option<&'a Interpreted>,
 }
 
-/// The functions that a thread executes by an interpreter, read while it waited.
+/// The functions that an interpreter executes in a thread, read while the thread waited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpreted(python::Frames);
 
-/// How a walk goes on.
+/// The next step of a walk.
 enum Step {
-    /// With the caller: its registers, and whether a signal interrupted it there.
+    /// Go on with the caller: its registers, and whether a signal interrupted it there.
     Caller(Registers, bool),
-    /// By frame pointers, from a frame with this height.
+    /// Go on along frame pointers, from a frame of this height.
     FramePointers(Registers, Option<u64>),
     End(End),
 }
 
 impl Unwinder {
-    /// `image` is the image that clockscope maps into programs, as its file would be.
+    /// `image` is the image that clockscope maps into programs, in the form of a file.
     pub fn new(image: Vec<u8>) -> Unwinder {
         let vdso = clockscope_sys::own_vdso::read().map(|vdso| vdso.bytes).unwrap_or_default();
         Unwinder {
@@ -60,8 +60,8 @@ impl Unwinder {
         }
     }
 
-    /// Takes in what happens to the memory of a process. Events and samples must come in the order
-    /// of their time; a process must be known before it forks or maps.
+    /// Takes in a change to the memory of a process. Events and samples must come in the order of
+    /// their times. A process must be known before it forks or maps.
     pub fn event(&mut self, event: &MemoryEvent) {
         self.modules.event(event);
     }
@@ -80,18 +80,18 @@ impl Unwinder {
         self.managed.function(id)
     }
 
-    /// Where the function begins whose code is at a place in a module, by the unwind tables.
+    /// Start of the function at a place in a module, by the unwind tables.
     pub(super) fn function_start(&mut self, id: ModuleId, at: u64) -> Option<u64> {
         let FileContent::Code(code) = self.modules.module_mut(id)?.content() else { return None };
         code.frames.as_mut()?.function_start(at)
     }
 
-    /// Whether the code at a place in a module is where signal handlers return to.
+    /// Whether signal handlers return to the code at a place in a module.
     pub(super) fn is_signal_frame(&mut self, id: ModuleId, at: u64) -> bool {
         let Some(FileContent::Code(code)) = self.modules.module_mut(id).map(Module::content) else {
             return false;
         };
-        // Its first instruction is where it goes on.
+        // The thread goes on at the first instruction of that code.
         let is_covered = code.frames.as_mut().is_some_and(|frames| frames.covers(at));
         match &mut code.frames {
             Some(frames) if is_covered => frames.is_signal(at),
@@ -99,14 +99,14 @@ impl Unwinder {
         }
     }
 
-    /// What Go's own table calls the function at a place in a module.
+    /// The name of the function at a place in a module, by Go's own table.
     pub(super) fn go_name(&mut self, id: ModuleId, at: u64) -> Option<Foreign> {
         let FileContent::Code(code) = self.modules.module_mut(id)?.content() else { return None };
         code.go.as_ref()?.function(at).map(|function| function.name.into())
     }
 
-    /// What a program's runtime calls the code that it has made at an address; a copy of a process
-    /// has its parent's names.
+    /// The runtime's name for code made at run time at an address. A forked process also has its
+    /// parent's names.
     pub(super) fn run_time_name(&mut self, program: ProgramId, at: u64) -> Option<Foreign> {
         let known = self.modules.programs.get(program.0);
         if known.is_some_and(|known| !known.has_looked_up(at)) {
@@ -114,7 +114,7 @@ impl Unwinder {
         }
         let programs = &self.modules.programs;
         let mut next = Some(program);
-        // A parent has a lower number than its copies.
+        // A parent has a lower number than its forked processes.
         while let Some(program) = next.and_then(|id| programs.get(id.0)) {
             if let Some(name) = program.name(at) {
                 return Some(name);
@@ -124,9 +124,9 @@ impl Unwinder {
         None
     }
 
-    /// Looks up the names of all code among `frames` that was made at run time, which is cheaper
-    /// than one by one. Of what may be read of files with names in one run, a share is left for
-    /// later: one part in `keep`, all of it for 1, nothing for 0.
+    /// Looks up the names of all code made at run time in `frames`, which is cheaper than one by
+    /// one. One part in `keep` of the bytes of name files that may be read in one run is kept for
+    /// later: all for 1, nothing for 0.
     pub(super) fn look_up(&mut self, frames: impl IntoIterator<Item = FrameAddress>, keep: u64) {
         let mut wanted: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
         for frame in frames {
@@ -137,7 +137,7 @@ impl Unwinder {
         let kept = super::jit::ALL_MAX.checked_div(keep).unwrap_or(0);
         let mut left = self.modules.names_left.saturating_sub(kept);
         let before = left;
-        // Copies before what they are copies of, which is asked for the rest.
+        // Forked processes first; their parents are asked for the rest.
         while let Some((id, places)) = wanted.pop_last() {
             let Some(program) = self.modules.programs.get_mut(id) else { continue };
             program.look_up(places.clone(), &mut left);
@@ -152,7 +152,7 @@ impl Unwinder {
         self.modules.names_left -= before - left;
     }
 
-    /// Processes of whose code made at run time names are missing, and why.
+    /// Processes with missing names of code made at run time, and the reasons.
     pub fn unnamed(&self) -> Vec<(i32, String)> {
         let of = |program: &super::jit::Program| -> Vec<(i32, String)> {
             program.missing.iter().map(|why| (program.pid, why.clone())).collect()
@@ -169,12 +169,12 @@ impl Unwinder {
         self.modules.programs.iter().flat_map(of).chain(inexact).chain(unread).collect()
     }
 
-    /// The functions that a thread executes by an interpreter: to be read while it waits. `thread` is what
-    /// `pthread_self(3)` gives in it.
+    /// The functions that an interpreter executes in a thread; the thread must wait during the
+    /// read. `thread` is the value of `pthread_self(3)` in that thread.
     ///
     /// # Errors
     ///
-    /// Whether they may be read another time.
+    /// Whether a later attempt may succeed.
     pub fn interpreted(
         &mut self,
         pid: i32,
@@ -203,10 +203,10 @@ impl Unwinder {
         self.modules.interprets(pid)
     }
 
-    /// The functions that wait for the call. The frames of the kernel's and clockscope's images in
-    /// which the sample of a vDSO call is taken are not among them: the first is the caller.
+    /// The functions that wait for the call. The sample of a vDSO call is taken in frames of the
+    /// kernel's and clockscope's images; these are left out, so the first frame is the caller.
     ///
-    /// `interpreted` is what was read of an interpreter's functions.
+    /// `interpreted` has the functions that were read from an interpreter.
     pub fn stack_with(&mut self, sample: &Sample, interpreted: Option<&Interpreted>) -> Unwound {
         let pid = sample.pid;
         if !self.modules.knows(pid) {
@@ -222,7 +222,8 @@ impl Unwinder {
             Some(registers) => self.walk(&taken, registers, &mut frames),
             None => End::StackTooShort,
         };
-        // Where the machine's frames cannot be followed to the interpreter, its own go on behind.
+        // If the native frames cannot be followed to the interpreter, the interpreted functions
+        // follow the last known frame.
         let is_in = |frame: &FrameAddress, of: &python::Frames| match frame {
             FrameAddress::Managed(id) => of.functions.contains(id),
             _ => false,
@@ -265,7 +266,8 @@ impl Unwinder {
                 }
                 Step::End(end) => return end,
             };
-            // Whatever the tables say, a caller's frame lies above: so a walk ends.
+            // Even if the tables say otherwise, a caller's frame must lie above, so every walk
+            // ends.
             let grows = caller.general[SP] > registers.general[SP] || is_leaf(&registers, &caller);
             if !grows && !signal {
                 return End::OtherStack;
@@ -285,7 +287,7 @@ impl Unwinder {
         })
     }
 
-    /// Notes the frame at `address` and finds its caller.
+    /// Adds the frame at `address` and finds its caller.
     fn step(
         &mut self,
         taken: &Taken<'_>,
@@ -356,7 +358,7 @@ impl Unwinder {
         }
     }
 
-    /// The caller of code without tables, by what it does until it returns.
+    /// The caller of code without tables, by following the code to its return.
     fn step_by_code(
         &mut self,
         taken: &Taken<'_>,
@@ -366,7 +368,7 @@ impl Unwinder {
         at: u64,
     ) -> Step {
         let unknown = Step::End(End::NoInformation(id));
-        // Where it goes on.
+        // The address where the function goes on.
         let is_interrupted = registers.ip == address;
         let from = if is_interrupted { at } else { at.wrapping_add(1) };
         let Some(FileContent::Code(code)) = self.modules.module_mut(id).map(Module::content) else {
@@ -390,13 +392,13 @@ impl Unwinder {
         }
     }
 
-    /// Whether code is that which executes an interpreter's functions.
+    /// Whether code is the function that executes an interpreter's functions.
     fn evaluates(&mut self, pid: i32, address: u64) -> bool {
         self.modules.evaluation(pid).is_some_and(|code| code.contains(&address))
     }
 
-    /// A frame of a JVM's own code; `None` if it is none, or the JVM's tables do not say what it is: then
-    /// it is code made at run time as any other.
+    /// A frame of a JVM's code; `None` if the code is not a JVM's, or the JVM's tables do not
+    /// describe it: then it is handled like other code made at run time.
     fn in_java(
         &mut self,
         taken: &Taken<'_>,
@@ -413,7 +415,7 @@ impl Unwinder {
         let frame = jvm.frame(memory, sample.time_ns, taken.stack, registers, &mut self.managed)?;
         let is_innermost = !frames.iter().any(|frame| matches!(frame, FrameAddress::Managed(_)));
         frames.extend(frame.functions.into_iter().map(FrameAddress::Managed));
-        // The second of a pair is no sample that is told.
+        // The second sample of a pair is not reported.
         if !frame.is_exact && is_innermost && sample.weight > 0 {
             *self.inexact.entry(sample.pid).or_default() += 1;
         }
@@ -423,8 +425,8 @@ impl Unwinder {
         })
     }
 
-    /// Code without tables, of a compiler that may keep frame pointers: only if all that can be
-    /// checked is as it would be then.
+    /// A frame of code without tables, whose compiler may keep frame pointers: followed only if
+    /// every possible check succeeds.
     fn made_at_run_time(
         &mut self,
         taken: &Taken<'_>,
@@ -439,8 +441,8 @@ impl Unwinder {
         self.step_by_frame_pointer(taken, registers, frames).unwrap_or(Step::End(End::RunTimeCode))
     }
 
-    /// The caller by the frame pointer, and the function of JavaScript in place of the code that
-    /// executes it, if it is one.
+    /// The caller by the frame pointer. Replaces the frame by the JavaScript function that the code
+    /// executes, if there is one.
     fn step_by_frame_pointer(
         &mut self,
         taken: &Taken<'_>,
@@ -460,8 +462,8 @@ impl Unwinder {
         Some(Step::Caller(caller, false))
     }
 
-    /// The caller of code that probably keeps a frame pointer: only if all that can be checked is as
-    /// it would be then. A caller that has tables may use `rbp` for whatever it likes.
+    /// The caller of code that probably keeps a frame pointer: only if every possible check
+    /// succeeds. A caller with unwind tables may use `rbp` for any value.
     fn by_frame_pointer(&mut self, taken: &Taken<'_>, registers: &Registers) -> Option<Registers> {
         if let Some(why) = lacks::RUN_TIME_CODE {
             self.unread.entry(taken.sample.pid).or_insert_with(|| why.to_owned());
@@ -486,7 +488,7 @@ impl Unwinder {
         at.zip(code.frames.as_mut()).is_some_and(|(at, frames)| frames.covers(at))
     }
 
-    /// Whether code is mapped there, and a call stands before it as far as it can be read.
+    /// Whether code is mapped at an address and, as far as it can be read, a call stands before it.
     fn is_behind_call(&mut self, sample: &Sample, address: u64) -> bool {
         let Some(before) = address.checked_sub(1) else { return false };
         let Some(region) = self.region(sample, before) else { return false };
@@ -499,7 +501,7 @@ impl Unwinder {
                 let Some(bytes) = wanted.and_then(|size| bytes.get_mut(..size)) else {
                     return false;
                 };
-                // Code that is gone cannot be checked, and is not believed.
+                // Code that is gone cannot be checked, so it is rejected.
                 clockscope_sys::memory::read(sample.pid, from, bytes)
                     .is_ok_and(|read| read == bytes.len() && ends_with_call(bytes))
             }
@@ -513,7 +515,7 @@ impl Unwinder {
     }
 
     /// Go keeps frame pointers throughout, also when it calls the vDSO on another stack: then the
-    /// kernel's chain leads back to where `rbp` points.
+    /// kernel's chain leads back to the frame at the frame pointer.
     fn along_frame_pointers(
         &mut self,
         taken: &Taken<'_>,
@@ -542,7 +544,7 @@ impl Unwinder {
         Err(End::OtherStack)
     }
 
-    /// The module and place of an address in code of Go, and whether a stack ends there.
+    /// The module and place of an address in Go's code, and whether a stack ends there.
     fn go_code(&mut self, sample: &Sample, address: u64) -> Option<(ModuleId, u64, bool)> {
         let region = self.region(sample, address)?;
         let Filling::File(id) = region.filling else { return None };
@@ -553,15 +555,15 @@ impl Unwinder {
     }
 }
 
-/// Goes on with an interpreter's functions, if there are any.
+/// Adds an interpreter's functions, if there are any.
 fn continued(of: &python::Frames, frames: &mut Vec<FrameAddress>) -> Option<End> {
     frames.extend(of.functions.iter().copied().map(FrameAddress::Managed));
     let end = if of.is_whole { End::Complete } else { End::StackTooShort };
     (!of.functions.is_empty()).then_some(end)
 }
 
-/// Goes on with an interpreter's functions if the interpreter's own frame is a variable of the last function, which
-/// is then the one that executes them, whatever its name.
+/// Adds an interpreter's functions if the interpreter's own frame is a variable of the last
+/// function: that function then is the one that executes them, whatever its name.
 fn entered(
     interpreted: Option<&Interpreted>,
     registers: &Registers,
@@ -575,8 +577,8 @@ fn entered(
     continued(of, frames)
 }
 
-/// A frame of Go's code. The first may be of a function without a frame of its own: what lies under
-/// the stack pointer is then its caller's.
+/// A frame of Go's code. The innermost function may have no frame of its own: the frame record then
+/// is its caller's.
 fn in_go(
     code: &CodeFile,
     at: u64,
@@ -596,13 +598,13 @@ fn in_go(
     caller.map_or(Step::FramePointers(*registers, height), |caller| Step::Caller(caller, false))
 }
 
-/// Whether a function that has called none yet, and has no frame, goes back to its caller.
+/// Whether a function without a frame, which has made no call yet, returns to its caller.
 fn is_leaf(registers: &Registers, caller: &Registers) -> bool {
     let link = LINK.and_then(|number| registers.general[number]);
     link.is_some() && caller.general[SP] == registers.general[SP]
 }
 
-/// The registers of the frame to begin with.
+/// The registers of the first frame.
 fn first(sample: &Sample, stack: Stack<'_>) -> Option<Registers> {
     match sample.called {
         Called::Vdso(_) => registers::caller(&sample.registers, stack),
@@ -624,7 +626,7 @@ fn chain_from<'a>(sample: &'a Sample, stack: Stack<'_>, bp: u64) -> Option<&'a [
     None
 }
 
-/// Whether this is in the first instructions of a program, of which nothing is recorded.
+/// Whether an address is in the first instructions of a program, which have no unwind information.
 fn is_entry(at: u64, entry: u64) -> bool {
     const LONGEST: u64 = 64;
     at.checked_sub(entry).is_some_and(|behind| behind < LONGEST)

@@ -1,8 +1,8 @@
-//! Call frame information: how to get from a function's registers to those of its caller.
+//! Call frame information: from a function's registers to those of its caller.
 //!
-//! What the compiler has written is followed to the letter, or not at all. An address that no
-//! frame description covers has no answer, and no rule is guessed for it: a profiler that falls
-//! back to frame pointers there finds callers that never called.
+//! The compiler's rules are followed exactly, or not at all. An address that no frame description
+//! covers has no answer, and no rule is guessed for it: a profiler that falls back to frame
+//! pointers there finds callers that never called.
 //!
 //! # References
 //!
@@ -26,17 +26,17 @@ type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
 /// Most bytes of one frame description; real ones have less than ten thousand.
 const DESCRIPTION_MAX: usize = 1 << 20;
-/// Most frame descriptions that are indexed where the linker made no index.
+/// Most frame descriptions that are indexed if the linker made no index.
 const INDEX_MAX: usize = 4 << 20;
 /// Most steps of an expression.
 const EXPRESSION_STEPS: u32 = 1000;
-/// Rows that are remembered, for each module.
+/// Rows that are kept, for each module.
 const CACHE_MAX: usize = 8192;
 
 /// The bytes of a stack from the stack pointer on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stack<'a> {
-    /// Address of the first.
+    /// Address of the first byte.
     pub(super) start: u64,
     pub(super) bytes: &'a [u8],
 }
@@ -50,25 +50,25 @@ impl Stack<'_> {
     }
 }
 
-/// Why there is no caller.
+/// Reason why there is no caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// This is the first function of its thread.
     Outermost,
     /// No frame description covers the address.
     Uncovered,
-    /// One does, but it makes no sense.
+    /// A description covers the address, but it makes no sense.
     Damaged,
-    /// What it needs lies on the stack, behind what was copied.
+    /// A necessary word lies on the stack, behind the copied part.
     NotCopied,
-    /// What it needs lies elsewhere.
+    /// A necessary word lies outside of the stack.
     Elsewhere,
 }
 
-/// The rules of one place in the code.
+/// The unwind rules for one place in the code.
 #[derive(Clone, Debug)]
 struct Row {
-    /// Where the function begins.
+    /// Start of the function.
     start: u64,
     frame: Rule,
     registers: Vec<(usize, Rule)>,
@@ -78,7 +78,7 @@ struct Row {
     is_signal: bool,
 }
 
-/// How a value is found. `cfa` is the caller's stack pointer.
+/// Rule for a value. `cfa` is the caller's stack pointer.
 #[derive(Clone, Debug)]
 enum Rule {
     /// Unknown from here on.
@@ -90,14 +90,14 @@ enum Rule {
     Is(i64),
     /// A register plus this.
     Of(usize, i64),
-    /// In memory where the expression says.
+    /// In memory at the expression's value.
     AtExpression(Rc<[u8]>),
-    /// What the expression says.
+    /// The expression's value.
     IsExpression(Rc<[u8]>),
 }
 
-/// The frame information of a module: `.eh_frame`, with the linker's index if it is sound, else with ours; or
-/// `.debug_frame`.
+/// The frame information of a module: `.eh_frame`, with the linker's index if that is sound,
+/// otherwise with our own index; or `.debug_frame`.
 pub(super) struct Frames {
     is_debug: bool,
     frames: Section,
@@ -111,8 +111,8 @@ pub(super) struct Frames {
 impl Frames {
     /// Reads the frame information of a file; `None` if it has none.
     ///
-    /// `with_debug` if `.debug_frame` will do, which debuggers read. That of Go does not say where
-    /// a function changes to another stack.
+    /// `with_debug` if `.debug_frame`, which is meant for debuggers, may be used. Go's does not
+    /// describe changes to another stack.
     pub(super) fn read(elf: &Elf, with_debug: bool) -> Option<Frames> {
         let start = |name: &str| elf.address_of_section(name).unwrap_or_default();
         let mut bases = BaseAddresses::default().set_text(start(".text")).set_got(start(".got"));
@@ -141,9 +141,9 @@ impl Frames {
         Some(Frames { is_debug, frames, table, index, bases, context, rows })
     }
 
-    /// The registers of the caller of the code at `at` (the file's own counting).
+    /// The caller's registers for the code at `at` (an address in the file).
     ///
-    /// `stack` is what memory can be read.
+    /// `stack` is the readable memory.
     pub(super) fn caller(
         &mut self,
         at: u64,
@@ -154,7 +154,7 @@ impl Frames {
         row.apply(registers, stack).map(|caller| (caller, row.is_signal))
     }
 
-    /// Whether the code at `at` is where signal handlers return to: below it stands what a signal interrupted.
+    /// Whether signal handlers return to the code at `at`: its caller is the interrupted function.
     pub(super) fn is_signal(&mut self, at: u64) -> bool {
         self.cached_row(at).is_ok_and(|row| row.is_signal)
     }
@@ -176,17 +176,17 @@ impl Frames {
         row
     }
 
-    /// Where the function begins whose code is at `at`.
+    /// Start of the function whose code is at `at`.
     pub(super) fn function_start(&mut self, at: u64) -> Option<u64> {
         self.cached_row(at).ok().map(|row| row.start)
     }
 
-    /// Where the description is that may cover the code at `at`.
+    /// Offset of the description that may cover the code at `at`.
     fn offset(&self, at: u64) -> Option<usize> {
         let by_table = self.table.as_deref().and_then(|table| {
             let table = parsed(table, &self.bases)?;
             let found = table.table()?.lookup(at, &self.bases).ok()?;
-            // Not by the table's own start of the frames, which may be damaged.
+            // The table's own start of the frames may be damaged, so it is not used.
             let offset = found.direct().ok()?.checked_sub(self.frames.address)?;
             usize::try_from(offset).ok()
         });
@@ -222,7 +222,7 @@ fn parsed<'a>(table: &'a [u8], bases: &BaseAddresses) -> Option<ParsedEhFrameHdr
     EhFrameHdr::new(table, LittleEndian).parse(bases, 8).ok()
 }
 
-/// Where the index says that the frames are.
+/// Address of the frames by the index.
 fn frames_by_table(table: &Section, bases: &BaseAddresses) -> Option<u64> {
     parsed(&table.bytes, bases)?.eh_frame_ptr().direct().ok()
 }
@@ -318,7 +318,7 @@ fn row_of<'a, S: UnwindSection<Bytes<'a>>>(
     }
     let caller = match row.register(RETURN) {
         Some(RegisterRule::Undefined) => None,
-        // It is still in its register, where there is one for it.
+        // The return address is still in its register, if the architecture has one.
         None if LINK.is_some() => Some(Rule::Same),
         None => return Err(Stop::Damaged),
         Some(found) => Some(rule(found)?),
@@ -337,7 +337,7 @@ impl Row {
         let Some(rule) = &self.caller else { return Err(Stop::Outermost) };
         let frame = Frame { registers, stack, encoding: self.encoding };
         let cfa = match &self.frame {
-            // The stack pointer of a frame lies in the stack; so does what holds it.
+            // If the value of the CFA register is unknown, the rules do not fit this frame.
             Rule::Of(register, offset) => registers.general[*register]
                 .ok_or(Stop::Damaged)?
                 .checked_add_signed(*offset)
@@ -358,7 +358,7 @@ impl Row {
             caller.general[*number] =
                 frame.value(rule, registers.general[*number], cfa).unwrap_or(None);
         }
-        // The call has written its own return address there.
+        // The call has overwritten the register with its own return address.
         if let Some(number) = LINK {
             caller.general[number] = None;
         }
@@ -366,7 +366,7 @@ impl Row {
     }
 }
 
-/// What rules are applied to.
+/// The input of the rules.
 struct Frame<'a> {
     registers: &'a Registers,
     stack: Stack<'a>,
@@ -393,7 +393,7 @@ impl Frame<'_> {
     fn memory(&self, address: u64) -> Result<u64, Stop> {
         let end = self.stack.start.saturating_add(self.stack.bytes.len() as u64);
         self.stack.word(address).ok_or({
-            // No stack is that large: what lies farther away is another one.
+            // No stack is that large: an address farther away is outside of the stack.
             const LARGEST: u64 = 1 << 30;
             let is_behind = address >= self.stack.start && address - self.stack.start < LARGEST;
             if is_behind || address >= end && address - end < LARGEST {
@@ -404,7 +404,7 @@ impl Frame<'_> {
         })
     }
 
-    /// Runs an expression; `initial` is on its stack at the start.
+    /// Runs an expression; `initial` is on the expression's stack at the start.
     fn evaluate(&self, expression: &[u8], initial: Option<u64>) -> Result<u64, Stop> {
         let bytes = EndianSlice::new(expression, LittleEndian);
         let mut run = Evaluation::new(bytes, self.encoding);

@@ -1,11 +1,12 @@
-//! How code without unwind tables goes back to its caller, found by reading on to where it returns.
+//! Finds the caller of code without unwind tables by following the code to its return.
 //!
-//! From the place where a function waits, all ways on are followed until each returns, and what they do to the stack
-//! pointer and to the registers that a function preserves is noted. A program that took one of these ways would
-//! find its return address there, so it is no guess. A call may never come back: a way that goes through one is
-//! followed only if the called function is seen to return. Jumps to computed addresses are not followed. If no such
-//! way returns, those through calls of function pointers are followed too: no compiler knows of one that it never comes
-//! back. If still none returns, or two disagree, nothing is known.
+//! From the place where a function waits, all paths are followed until each returns. Their effects
+//! on the stack pointer and on callee-saved registers are recorded. A program that takes one of
+//! these paths finds its return address there, so the result is no guess. A call may never return:
+//! a path through a call is followed only if the called function is seen to return. Jumps to
+//! computed addresses are not followed. If no such path returns, paths through calls of function
+//! pointers are followed too, because no compiler can know that such a call never returns. If still
+//! no path returns, or two paths disagree, the caller is unknown.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -20,29 +21,29 @@ use super::unwind_cfi::Stack;
 
 /// Most instructions that are followed from one place.
 pub(super) const INSTRUCTIONS_MAX: usize = 600;
-/// Ways that are remembered, for each file.
+/// Ways that are kept, for each file.
 const CACHE_MAX: usize = 8192;
-/// The first function of a thread calls one of these when what it has called is done.
+/// The first function of a thread calls one of these when the thread's work is done.
 const ENDS: [&str; 3] = ["exit", "pthread_exit", "__pthread_exit"];
-/// Most instructions that are looked at for one place, with those of called functions.
+/// Most instructions that are read for one place, including those of called functions.
 const ALL_INSTRUCTIONS_MAX: usize = 4000;
-/// How deep functions are looked into that are called on the way.
+/// Number of nested calls that are followed into called functions.
 const CALLS_DEPTH: u8 = 2;
 
-/// Where code goes from a place.
+/// The destination of code from a place on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Back to its caller.
+    /// Back to the function's caller.
     Back(Box<Return>),
-    /// Back to what a signal has interrupted.
+    /// Back to the code that a signal has interrupted.
     Signal,
-    /// To the end of the thread or the program: nobody waits for it.
+    /// To the end of the thread or the program: there is no caller.
     End,
-    /// That cannot be told.
+    /// The destination cannot be determined.
     Unknown,
 }
 
-/// The ways in a file's code that were asked for.
+/// The ways that were asked for in a file's code.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
     known: HashMap<(u64, bool), Way>,
@@ -51,8 +52,8 @@ pub(super) struct Ways {
 }
 
 impl Ways {
-    /// The way from an address in the file's own counting on, where a function waits for what it
-    /// called, or was interrupted.
+    /// The way from an address in the file on. The function there waits for a call that it has made
+    /// (`at` is the return address), or was interrupted.
     pub(super) fn way(&mut self, elf: &Elf, at: u64, is_interrupted: bool) -> &Way {
         let ends = self.ends.get_or_insert_with(|| ends_of(elf));
         if self.known.len() >= CACHE_MAX {
@@ -81,59 +82,59 @@ fn ends_of(elf: &Elf) -> Vec<u64> {
     ends
 }
 
-/// What is so when a function returns.
+/// The state when a function returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Return {
-    /// Where the return address is; the same: in its register.
+    /// Content of the return address; `Same`: in its register.
     pub(super) address: Content,
     /// The caller's stack pointer.
     pub(super) sp: Place,
-    /// Where what must be preserved is, in the order of `PRESERVED`.
+    /// Contents of the callee-saved registers, in the order of `PRESERVED`.
     pub(super) preserved: [Content; PRESERVED.len()],
 }
 
-/// A place in memory: a register's value at the beginning, and what is added to it.
+/// An address: a register's value at the beginning, plus an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) base: usize,
     pub(super) offset: i64,
 }
 
-/// What a register has.
+/// Content of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// What it had at the beginning.
+    /// The register's value at the beginning.
     Same,
-    /// What was in memory at the beginning.
+    /// The word that was in memory at the beginning.
     At(Place),
     Lost,
 }
 
-/// Where an instruction leads.
+/// Control flow of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
     /// To the next instruction.
     Next,
     /// Into the kernel, and from there to the next instruction.
     SystemCall,
-    /// Into the function at an address.
+    /// Into the function at this address.
     Call(u64),
-    /// Into a function of the program's own, by a pointer.
+    /// Into a function of the program, by a pointer.
     PointerCall,
     Jump(u64),
-    /// To the next instruction or to an address.
+    /// To the next instruction or to this address.
     Branch(u64),
     /// To the function's caller.
     Return,
-    /// Nowhere: it ends the program.
+    /// Nowhere: the program ends.
     Trap,
-    /// That cannot be told.
+    /// The destination cannot be determined.
     Unknown,
 }
 
 impl Way {
-    /// The way from `at` on; `code` gives bytes from an address on, and `ends` are the addresses of functions
-    /// that never return.
+    /// The way from `at` on; `code` gives bytes from an address on, and `ends` has the addresses of
+    /// functions that never return.
     pub(super) fn from(at: u64, code: &dyn Fn(u64) -> Option<Vec<u8>>, ends: &[u64]) -> Way {
         let within = |pointers_return, at| {
             let left = Cell::new(ALL_INSTRUCTIONS_MAX);
@@ -145,10 +146,11 @@ impl Way {
         }
     }
 
-    /// The way from a return address on: behind a call that may never come back there is other code. The
-    /// first function of a thread has the one that it calls by a pointer; others may end the program too.
+    /// The way from a return address on. Behind a call that may never return there can be the code
+    /// of another function. The first function of a thread calls the thread's work by a pointer;
+    /// other functions may end the program too.
     pub(super) fn behind_call(at: u64, code: &dyn Fn(u64) -> Option<Vec<u8>>, ends: &[u64]) -> Way {
-        // Another function's last call may stand before.
+        // The call before this address may be the last of another function.
         if signals::IS_MARKED && is_signal_return(at, code) {
             return Way::Signal;
         }
@@ -161,7 +163,7 @@ impl Way {
         }
     }
 
-    /// The same, with called functions looked into to this depth.
+    /// The way from `at` on, following called functions down to this depth.
     fn within(asked: &Asked<'_>, at: u64, depth: u8) -> Way {
         let Asked { code, left, .. } = asked;
         if is_signal_return(at, *code) {
@@ -197,34 +199,34 @@ impl Way {
     }
 }
 
-/// Whether this is where handlers of signals return to.
+/// Whether signal handlers return to this code.
 fn is_signal_return(at: u64, code: &dyn Fn(u64) -> Option<Vec<u8>>) -> bool {
     let begins = |bytes: Vec<u8>| signals::RETURNS.iter().any(|start| bytes.starts_with(start));
     code(at).is_some_and(begins)
 }
 
-/// What is asked, and by what rules.
+/// The input and the rules of a walk.
 struct Asked<'a> {
     code: &'a dyn Fn(u64) -> Option<Vec<u8>>,
     ends: &'a [u64],
-    /// Whether calls of function pointers are taken to come back.
+    /// Whether calls of function pointers are assumed to return.
     pointers_return: bool,
-    /// Instructions that may still be looked at.
+    /// Instructions that may still be read.
     left: &'a Cell<usize>,
 }
 
-/// What has been found on all ways.
+/// The findings on all paths.
 struct Walk<'a> {
     asked: &'a Asked<'a>,
     found: Option<Return>,
     reached_end: bool,
-    /// Whether a way was not followed to where it leads.
+    /// Whether a path could not be followed to its end.
     stopped: bool,
     agrees: bool,
 }
 
 impl Walk<'_> {
-    /// The instructions that may come next.
+    /// The possible next instructions.
     fn follow(
         &mut self,
         instruction: &Instruction,
@@ -275,13 +277,13 @@ impl Walk<'_> {
 }
 
 impl Return {
-    /// Whether it goes by a register that these do not know.
+    /// Whether the return address is in a register that `registers` does not know.
     pub(super) fn lacks(&self, registers: &Registers) -> bool {
         self.address == Content::Same
             && LINK.is_none_or(|number| registers.general[number].is_none())
     }
 
-    /// The caller's registers; `None` if they are not in what was copied of the stack.
+    /// The caller's registers; `None` if they are not in the copied stack.
     pub(super) fn caller(&self, registers: &Registers, stack: Stack<'_>) -> Option<Registers> {
         let value = |content, number: Option<usize>| match content {
             Content::Same => registers.general[number?],

@@ -1,7 +1,7 @@
-//! Code that Go's compiler has made.
+//! Code made by Go's compiler.
 //!
-//! Go writes its own table of functions, which its runtime needs and which stays when a program is
-//! stripped.
+//! Go writes its own table of functions, which its runtime needs. A stripped program keeps this
+//! table.
 //!
 //! # References
 //!
@@ -11,25 +11,25 @@
 use super::arch::go::FIRST;
 use super::module_file::Elf;
 
-/// Of Go 1.18 and 1.19.
+/// Magic number of Go 1.18 and 1.19.
 const MAGIC_18: u32 = 0xffff_fff0;
-/// Of Go 1.20 and later.
+/// Magic number of Go 1.20 and later.
 const MAGIC_20: u32 = 0xffff_fff1;
 /// Most bytes of a name.
 const NAME_MAX: usize = 4096;
-/// Most steps in a table of one function.
+/// Most steps in the table of one function.
 const STEPS_MAX: usize = 1 << 16;
 
-/// Why the record that a frame pointer points to does not say who has called.
+/// Reason why the frame record at a frame pointer does not give the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoRecord {
-    /// It lies here, where nothing was copied.
+    /// The record lies at this address, outside of the copied stack.
     NotCopied(u64),
-    /// It may be another function's.
+    /// The record may be another function's.
     Unsound,
 }
 
-/// The table that Go's own runtime unwinds by.
+/// The table by which Go's own runtime unwinds.
 pub(super) struct GoTable {
     table: Option<Table>,
 }
@@ -41,25 +41,25 @@ struct Table {
     names: usize,
     steps: usize,
     index: usize,
-    /// Bytes of which addresses of code are multiples.
+    /// Addresses of code are multiples of this many bytes.
     quantum: u64,
-    /// Where in a function's record `funcID` and the flags stand.
+    /// Offset of `funcID` and the flags in a function's record.
     flags: usize,
 }
 
 /// A function of Go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GoFunction {
-    /// Its name, as in `main.(*queue).post`.
+    /// The function's name, as in `main.(*queue).post`.
     pub(super) name: String,
-    /// Whether a stack ends with it.
+    /// Whether a stack ends with this function.
     pub(super) is_first: bool,
     entry: u64,
     heights: usize,
 }
 
 impl GoTable {
-    /// Reads the table; `None` if this is no program of Go.
+    /// Reads the table; `None` if the file is no Go program.
     pub(super) fn read(elf: &Elf) -> Option<GoTable> {
         let names = [".gopclntab", ".data.rel.ro.gopclntab"];
         let section = names.iter().find_map(|name| elf.section(name));
@@ -71,7 +71,7 @@ impl GoTable {
         Some(GoTable { table })
     }
 
-    /// The table in these bytes, of a program whose code begins at `text`.
+    /// The table in `bytes`, of a program whose code begins at `text`.
     #[cfg(fuzzing)]
     pub(super) fn of_bytes(bytes: Vec<u8>, text: u64) -> GoTable {
         GoTable { table: Table::read(bytes, Some(text), text) }
@@ -82,8 +82,8 @@ impl GoTable {
         self.table.as_ref()?.function(at)
     }
 
-    /// How far the stack pointer is below the function's return address, or where that is in a register below the
-    /// caller's stack pointer.
+    /// Distance of the stack pointer below the function's return address or, if that is in a
+    /// register, below the caller's stack pointer.
     pub(super) fn height(&self, function: &GoFunction, at: u64) -> Option<u64> {
         self.table.as_ref()?.height(function, at)
     }
@@ -110,8 +110,8 @@ impl Table {
             bytes,
         };
         if told == 0 {
-            // Go 1.26 does not say where its code begins. The linker puts it first, unless another
-            // linker came after it; where the program is entered shows that.
+            // Go 1.26 does not store the start of its code. The linker puts Go's code first, unless
+            // another linker runs after it; the program's entry point shows which.
             table.text = text?;
             table.function(entry).filter(|f| f.entry == entry && f.name == FIRST)?;
         }

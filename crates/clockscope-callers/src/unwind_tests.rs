@@ -1,4 +1,4 @@
-//! What needs no program: events, damaged files, code made at run time.
+//! Tests without programs: events, damaged files, code made at run time.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn with_stack(stack: u64) -> Registers {
     registers
 }
 
-/// With the return address where a call leaves it.
+/// A sample with the return address at the place where a call leaves it.
 fn sample(pid: i32, stack: &[u64]) -> Sample {
     let mut registers = with_stack(STACK);
     if let Some(link) = LINK {
@@ -44,7 +44,7 @@ fn mapping(start: u64, end: u64, name: &str) -> Mapping {
     Mapping { start, end, offset: 0, name: name.into(), inode: (0, 0) }
 }
 
-/// No process has this number: `/proc` has nothing to add.
+/// No process has this number: `/proc` adds nothing.
 const NOBODY: i32 = i32::MAX;
 
 fn with(mappings: Vec<Mapping>) -> Unwinder {
@@ -74,7 +74,8 @@ fn the_function_that_has_the_interpreters_frame_executes_pythons() {
         let replaced = vec![native, FrameAddress::Managed(stamp)];
         assert_eq!(look(Some(&read(Some(entry)))), (Some(End::Complete), replaced));
     }
-    // In another function's frame; in the thread's state, which is no stack; not there; nothing was read.
+    // The frame of another function; the thread's state, which is no stack; no entry; nothing was
+    // read.
     let others = [Some(read(Some(0x1100))), Some(read(Some(0x80))), Some(read(None)), None];
     for other in others {
         assert_eq!(look(other.as_ref()), (None, vec![native; 2]), "{other:?}");
@@ -96,14 +97,15 @@ fn unknown_places_are_unknown() {
 
 #[test]
 fn code_made_at_run_time_is_walked_only_where_that_can_be_checked() {
-    // Return addresses in anonymous memory of a process that is gone: no call can be seen there.
+    // Return addresses in anonymous memory of a process that is gone: no call can be found there.
     let mut unwinder = with(vec![mapping(0x1000, 0x2000, "")]);
     let mut taken = sample(NOBODY, &[0x1100, 7, STACK + 32, 0x1200, 0, 0x1300]);
     taken.registers.general[FP] = Some(STACK + 16);
     let unwound = unwinder.stack_with(&taken, None);
     assert!(matches!(unwound.frames[..], [FrameAddress::RunTime { at: 0x10ff, .. }]));
     assert_eq!(unwound.end, End::RunTimeCode);
-    // In the kernel's image, where every byte can be seen, an address behind no call is refused.
+    // In the kernel's image, whose bytes can be read, an address without a call before it is
+    // rejected.
     let mut unwinder = with(vec![mapping(0x1000, 0x2000, ""), mapping(0x4000, 0x6000, "[vdso]")]);
     taken.stack[24..32].copy_from_slice(&0x4001_u64.to_le_bytes());
     assert_eq!(unwinder.stack_with(&taken, None).frames.len(), 1);
@@ -151,7 +153,7 @@ fn own_mappings_are_executable_and_in_order() {
     assert!(mappings.iter().any(|mapping| (mapping.start..mapping.end).contains(&here)));
 }
 
-/// Asks a file for the caller of every tenth byte of its code.
+/// Looks up the caller at every tenth byte of a file's code.
 fn ask_everywhere(bytes: Vec<u8>, registers: &Registers, stack: Stack<'_>) -> usize {
     let Some(elf) = Elf::read(Bytes::Memory(bytes.into())) else { return 0 };
     let go = GoTable::read(&elf);

@@ -1,11 +1,11 @@
-//! JavaScript's functions, by what V8 says of its heap to debuggers after death.
+//! JavaScript functions, by V8's postmortem metadata.
 //!
-//! V8's frames have the function that they execute in a slot, which lies in the copied stack; the function,
-//! its name and its script are read from the process afterwards. The collector moves young functions; the
-//! types of all that is read are checked, so one that was moved has no name.
+//! V8's frames hold the executed function in a slot, which lies in the copied stack. The function,
+//! its name and its script are read from the process afterwards. The collector moves young
+//! functions. The types of all read objects are checked, so a function that was moved has no name.
 //!
-//! A function that V8's optimising compiler put into its caller has no frame. Lines are those on which
-//! functions begin.
+//! A function that V8's optimising compiler has inlined has no frame. Lines are the first lines of
+//! functions.
 //!
 //! # References
 //!
@@ -19,21 +19,21 @@ use super::managed::{Function, ManagedId, Names, Remembered};
 use super::memory::Memory;
 use super::unwind_cfi::Stack;
 
-/// Letters of a name.
+/// Most UTF-16 code units of a name.
 const NAME_MAX: usize = 512;
-/// Letters of a script.
+/// Most UTF-16 code units of a script.
 const SCRIPT_MAX: usize = 8 << 20;
-/// Scripts whose lines are known.
+/// Most scripts whose lines are kept.
 const SCRIPTS_MAX: usize = 1000;
-/// Strings that are made of others.
+/// Most levels of strings that are made of other strings.
 const DEPTH_MAX: u32 = 8;
-/// Variables of a function that are listed by name in its description; of more there is a table.
+/// Most variables whose names are listed in a function's description; with more there is a table.
 const NAMES_LISTED: u64 = 75;
 
-/// How the constants' names begin; in a program's table of symbols a zero stands before.
+/// Prefix of the constants' names; in a program's symbol table a zero precedes it.
 pub(super) const PREFIX: &[u8] = b"v8dbg_";
 
-/// Where V8 keeps what is needed, in bytes from the start of each object.
+/// Offsets of fields in bytes from the start of each object.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     map_type: u64,
@@ -53,11 +53,12 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// `constant` gives the constant whose name begins so; `None` if one that is needed is missing.
+    /// `constant` gives the value of the constant whose name begins with its argument; `None` if a
+    /// necessary constant is missing.
     pub(super) fn read(constant: impl Fn(&str) -> Option<i32>) -> Option<Layout> {
         let offset = |name: &str| constant(name).and_then(|value| u64::try_from(value).ok());
         let number = |name: &str| constant(name).and_then(|value| u16::try_from(value).ok());
-        // The slots of frames, and heaps whose pointers are not compressed.
+        // The frame slots, and a heap without compressed pointers.
         let is_known = constant("off_fp_function") == Some(-16)
             && constant("off_fp_context") == Some(-8)
             && constant("HeapObjectTag") == Some(1)
@@ -87,7 +88,7 @@ impl Layout {
 /// A V8 in a process.
 pub(super) struct V8 {
     layout: Layout,
-    /// By the description that closures of one function share.
+    /// By `SharedFunctionInfo`, which closures of one function share.
     functions: HashMap<u64, Option<ManagedId>>,
     remembered: Remembered,
     /// Ends of lines, by script and its length.
@@ -95,7 +96,7 @@ pub(super) struct V8 {
 }
 
 impl V8 {
-    /// By what the program's file says.
+    /// Makes a V8 from the layout in the program's file.
     pub(super) fn new(layout: Layout) -> V8 {
         V8 {
             layout,
@@ -105,8 +106,8 @@ impl V8 {
         }
     }
 
-    /// The function of JavaScript whose frame `rbp` points to; `None` for a frame of another kind, and
-    /// where it cannot be told any more.
+    /// The JavaScript function of the frame at `rbp`; `None` for a frame of another kind, or if the
+    /// function can no longer be determined.
     pub(super) fn function(
         &mut self,
         memory: &Memory<'_>,
@@ -118,7 +119,7 @@ impl V8 {
         if self.remembered.is_stale(time_ns) {
             self.functions.clear();
         }
-        // Frames of another kind have a small number in place of the context.
+        // Frames of other kinds hold a small integer instead of the context.
         object(stack.word(bp.checked_sub(8)?)?)?;
         let function = object(stack.word(bp.checked_sub(16)?)?)?;
         let heap = Heap { memory, layout: &self.layout };
@@ -134,7 +135,7 @@ impl V8 {
 
     fn named(&mut self, memory: &Memory<'_>, shared: u64) -> Option<Function> {
         let heap = Heap { memory, layout: &self.layout };
-        // What V8 itself provides has no script.
+        // V8's own functions have no script.
         let script = heap.field(shared, self.layout.shared_script)?;
         (heap.type_of(script)? == self.layout.type_script).then_some(())?;
         let file = heap.text(heap.field(script, self.layout.script_name)?)?;
@@ -159,7 +160,7 @@ impl V8 {
         })
     }
 
-    /// Where the lines of a script end.
+    /// The ends of a script's lines.
     fn lines(&mut self, memory: &Memory<'_>, script: u64) -> Option<Rc<[u32]>> {
         let heap = Heap { memory, layout: &self.layout };
         let source = heap.field(script, self.layout.script_source)?;
@@ -177,12 +178,12 @@ impl V8 {
     }
 }
 
-/// The address of an object, of a tagged pointer to it.
+/// The address of an object, from a tagged pointer.
 fn object(tagged: u64) -> Option<u64> {
     (tagged & 3 == 1).then(|| tagged - 1)
 }
 
-/// A small number, of its tagged form: it stands in the upper half.
+/// A small integer, from its tagged form: the upper half.
 fn small(tagged: u64) -> Option<u64> {
     (tagged & 0xffff_ffff == 0).then_some(tagged >> 32)
 }
@@ -193,7 +194,7 @@ struct Heap<'a> {
 }
 
 impl Heap<'_> {
-    /// The object that a field of an object points to.
+    /// The object to which a field of an object points.
     fn field(&self, of: u64, offset: u64) -> Option<u64> {
         object(self.memory.u64(of.checked_add(offset)?)?)
     }
@@ -203,14 +204,14 @@ impl Heap<'_> {
         self.memory.u16(map.checked_add(self.layout.map_type)?)
     }
 
-    /// Letters of a string.
+    /// Length of a string in UTF-16 code units.
     fn length(&self, string: u64) -> Option<usize> {
         (self.type_of(string)? < self.layout.first_nonstring).then_some(())?;
         let length = self.memory.u32(string.checked_add(self.layout.string_length)?)?;
         usize::try_from(length).ok()
     }
 
-    /// The letters of a string that is not made of others, no more than `most`.
+    /// The code units of a string that is not made of other strings, at most `most`.
     fn flat(&self, string: u64, most: usize) -> Option<Vec<u16>> {
         const SEQUENTIAL: u16 = 0;
         const EXTERNAL: u16 = 2;
@@ -218,8 +219,8 @@ impl Heap<'_> {
         const ONE_BYTE: u16 = 8;
         let form = self.type_of(string)?;
         let length = self.length(string)?.min(most);
-        // Behind the map, the hash and the length; an external one has its resource there, and then
-        // where the letters are.
+        // The code units follow the map, the hash and the length. An external string has its
+        // resource there, followed by a pointer to the code units.
         let letters = match form & FORM {
             SEQUENTIAL => string.checked_add(16)?,
             EXTERNAL => self.memory.u64(string.checked_add(24)?).filter(|at| *at != 0)?,
@@ -256,12 +257,12 @@ impl Heap<'_> {
         }
     }
 
-    /// The name of the function that a `ScopeInfo` describes, and the letter of its script with which it
-    /// begins.
+    /// The name of the function that a `ScopeInfo` describes, and its start in the script in code
+    /// units.
     ///
-    /// Behind the map: flags, number of parameters and of variables; the variables' names or a table of
-    /// them, what is known of each, a saved variable of a class; the function's name and where that
-    /// is; a name that was inferred; start and end.
+    /// After the map: flags, numbers of parameters and variables; the variables' names or a table
+    /// of them, information about each, a saved variable of a class; the function's name and
+    /// information about it; an inferred name; start and end.
     fn scope(&self, at: u64) -> Option<(String, Option<u32>)> {
         let slot = |index: u64| self.memory.u64(at.checked_add(8 + 8 * index)?);
         let variables = small(slot(2)?)?;
@@ -307,7 +308,7 @@ mod tests {
         }
     }
 
-    /// Words at addresses; objects are named by their tagged address.
+    /// Memory with words at addresses; objects are named by their tagged address.
     fn memory(words: &[(u64, u64)]) -> Memory<'_> {
         Memory::by(|page, into| {
             for (word, at) in into.chunks_exact_mut(8).zip((page..).step_by(8)) {
@@ -318,7 +319,9 @@ mod tests {
         })
     }
 
-    /// A function `f` that begins with letter 5 of `//\n\n  f` in the file `a.js`.
+    /// A function `f` that begins at code unit 5 of `//
+    ///
+    ///   f` in the file `a.js`.
     fn heap(name: u64) -> Vec<(u64, u64)> {
         let of_type = |at: u64, number: u64| (at + 8, number << 32);
         let text = |at: u64, text: &[u8; 8], length: u64| {
@@ -333,7 +336,8 @@ mod tests {
             (0x1200, 0x1001),
             (0x1210, 0x1301),
             (0x1218, 0x1401),
-            // Flags, parameters and variables; the function's name and its place; start and end.
+            // Flags, parameters and variables; the function's name and information about it; start
+            // and end.
             (0x1300, 0x1011),
             (0x1320, name),
             (0x1330, 5 << 32),

@@ -1,4 +1,4 @@
-//! What a user has chosen by a name, and which processes that is. Pure.
+//! Resolves a user's choice of unit, container or control group to its processes. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,23 +9,23 @@ use crate::state::Names;
 use clockscope_text::foreign::{Foreign, printable};
 use clockscope_text::names::nearest;
 
-/// What was asked for.
+/// A user's choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// A systemd unit; without a kind it is a service.
+    /// A systemd unit; a name without a suffix is that of a service.
     Unit(String),
-    /// A container: name, id, or the beginning of an id. In Kubernetes also `POD/NAME` and `NAMESPACE/POD/NAME`.
+    /// A container: name, id, or prefix of an id. In Kubernetes also `POD/NAME` and `NAMESPACE/POD/NAME`.
     Container(String),
-    /// A control group: a path in its hierarchy, or below where that is mounted.
+    /// A control group: a path in its hierarchy, or below the hierarchy's mount point.
     Cgroup(String),
 }
 
-/// A control group that was chosen: all processes in it and below are meant.
+/// The chosen control group; it stands for all processes in it and below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group(String);
 
 impl Group {
-    /// Whether a process with this `/proc/PID/cgroup` is in it or below.
+    /// Whether a process with this `/proc/PID/cgroup` is in the group or below.
     pub fn has(&self, cgroup: &str) -> bool {
         paths(cgroup).iter().any(|path| is_at_or_below(path, &self.0))
     }
@@ -41,22 +41,22 @@ fn is_at_or_below(path: &str, group: &str) -> bool {
     path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Why nothing was chosen: a clause that says what is and what to try.
+/// Why nothing was chosen: a clause with the reason and the possible choices.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotChosen(String);
 
-/// So many are listed of those that could have been meant.
+/// Maximum number of candidates in a message.
 const LISTED: usize = 5;
 
-/// The control group that was meant.
+/// Finds the chosen control group.
 ///
-/// `names` tells what a container is called, one of whose processes has this number. `mountinfo` is the text of
+/// `names` gives the names of a container, from the id of one of its processes. `mountinfo` is the text of
 /// `/proc/self/mountinfo`.
 ///
 /// # Errors
 ///
-/// No process belongs to such a one, or several could be meant.
+/// If no process belongs to the choice, or the choice is ambiguous.
 pub fn choose(
     wanted: &Wanted,
     processes: &[Process],
@@ -89,7 +89,7 @@ fn cgroup(path: &str, processes: &[Process], mountinfo: &str) -> Result<Group, N
     )))
 }
 
-/// Where hierarchies of control groups are mounted: proc_pid_mountinfo(5).
+/// Mount points of the cgroup hierarchies: proc_pid_mountinfo(5).
 fn mounts(mountinfo: &str) -> impl Iterator<Item = &str> {
     mountinfo.lines().filter_map(|line| {
         let (mount, file_system) = line.split_once(" - ")?;
@@ -101,7 +101,7 @@ fn mounts(mountinfo: &str) -> impl Iterator<Item = &str> {
 fn unit(name: &str, processes: &[Process]) -> Result<Group, NotChosen> {
     let is_whole = is_unit(name) || name.ends_with(".slice");
     let wanted = if is_whole { name.to_owned() } else { format!("{name}.service") };
-    // Where units have the same name, systemctl means the one of the system, not that of a user or in a container.
+    // If several units have the same name, systemctl means the system's unit instead of a user's or a container's.
     let mut found: BTreeMap<u8, Vec<String>> = BTreeMap::new();
     let mut units = Vec::new();
     for path in processes.iter().flat_map(|process| paths(&process.cgroup)) {
@@ -140,17 +140,17 @@ fn unit(name: &str, processes: &[Process]) -> Result<Group, NotChosen> {
     }
 }
 
-/// A running container, and how a user may call it.
+/// A running container, with the names that a user may give.
 struct Running {
     group: String,
     id: String,
-    /// The whole name, for users: `shop/web-0/nginx`, `web`.
+    /// The full name, for users: `shop/web-0/nginx`, `web`.
     whole: Option<String>,
     short_id: String,
 }
 
 impl Running {
-    /// Whether this is its name, as far as it goes from behind.
+    /// Whether the full name ends with `name`, at a `/` or as a whole.
     fn is_called(&self, name: &str) -> bool {
         self.whole.as_deref().is_some_and(|whole| {
             whole.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
@@ -200,7 +200,7 @@ fn container(
     Err(NotChosen(format!("no running container is called {name:?}; there are {}", listed(&all))))
 }
 
-/// All containers that have a process.
+/// All containers with at least one process.
 fn running(
     processes: &[Process],
     names: &mut dyn FnMut(&Container, i32) -> Option<Names>,
@@ -228,7 +228,7 @@ fn running(
     all
 }
 
-/// The first few of some.
+/// The first few names of a list, and the number of the rest.
 fn listed(all: &[String]) -> String {
     let shown: Vec<String> = all.iter().take(LISTED).map(|one| printable(one)).collect();
     let rest = all.len() - shown.len();
@@ -283,7 +283,7 @@ mod tests {
         31 30 0:27 / /sys/fs/cgroup/unified rw shared:10 - cgroup2 cgroup2 rw\n\
         32 30 0:28 / /sys/fs/cgroup/cpu,cpuacct rw shared:11 - cgroup cgroup rw,cpu,cpuacct\n";
 
-    /// The processes that are chosen, or why none.
+    /// The ids of the chosen processes, or the reason why there are none.
     fn chosen(wanted: Wanted) -> Result<Vec<i32>, String> {
         let host = host();
         let group = choose(&wanted, &host, &mut names, MOUNTS).map_err(|not| not.to_string())?;

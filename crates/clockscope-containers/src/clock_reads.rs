@@ -1,5 +1,5 @@
-//! Whether a seccomp filter would refuse a read of the clock by system call, which the vDSO makes when it cannot read
-//! the clocksource by itself. Pure.
+//! Whether a seccomp filter would refuse a clock read by system call. The vDSO makes that call if it cannot read the
+//! clocksource in user mode. Pure.
 //!
 //! # References
 //!
@@ -9,21 +9,22 @@
 
 use crate::filter::{ARCH_AARCH64, ARCH_ARM, ARCH_I386, Answer, Call};
 
-/// `ENOSYS`: there is no such call, and the C library tries an older one.
+/// `ENOSYS`: there is no such call, after which the C library tries an older one.
 const ENOSYS: u16 = 38;
 
-/// A read that is refused.
+/// A refused clock read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The system call.
     pub call: &'static str,
-    /// Of 64-bit or 32-bit programs.
+    /// 64 or 32: the word size of the programs that make the call.
     pub bits: u8,
-    /// What becomes of it.
+    /// The filter's result for the call.
     pub answer: Answer,
 }
 
-/// Numbers of a kernel for programs of 64 and of 32 bits, in whose tables `getpid` is 20 and `clock_gettime64` 403.
+/// The kernel's call numbers for 64-bit and 32-bit programs. In both 32-bit tables `getpid` is 20 and `clock_gettime64`
+/// is 403.
 struct Numbers {
     clock_gettime: i64,
     gettimeofday: i64,
@@ -38,13 +39,13 @@ impl Numbers {
         Self { clock_gettime: 113, gettimeofday: 169, narrow: ARCH_ARM, narrow_clock_gettime: 263 };
 }
 
-/// Which reads of `CLOCK_REALTIME` and `CLOCK_MONOTONIC` are refused, by what becomes of each call. `arch`: the
-/// table of the kernel's 64-bit programs, [`ARCH_X86_64`](crate::filter::ARCH_X86_64) or [`ARCH_AARCH64`].
+/// The reads of `CLOCK_REALTIME` and `CLOCK_MONOTONIC` that are refused; `answer` gives the result for a call. `arch`:
+/// the table of the kernel's 64-bit programs, [`ARCH_X86_64`](crate::filter::ARCH_X86_64) or [`ARCH_AARCH64`].
 pub fn refused(arch: u32, answer: &dyn Fn(&Call) -> Answer) -> Vec<Refused> {
     let numbers = if arch == ARCH_AARCH64 { Numbers::ARM } else { Numbers::X86 };
     let narrow = numbers.narrow;
     let read = |name, number, arch| {
-        // Some filters look at the clock.
+        // Some filters test the clock's id.
         let of = |clock| {
             let call = Call { name, number, arch, at: 0, arguments: [clock, 0, 0, 0, 0, 0] };
             answer(&call)
@@ -59,7 +60,7 @@ pub fn refused(arch: u32, answer: &dyn Fn(&Call) -> Answer) -> Vec<Refused> {
     };
     add("clock_gettime", 64, read("clock_gettime", numbers.clock_gettime, arch));
     add("gettimeofday", 64, read("gettimeofday", numbers.gettimeofday, arch));
-    // Where 32-bit programs may not even ask who they are, none runs.
+    // If `getpid` is refused to 32-bit programs, none can run.
     if answer(&Call { name: "getpid", number: 20, arch: narrow, at: 0, arguments: [0; 6] })
         == Answer::Passes
     {
@@ -73,7 +74,7 @@ pub fn refused(arch: u32, answer: &dyn Fn(&Call) -> Answer) -> Vec<Refused> {
     found
 }
 
-/// What another process decides is not known.
+/// A decision by another process is unknown, so it is not counted as a refusal.
 fn is_refusal(answer: Answer) -> bool {
     matches!(answer, Answer::Fails(_) | Answer::Kills)
 }
@@ -87,8 +88,8 @@ mod tests {
     const ERRNO: u32 = 0x0005_0000;
     const KILL: u32 = 0x8000_0000;
 
-    /// A filter: of this table of calls these numbers get these answers; all others in the table `others`, and in other
-    /// tables `foreign`.
+    /// A filter that gives the `listed` answers for these numbers of table `arch`, `others` for the rest of the table,
+    /// and `foreign` for other tables.
     fn filter(arch: u32, listed: &[(u32, u32)], others: u32, foreign: u32) -> Vec<Instruction> {
         let at = |code, if_true, if_false, k| Instruction { code, if_true, if_false, k };
         let mut program = vec![at(0x20, 0, 0, 4), at(0x15, 1, 0, arch), at(0x06, 0, 0, foreign)];
@@ -130,7 +131,7 @@ mod tests {
             told(&[filter(ARCH_X86_64, &[(228, KILL)], ALLOW, KILL)]),
             ["clock_gettime 64 Kills"]
         );
-        // The second of two filters, and ENOSYS, which no 64-bit program expects.
+        // The second of two filters refuses, with ENOSYS, which no 64-bit program expects.
         let allows = filter(ARCH_X86_64, &[], ALLOW, ALLOW);
         let refuses = filter(ARCH_X86_64, &[(228, ERRNO | 38)], ALLOW, ALLOW);
         assert_eq!(told(&[allows, refuses]), ["clock_gettime 64 Fails(38)"]);
@@ -162,21 +163,21 @@ mod tests {
             told(&[filter(ARCH_I386, &old, ERRNO | 1, ALLOW)]),
             ["clock_gettime64 32 Fails(1)"]
         );
-        // With ENOSYS the C library goes on to clock_gettime.
+        // After ENOSYS the C library tries clock_gettime.
         assert_eq!(told(&[filter(ARCH_I386, &old, ERRNO | 38, ALLOW)]), [""; 0]);
         let none = [(20, ALLOW)];
         assert_eq!(
             told(&[filter(ARCH_I386, &none, ERRNO | 38, ALLOW)]),
             ["clock_gettime 32 Fails(38)", "clock_gettime64 32 Fails(38)"]
         );
-        // Where no 32-bit program runs at all, there is nothing to say.
+        // If no 32-bit program can run, nothing is reported for them.
         assert_eq!(told(&[filter(ARCH_I386, &[], ERRNO | 1, ALLOW)]), [""; 0]);
     }
 
     #[test]
     fn a_filter_that_looks_at_the_clock_is_seen_through() {
         let at = |code, if_true, if_false, k| Instruction { code, if_true, if_false, k };
-        // clock_gettime(CLOCK_MONOTONIC) fails, and nothing else.
+        // clock_gettime(CLOCK_MONOTONIC) fails; all else passes.
         let only_monotonic = vec![
             at(0x20, 0, 0, 0),
             at(0x15, 0, 3, 228),

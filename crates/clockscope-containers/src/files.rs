@@ -1,5 +1,5 @@
-//! Where runtimes keep their state, and reading it. A container's user may own such a file (podman without root), so it
-//! is not trusted: it must be a regular file, of that user or of root, and of no more than a few megabytes.
+//! Finds and reads the state files of container runtimes. A container's user may own such a file (podman without root),
+//! so it is not trusted: it must be a regular file, owned by that user or root, with at most a few megabytes.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use crate::place::{Container, Place, Runtime, is_id};
 use crate::state::{self, Form, Names};
 
-/// Longer files are not read: a thousand containers take 1 MB.
+/// Maximum size of a file that is read: a thousand containers take 1 MB.
 const LONGEST: u64 = 8 << 20;
-/// So many storage drivers of containers/storage have files of this kind.
+/// The storage drivers of containers/storage that have such files.
 const DRIVERS: [&str; 4] = ["overlay", "vfs", "btrfs", "zfs"];
 
-/// The names of containers, each looked up once.
+/// The names of containers, with a cache by container id.
 #[derive(Debug)]
 pub struct Lookup {
     roots: Vec<PathBuf>,
@@ -23,18 +23,18 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// Looks below the root of the first process, which is the host's also in a container that sees the host's
-    /// processes, and below the own one.
+    /// Searches below the root of process 1 and below our own root. Process 1's root is the host's root even in a
+    /// container that sees the host's processes.
     pub fn here() -> Self {
         Self::below(vec!["/proc/1/root".into(), "/".into()])
     }
 
-    /// Looks below these folders.
+    /// Searches below these folders.
     pub fn below(roots: Vec<PathBuf>) -> Self {
         Self { roots, known: HashMap::new() }
     }
 
-    /// Adds names to what the control groups of a process of this user tell.
+    /// Adds names to the place of a process of this user, which its control groups gave.
     pub fn fill(&mut self, place: &mut Place, user: u32) {
         let Some(container) = &place.container else { return };
         if let Some(names) = self.names(&container.clone(), user) {
@@ -42,13 +42,13 @@ impl Lookup {
         }
     }
 
-    /// What a container is called, one of this user's processes being in it.
+    /// The names of a container with a process of this user.
     pub fn names(&mut self, container: &Container, user: u32) -> Option<Names> {
         let id = container.id.verbatim();
         if let Some(known) = self.known.get(id) {
             return known.clone();
         }
-        // Other names could be paths.
+        // An id of another form might be a path.
         let found = if is_id(id) { self.find(container.runtime, id, user) } else { None };
         self.known.insert(id.to_owned(), found.clone());
         found
@@ -69,7 +69,7 @@ impl Lookup {
     }
 }
 
-/// Paths without the leading `/` where a container's names may stand. Pure.
+/// Paths, without the leading `/`, of files that may hold a container's names. Pure.
 fn places(runtime: Option<Runtime>, id: &str, home: Option<&str>) -> Vec<(Form, String)> {
     let may_be = |of: &[Runtime]| runtime.is_none_or(|runtime| of.contains(&runtime));
     let mut places = Vec::new();
@@ -107,7 +107,7 @@ fn places(runtime: Option<Runtime>, id: &str, home: Option<&str>) -> Vec<(Form, 
     places
 }
 
-/// The home of a user in a `/etc/passwd`.
+/// The home of a user, from `etc/passwd` below `root`.
 fn home_of(root: &Path, user: u32) -> Option<String> {
     let text = read(&root.join("etc/passwd"), 0)?;
     String::from_utf8_lossy(&text).lines().find_map(|line| {
@@ -117,7 +117,7 @@ fn home_of(root: &Path, user: u32) -> Option<String> {
     })
 }
 
-/// A small regular file of a user or of root; neither waits nor follows a last link.
+/// Reads a small regular file of a user or of root; neither blocks nor follows a link in the last component.
 fn read(path: &Path, owner: u32) -> Option<Vec<u8>> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
@@ -150,14 +150,14 @@ mod tests {
         path
     }
 
-    /// The name of a container of a runtime, as files below a folder tell it.
+    /// The name of a runtime's container, from files below a folder.
     fn name(root: &Path, runtime: Option<Runtime>) -> Option<String> {
         let container = Container { runtime, id: ID.into(), name: None };
         let names = Lookup::below(vec![root.into()]).names(&container, own_uid(root))?;
         names.container.map(|name| name.verbatim().to_owned())
     }
 
-    /// A file of podman's, whose owner may be the one who runs the test.
+    /// A file of podman, owned by the user that runs the test.
     fn of_podman(root: &Path) -> PathBuf {
         let home = put(root, "etc/passwd", &format!("a:x:{}:0::/var/a:/bin/sh\n", own_uid(root)));
         assert!(home.exists());

@@ -1,33 +1,33 @@
-//! What a seccomp filter makes of a system call: its own code is run on the call. Pure.
+//! Runs a seccomp filter's code on a system call to get its result. Pure.
 //!
 //! # References
 //!
-//! `seccomp(2)`, `include/uapi/linux/seccomp.h`; `kernel/seccomp.c` (`seccomp_check_filter`: which instructions there
-//! are, `seccomp_run_filters`: which of several answers counts), Linux 6.18
+//! `seccomp(2)`, `include/uapi/linux/seccomp.h`; `kernel/seccomp.c` (`seccomp_check_filter`: the permitted
+//! instructions, `seccomp_run_filters`: precedence of several results), Linux 6.18
 
 /// One instruction of a filter, `struct sock_filter`: include/uapi/linux/filter.h (Linux 6.18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What it does.
+    /// Operation code.
     pub code: u16,
-    /// How many instructions to skip if true.
+    /// Number of instructions to skip if the comparison is true.
     pub if_true: u8,
-    /// How many to skip if not.
+    /// Number of instructions to skip if it is false.
     pub if_false: u8,
-    /// Its constant.
+    /// The constant operand.
     pub k: u32,
 }
 
-/// A system call as a filter sees it.
+/// A system call in the form that a filter gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Its name, for words.
+    /// The call's name, for messages.
     pub name: &'static str,
-    /// Its number in the table of `arch`.
+    /// The call's number in the table of `arch`.
     pub number: i64,
     /// The table of system calls: `AUDIT_ARCH_*`.
     pub arch: u32,
-    /// Address of the instruction behind it.
+    /// Address of the instruction after the call.
     pub at: u64,
     /// Its arguments.
     pub arguments: [u64; 6],
@@ -50,11 +50,11 @@ const KILL_PROCESS: u32 = 0x8000_0000;
 const ERRNO: u32 = 0x0005_0000;
 const USER_NOTIF: u32 = 0x7fc0_0000;
 const TRACE: u32 = 0x7ff0_0000;
-/// `MAX_ERRNO`: a filter can give no larger one.
+/// `MAX_ERRNO`: the largest error number that a filter can give.
 const MAX_ERRNO: u32 = 4095;
 
 impl Instruction {
-    /// Reads one: `struct sock_filter`.
+    /// Decodes a `struct sock_filter`.
     pub fn parse(bytes: [u8; 8]) -> Self {
         let [a, b, if_true, if_false, k @ ..] = bytes;
         let (code, k) = (u16::from_le_bytes([a, b]), u32::from_le_bytes(k));
@@ -62,12 +62,12 @@ impl Instruction {
     }
 }
 
-/// What becomes of a call.
+/// A filter's result for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is made.
+    /// The call is made.
     Passes,
-    /// It fails with this error number.
+    /// The call fails with this error number.
     Fails(u16),
     /// The process or the thread is killed, or gets `SIGSYS`.
     Kills,
@@ -75,10 +75,10 @@ pub enum Answer {
     Asks,
 }
 
-/// What becomes of a call that all filters look at: of several answers the one that forbids most counts.
+/// The result for a call that passes through all filters: the most restrictive of their results.
 pub fn answer(filters: &[Vec<Instruction>], call: &Call) -> Answer {
     let of = |filter: &Vec<Instruction>| run(filter, call).unwrap_or(KILL_PROCESS);
-    // The more an action forbids, the smaller it is as a signed number.
+    // A more restrictive action is smaller as a signed number.
     let least = filters.iter().map(of).min_by_key(|value| (value & ACTION).cast_signed());
     let Some(value) = least else { return Answer::Passes };
     match value & ACTION {
@@ -94,7 +94,7 @@ pub fn lets_pass(filters: &[Vec<Instruction>], call: &Call) -> bool {
     answer(filters, call) == Answer::Passes
 }
 
-/// A word of `struct seccomp_data`: number, architecture, instruction pointer, arguments.
+/// Reads a word of `struct seccomp_data`: number, architecture, instruction pointer, arguments.
 fn word(call: &Call, offset: u32) -> Option<u32> {
     let half = |value: u64, at: u32| {
         let bytes = value.to_le_bytes();
@@ -120,11 +120,11 @@ struct FilterRegisters {
     memory: [u32; 16],
 }
 
-/// What a filter returns; `None` if it is none that the kernel would take.
+/// The return value of a filter; `None` for a program that the kernel would reject.
 fn run(filter: &[Instruction], call: &Call) -> Option<u32> {
     let mut machine = FilterRegisters::default();
     let mut at = 0_usize;
-    // Jumps go forward only, so that every instruction is executed once at most.
+    // Jumps go forward only, so each instruction is executed at most once.
     while let Some(instruction) = filter.get(at) {
         at += 1;
         let k = instruction.k;
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn arithmetic_memory_and_jumps_work() {
-        // Forbids the flag SHM_EXEC, as systemd does: a & 0o100000 == 0o100000.
+        // Refuses the flag SHM_EXEC, as systemd does: a & 0o100000 == 0o100000.
         let filter = vec![
             at(0x20, 0, 0, 32),
             at(0x02, 0, 0, 3),

@@ -1,15 +1,15 @@
-//! Which container, pod and systemd unit a process belongs to, and which processes belong to one.
+//! Maps a process to its container, pod and systemd unit, and each of these to its processes.
 //!
-//! `/proc/PID/cgroup` tells the control groups of a process, and their names tell the rest. This works on cgroup v1,
+//! `/proc/PID/cgroup` gives the control groups of a process, and their names give the rest. This works with cgroup v1,
 //! v2 and both together, in a container that sees the processes of its host, and without asking a daemon.
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
-//! | [`place`] | from control groups to container, pod and unit; pure |
-//! | [`state`] | names of containers, from the files in which their runtimes keep their state; pure |
-//! | [`files`] | where these files are; reads them, whatever they are |
-//! | [`choice`] | what a user has chosen by a name, and which processes that is; pure |
-//! | [`filter`] | what a seccomp filter makes of a system call; pure |
+//! | [`place`] | container, pod and unit from control groups; pure |
+//! | [`state`] | names of containers, from the state files of their runtimes; pure |
+//! | [`files`] | finds and reads these files, without trusting them |
+//! | [`choice`] | a user's choice, and its processes; pure |
+//! | [`filter`] | a seccomp filter's result for a system call; pure |
 //! | [`clock_reads`] | whether a filter would refuse a read of the clock by system call; pure |
 //! | [`processes`] | all processes of this host, and their control groups |
 
@@ -21,7 +21,7 @@ pub mod place;
 pub mod processes;
 pub mod state;
 
-/// The example of the README is tried.
+/// Tests the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

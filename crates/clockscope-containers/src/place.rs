@@ -1,10 +1,10 @@
-//! From the control groups of a process to its container, pod and systemd unit. Pure.
+//! Container, pod and systemd unit of a process, from its control groups. Pure.
 //!
 //! # References
 //!
-//! `cgroups(7)`; the names that runtimes give: runc's `libcontainer/cgroups`, podman's `libpod/container_internal_linux.go`,
-//! Kubernetes' `pkg/kubelet/cm/cgroup_manager_linux.go` and `helpers_linux.go`, `systemd.unit(5)` (escaping),
-//! `systemd-nspawn(1)`, `lxc.container.conf(5)` (`lxc.cgroup.dir`)
+//! `cgroups(7)`; naming schemes of the runtimes: runc's `libcontainer/cgroups`, podman's
+//! `libpod/container_internal_linux.go`, Kubernetes' `pkg/kubelet/cm/cgroup_manager_linux.go` and `helpers_linux.go`,
+//! `systemd.unit(5)` (escaping), `systemd-nspawn(1)`, `lxc.container.conf(5)` (`lxc.cgroup.dir`)
 
 use std::fmt;
 
@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 
 use clockscope_text::foreign::Foreign;
 
-/// What a process belongs to; `None` where its control groups do not tell.
+/// Container, pod and unit of a process; `None` if its control groups do not show them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Place {
-    /// The container; of nested ones the innermost.
+    /// The container; the innermost one if containers are nested.
     pub container: Option<Container>,
     /// The pod that the container belongs to.
     pub pod: Option<Pod>,
-    /// The systemd unit: the innermost that is not the container's own scope.
+    /// The systemd unit: the innermost one, except the container's own scope.
     pub unit: Option<Foreign>,
 }
 
@@ -28,11 +28,11 @@ pub struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Container {
-    /// Who made it.
+    /// The runtime that made it.
     pub runtime: Option<Runtime>,
-    /// 64 hexadecimal digits; of nspawn and LXC the name of the machine.
+    /// 64 hexadecimal digits; for nspawn and LXC the name of the machine.
     pub id: Foreign,
-    /// Its name, where a file of the runtime says it.
+    /// The container's name, if a file of the runtime gives it.
     pub name: Option<Foreign>,
 }
 
@@ -40,15 +40,15 @@ pub struct Container {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pod {
-    /// Kubernetes' UID; of podman the pod's id.
+    /// Kubernetes' UID, or podman's id of the pod.
     pub uid: Option<Foreign>,
-    /// Its name, where a file of the runtime says it.
+    /// The pod's name, if a file of the runtime gives it.
     pub name: Option<Foreign>,
-    /// Its namespace in Kubernetes, the same.
+    /// The pod's namespace in Kubernetes, if a file of the runtime gives it.
     pub namespace: Option<Foreign>,
 }
 
-/// Who makes containers.
+/// A container runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -82,11 +82,11 @@ impl fmt::Display for Runtime {
 
 /// Digits of a container's id.
 const ID_DIGITS: usize = 64;
-/// Of these docker and podman print so many.
+/// Digits of the id that docker and podman print.
 const SHORT_ID_DIGITS: usize = 12;
 
 impl Container {
-    /// The id as docker and podman print it: 12 digits; a name is whole.
+    /// The id as docker and podman print it, 12 digits; a machine name is not cut.
     pub fn short_id(&self) -> String {
         let id = self.id.verbatim();
         if is_id(id) { id[..SHORT_ID_DIGITS].to_owned() } else { self.id.printable() }
@@ -94,7 +94,8 @@ impl Container {
 }
 
 impl Place {
-    /// The container in few columns, with its pod, as `--container` takes it: `web`, `web-0/nginx`, `3f2a81c09d4b`.
+    /// The short name of the container, with its pod, in the form that `--container` accepts: `web`, `web-0/nginx`,
+    /// `3f2a81c09d4b`.
     pub fn container_name(&self) -> Option<String> {
         let container = self.container.as_ref()?;
         let name = container.name.as_ref().map_or_else(|| container.short_id(), Foreign::printable);
@@ -130,7 +131,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// The control groups in a `/proc/PID/cgroup`, those that tell most first: of v2, of systemd, then the others.
+/// The control groups in a `/proc/PID/cgroup`, the most informative first: those of v2, of systemd, then the others.
 pub fn paths(text: &str) -> Vec<&str> {
     let ranked = text.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;
@@ -153,7 +154,7 @@ pub fn paths(text: &str) -> Vec<&str> {
     paths
 }
 
-/// What the text of a `/proc/PID/cgroup` tells.
+/// Container, pod and unit from the text of a `/proc/PID/cgroup`.
 pub fn place(text: &str) -> Place {
     let all: Vec<Place> = paths(text).into_iter().map(|path| walk(path).place).collect();
     let with_container = all.iter().find(|place| place.container.is_some());
@@ -161,7 +162,7 @@ pub fn place(text: &str) -> Place {
     best.cloned().unwrap_or_default()
 }
 
-/// What is found on the way down to a control group, and where.
+/// The result of a walk down a control group's path.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
     pub(crate) place: Place,
@@ -169,13 +170,13 @@ pub(crate) struct Walk {
     pub(crate) container_at: Option<usize>,
 }
 
-/// Goes down a path.
+/// Walks down a path.
 pub(crate) fn walk(path: &str) -> Walk {
     let mut walk = Walk::default();
     let mut above = "";
     let mut in_kubernetes = false;
     for (name, end) in components(path) {
-        // Where the drivers of kubelet and runtime disagree, one name has three parts.
+        // If the cgroup drivers of kubelet and runtime differ, one name consists of three parts.
         let (slice, name) = match name.split_once(':') {
             Some((slice, rest)) if rest.contains(':') => (Some(slice), rest),
             _ => (None, name),
@@ -186,7 +187,7 @@ pub(crate) fn walk(path: &str) -> Walk {
             walk.container_at = None;
         }
         if let Some(container) = container(name, slice.unwrap_or(above)) {
-            // What is around a container says less; but a unit that it is all of is its unit.
+            // Units around a container say less about it. Only a unit that consists of the container alone is its unit.
             let own_unit = if name.ends_with(".service") { name } else { slice.unwrap_or(above) };
             let unit = Some(own_unit).filter(|unit| unit.ends_with(".service"));
             walk.place.container = Some(container);
@@ -200,7 +201,7 @@ pub(crate) fn walk(path: &str) -> Walk {
     walk
 }
 
-/// The names in a path, and where each ends.
+/// The names in a path, and the end offset of each.
 pub(crate) fn components(path: &str) -> impl Iterator<Item = (&str, usize)> {
     let mut end = 0;
     path.split('/').filter_map(move |name| {
@@ -210,7 +211,7 @@ pub(crate) fn components(path: &str) -> impl Iterator<Item = (&str, usize)> {
     })
 }
 
-/// Whether a name is that of a unit that processes are in, other than a slice.
+/// Whether a name is that of a unit that can contain processes, other than a slice.
 pub(crate) fn is_unit(name: &str) -> bool {
     [".service", ".scope", ".socket", ".mount", ".swap"].iter().any(|kind| name.ends_with(kind))
 }
@@ -228,7 +229,7 @@ pub(crate) fn is_hexadecimal(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The pod of a control group that holds one.
+/// The pod of a control group, if its name is that of a pod.
 fn pod(name: &str, in_kubernetes: bool) -> Option<Pod> {
     let of = |uid: String| Pod { uid: Some(uid.into()), ..Pod::default() };
     if let Some(slice) = name.strip_suffix(".slice") {
@@ -242,18 +243,18 @@ fn pod(name: &str, in_kubernetes: bool) -> Option<Pod> {
     is_uid(uid).then(|| of(uid.to_owned()))
 }
 
-/// Whether a text may be the UID of a pod: a UUID, or of a static pod 32 digits.
+/// Whether a text may be the UID of a pod: a UUID, or 32 digits for a static pod.
 fn is_uid(text: &str) -> bool {
     let is_digit = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'_');
     (32..=36).contains(&text.len()) && text.bytes().all(is_digit)
 }
 
-/// The container of a control group that holds one.
+/// The container of a control group, if its name is that of a container.
 fn container(name: &str, above: &str) -> Option<Container> {
     let of = |runtime, id: &str| Container { runtime, id: id.into(), name: None };
     let scope = name.strip_suffix(".scope");
     if let Some(machine) = scope.and_then(|scope| scope.strip_prefix("machine-")) {
-        // What libvirt runs is a machine, but no container.
+        // A machine of libvirt is no container.
         let name = unescaped(machine);
         return (!name.starts_with("qemu-")).then(|| of(Some(Runtime::Nspawn), &name));
     }
@@ -271,7 +272,7 @@ fn container(name: &str, above: &str) -> Option<Container> {
     let at = name.len().checked_sub(ID_DIGITS).filter(|at| name.is_char_boundary(*at))?;
     let (prefix, id) = name.split_at(at);
     let separates = prefix.is_empty() || prefix.ends_with(['-', ':']);
-    // conmon watches a container and is none.
+    // conmon only monitors a container.
     if !is_id(id) || !separates || prefix.contains("conmon") {
         return None;
     }
@@ -310,7 +311,7 @@ mod tests {
     const ID: &str = "3f2a81c09d4b7e65f1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708";
     const POD: &str = "9b7d2f4e-1c3a-4e5f-8a6b-0d1e2f3a4b5c";
 
-    /// Container, pod and unit as one line: `runtime id`, pod, unit; `-` for what is not known.
+    /// Container, pod and unit in one line: `runtime id`, pod, unit; `-` for unknown parts.
     fn told(text: &str) -> String {
         let place = place(
             &text.replace("ID", ID).replace("POD_", &POD.replace('-', "_")).replace("POD", POD),
@@ -424,7 +425,7 @@ mod tests {
         ),
         ("/init.scope", "- | - | init.scope"),
         ("/", "- | - | -"),
-        // nearly
+        // Similar to container or pod names, but none.
         ("/docker/3f2a81c09d4b", "- | - | -"),
         ("/app/podPOD/x", "- | - | -"),
         ("/system.slice/systemd-nspawn@a\\x2", "- | - | -"),

@@ -8,11 +8,11 @@ use std::os::unix::fs::MetadataExt as _;
 pub struct Process {
     /// Process id, in the namespace of the `/proc` that was read.
     pub pid: i32,
-    /// Text of its `/proc/PID/cgroup`.
+    /// Text of the process's `/proc/PID/cgroup`.
     pub cgroup: String,
 }
 
-/// All that `/proc` shows, but this one.
+/// All processes in `/proc`, except this one.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ pub fn cgroup(pid: i32) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The user of a process, as this user namespace numbers them; `None` if it is gone.
+/// The user of a process, numbered in this user namespace; `None` if the process is gone.
 pub fn user(pid: i32) -> Option<u32> {
     std::fs::metadata(format!("/proc/{pid}")).ok().map(|metadata| metadata.uid())
 }

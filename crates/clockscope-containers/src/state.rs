@@ -1,4 +1,4 @@
-//! Names of containers, from the files in which their runtimes keep their state. Pure.
+//! Names of containers, from the state files of their runtimes. Pure.
 //!
 //! # References
 //!
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::place::{Place, Pod};
 use clockscope_text::foreign::Foreign;
 
-/// Forms of such files.
+/// Formats of the state files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `containers.json` of podman and CRI-O: all containers of a host or a user.
@@ -24,10 +24,10 @@ pub enum Form {
     Bundle,
 }
 
-/// What a container is called.
+/// The names of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Its name; in Kubernetes that within the pod.
+    /// The container's name; in Kubernetes its name within the pod.
     pub container: Option<Foreign>,
     /// Name of its pod.
     pub pod: Option<Foreign>,
@@ -36,7 +36,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Adds the names to what the control groups tell.
+    /// Adds the names to a place, which the control groups gave.
     pub fn fill(&self, place: &mut Place) {
         if let Some(container) = &mut place.container {
             container.name = container.name.take().or_else(|| self.container.clone());
@@ -67,7 +67,7 @@ struct Bundle {
     annotations: Option<HashMap<String, String>>,
 }
 
-/// What a file says of a container; `None` if it says nothing, or is no such file.
+/// The names of a container in a file; `None` if the file has none, or is malformed.
 pub fn names(form: Form, text: &[u8], id: &str) -> Option<Names> {
     match form {
         Form::Storage => {
@@ -87,8 +87,8 @@ pub fn names(form: Form, text: &[u8], id: &str) -> Option<Names> {
     }
 }
 
-/// Names from one in Docker's and podman's form. Kubernetes' dockershim and CRI-O put several into it:
-/// `k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT`, none of which has a `_`.
+/// Names from a name in Docker's and podman's format. Kubernetes' dockershim and CRI-O put several names into it:
+/// `k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT`, and none of them contains a `_`.
 fn named(name: &str) -> Names {
     let parts: Vec<&str> = name.split('_').collect();
     if let ["k8s", container, pod, namespace, _, _] = parts[..] {

@@ -8,17 +8,16 @@ use clockscope_stats::gate;
 use clockscope_sys::loops::Loop;
 use clockscope_sys::{affinity, tsc};
 
-/// A batch lasts at least this long, in nanoseconds: reading the clock at its ends does not show, and
-/// many fit between two disturbances.
+/// Least length of a batch, in nanoseconds: the clock readings at its ends are then negligible, and many
+/// batches fit between two disturbances.
 pub const BATCH_NS: u64 = 200_000;
 /// Turns of the control loop, of a cycle to a few each.
 const CONTROL_TURNS: u64 = 10_000;
-/// Before a batch its loop makes this share of its turns, so that caches and predictors know it.
+/// Share of a batch's turns that run before it, to warm up caches and predictors.
 const WARM_UP: u64 = 16;
-/// How often a number of calls is tried before it is called long enough: a disturbance makes it seem
-/// longer, nothing makes it seem shorter.
+/// Trials of a number of calls; all must last long enough. A disturbance makes a batch longer, never shorter.
 const TRIES: u32 = 3;
-/// A batch of more calls than this is not tried: one turn of a loop costs more than a picosecond.
+/// Limit for the calls of a batch: one turn of a loop costs more than a picosecond.
 const CALLS_MAX: u64 = 1 << 40;
 
 /// A batch and its circumstances.
@@ -26,9 +25,9 @@ const CALLS_MAX: u64 = 1 << 40;
 pub struct TimedBatch {
     /// The calls that were timed, between their two control loops.
     pub batch: gate::Batch,
-    /// CPU at its end.
+    /// CPU at the end of the batch.
     pub cpu: u32,
-    /// Involuntary context switches during it.
+    /// Involuntary context switches during the batch.
     pub involuntary_switches: u64,
 }
 
@@ -49,10 +48,10 @@ pub fn timed(calling: &Loop, calls: u64) -> TimedBatch {
     TimedBatch { batch, cpu: affinity::current(), involuntary_switches }
 }
 
-/// How many calls a batch has, and what it took to find out.
+/// The number of calls in a batch, and the cost of finding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calibration {
-    /// The number of calls, a power of two, from which on a batch lasts long enough.
+    /// The least power of two for which a batch lasts long enough.
     pub calls: u64,
     /// Calls made to find it.
     pub made: u64,
@@ -74,8 +73,8 @@ pub fn calibrate(calling: &Loop, batch_ns: u64) -> Calibration {
 /// The time of a loop of pure user code, in nanoseconds.
 fn control() -> u64 {
     duration(|| {
-        // Through memory at each turn and nothing slow beside it, so that it feels a sibling
-        // hyperthread, which a chain of multiplications does not (docs/measuring.md).
+        // Each turn goes through memory, without anything slower beside it: such a loop notices a busy
+        // sibling hyperthread, which a chain of multiplications does not (docs/measuring.md).
         let mut value = 1_u64;
         for _ in 0..CONTROL_TURNS {
             value = black_box(value.wrapping_add(1));
@@ -83,7 +82,7 @@ fn control() -> u64 {
     })
 }
 
-/// How long `work` takes, in nanoseconds, by a clock that nobody slews.
+/// Time of `work`, in nanoseconds, by a clock that is never slewed.
 fn duration(work: impl FnOnce()) -> u64 {
     let start = tsc::now(ClockId::MonotonicRaw);
     work();

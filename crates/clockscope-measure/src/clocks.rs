@@ -12,10 +12,10 @@ use clockscope_sys::vdso_call::Call;
 use clockscope_sys::vdso_functions::{Functions, NoFunctions};
 use clockscope_text::names::{self, NoSuchName};
 
-/// Something that can be read, and the names it goes by.
+/// A clock, counter or time function, with its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// Its name, as in C or on paper.
+    /// Name in C, or in the CPU's manual.
     pub name: &'static str,
     read_by: ReadBy,
 }
@@ -27,10 +27,10 @@ enum ReadBy {
     Instant,
 }
 
-/// The name of the loop without a call.
+/// Name of the loop without a call.
 pub(crate) const EMPTY_LOOP: &str = "empty loop";
 
-/// Every clock that `bench` measures, in the order in which they are shown.
+/// Every clock that `bench` measures, in the order of display.
 pub const ALL: [Clock; 17] = [
     of_id(ClockId::Realtime),
     of_id(ClockId::RealtimeCoarse),
@@ -51,11 +51,11 @@ pub const ALL: [Clock; 17] = [
     Clock { name: COUNTERS[2], read_by: ReadBy::Counter(CounterOrder::Rdtscp) },
 ];
 
-/// Names of the ways to read the counter: without any order, with a fence before it, and the one that
-/// waits.
+/// Names of the ways to read the counter: unordered, with a fence before, and waiting for earlier
+/// instructions (`rdtscp`).
 pub const COUNTERS: [&str; 3] = COUNTER_NAMES;
 
-/// Other names for some of them, in plain form.
+/// Other names for some clocks, in plain form.
 const ALIASES: [(&str, &str); 12] = [
     ("instant", "std::time::Instant"),
     ("sched_getcpu", "getcpu"),
@@ -76,7 +76,7 @@ const fn of_id(clock: ClockId) -> Clock {
 }
 
 impl Clock {
-    /// The routes to it.
+    /// The clock's routes.
     pub const fn routes(&self) -> &'static [Route] {
         match self.read_by {
             ReadBy::Function(_) => &[Route::Libc, Route::Vdso, Route::Syscall],
@@ -85,20 +85,20 @@ impl Clock {
         }
     }
 
-    /// The name in the form that is easiest to write.
+    /// The name in the form that is easiest to type.
     pub fn plain_name(&self) -> String {
         names::plain(self.name)
     }
 }
 
-/// The routes that can be asked for.
+/// The routes that a user can choose.
 const ROUTES: [Route; 4] = [Route::Libc, Route::Vdso, Route::Syscall, Route::Tsc];
 
-/// The clocks and routes that the words of a command line choose; no words choose all.
+/// The clocks and routes that command line words choose; no words choose all.
 ///
 /// # Errors
 ///
-/// A word that is no name, or a choice without a path.
+/// When a word is no name, or the choice has no path.
 pub fn choose(clocks: &[String], routes: &[String]) -> Result<Vec<(&'static Clock, Route)>> {
     let mut chosen: Vec<&'static Clock> = Vec::new();
     for word in clocks {
@@ -147,8 +147,8 @@ fn route_named(word: &str) -> Result<Route, NoSuchName> {
     found.ok_or_else(|| NoSuchName::new("route", word, &wanted, &ROUTES.map(Route::name)))
 }
 
-/// Makes the loops around each of `chosen`; what this machine lacks is declined with the reason.
-/// `vdso` is where the vDSO's functions lie.
+/// Makes the loops for `chosen`. Paths that this machine lacks are declined with the reason. `vdso` has the
+/// addresses of the vDSO's functions.
 pub fn paths(
     chosen: &[(&Clock, Route)],
     vdso: &Result<Functions, NoFunctions>,

@@ -1,5 +1,5 @@
-//! Instructions of one call: in user mode by executing them one at a time, with those of the kernel by the
-//! CPU's counters where there are some.
+//! Instructions of one call: in user mode by single-stepping; in user mode and kernel by the CPU's counters,
+//! if there are any.
 
 use std::io;
 use std::ops::Range;
@@ -9,21 +9,20 @@ use clockscope_sys::loops::Loop;
 use clockscope_sys::perf_counters::PerfCounters;
 use clockscope_sys::single_step::{self, Steps};
 
-/// A call of more instructions than this is not executed to its end.
+/// Limit for single-stepping one call, in instructions.
 const STEPS_MAX: u64 = 20_000;
-/// Calls that the counters count at once.
+/// Calls in one run by counters.
 const CALLS: u64 = 100_000;
-/// Repeats by counters, of which the least counts.
+/// Runs by counters; the least one counts.
 const COUNTED_REPEATS: u32 = 5;
 
-/// What stepping found of one call: its steps, without those of an empty turn, and how many of all repeats gave them.
+/// Steps of one call, less those of an empty turn, with the number of agreeing repeats and of all repeats.
 pub type Stepped = (Steps, (u32, u32));
 
-/// Counts the user-mode instructions of one call of each path, `repeats` times. `vdso` is where the
-/// vDSO's code is mapped.
+/// Counts the user-mode instructions of one call of each path, `repeats` times. `vdso` is the address range
+/// of the vDSO's code.
 ///
-/// The least of the repeats is taken: a clock that is set meanwhile makes the vDSO start over,
-/// which adds a pass.
+/// The least of the repeats counts: an update of the clock makes the vDSO start over, which adds a pass.
 pub fn step(paths: &[&Path], vdso: &Range<u64>, repeats: u32) -> Vec<Result<Stepped, String>> {
     let empty = Loop::around(|| ());
     let turn = stepped(&empty, vdso, repeats);
@@ -37,9 +36,9 @@ pub fn step(paths: &[&Path], vdso: &Range<u64>, repeats: u32) -> Vec<Result<Step
     paths.iter().map(of).collect()
 }
 
-/// One turn of a loop, by the difference of a run of two turns and a run of one.
+/// The steps of one turn of a loop: those of a run of two turns minus those of a run of one.
 fn stepped(calling: &Loop, vdso: &Range<u64>, repeats: u32) -> Result<Stepped, String> {
-    // What happens on first use only has happened before the fork.
+    // Work on first use only is done before the fork.
     calling.run(2);
     let pairs = (0..repeats).flat_map(|_| [1, 2]);
     let turns: Vec<u64> = [1].into_iter().chain(pairs).collect();
@@ -47,7 +46,7 @@ fn stepped(calling: &Loop, vdso: &Range<u64>, repeats: u32) -> Result<Stepped, S
     one_turn(&steps[1..]).ok_or_else(|| "it was not repeated".to_owned())
 }
 
-/// From runs of one and of two turns in turn, what one turn has. Pure.
+/// The steps of one turn, from alternating runs of one and of two turns. Pure.
 fn one_turn(steps: &[Steps]) -> Option<Stepped> {
     let (pairs, _) = steps.as_chunks::<2>();
     let least = |turns: usize| pairs.iter().map(|pair| pair[turns - 1]).min();
@@ -61,7 +60,7 @@ fn one_turn(steps: &[Steps]) -> Option<Stepped> {
     Some((turn, (u32::try_from(agreeing).ok()?, u32::try_from(pairs.len()).ok()?)))
 }
 
-/// Why a call could not be executed step by step.
+/// Reason why a call could not be single-stepped, as a clause.
 fn clause(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
@@ -77,12 +76,12 @@ fn clause(error: &io::Error) -> String {
     }
 }
 
-/// Instructions and cycles of one call of each path, in user mode and in the kernel, by the CPU's
-/// counters: a loop with the call minus the same loop without it, divided by the calls.
+/// Instructions and cycles of one call of each path, in user mode and in the kernel, by the CPU's counters: a
+/// loop with the call minus the same loop without it, divided by the number of calls.
 ///
 /// # Errors
 ///
-/// Why they are not counted, as a clause.
+/// The reason why there are no counts, as a clause.
 pub fn count(paths: &[&Path]) -> Result<Vec<[f64; 2]>, String> {
     let counted = || -> io::Result<Vec<[f64; 2]>> {
         let counters = PerfCounters::open()?;
@@ -98,7 +97,8 @@ fn runs(counters: &PerfCounters, calling: &Loop) -> io::Result<Vec<[u64; 2]>> {
     (0..COUNTED_REPEATS).map(|_| counters.count(|| calling.run(CALLS))).collect()
 }
 
-/// From runs of [`CALLS`] turns with the call and without, what one call has: by the least of each. Pure.
+/// Instructions and cycles of one call, from runs of [`CALLS`] turns with and without the call: the least of
+/// each. Pure.
 fn of_one_call(with: &[[u64; 2]], without: &[[u64; 2]]) -> [f64; 2] {
     let least = |runs: &[[u64; 2]], what: usize| runs.iter().map(|run| run[what]).min();
     [0, 1].map(|what| {
@@ -107,7 +107,7 @@ fn of_one_call(with: &[[u64; 2]], without: &[[u64; 2]]) -> [f64; 2] {
     })
 }
 
-/// Why there are no hardware counters; a clause.
+/// Reason why there are no hardware counters, as a clause.
 fn no_counters(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
@@ -147,14 +147,14 @@ mod tests {
         assert_eq!(one_turn(&[two, one]), None, "fewer turns have fewer instructions");
     }
 
-    /// Instructions that are known because they stand there: the system call of the table moves its
-    /// number into a register and enters the kernel.
+    /// A path with known instructions: the table's system call moves its number into a register and enters
+    /// the kernel.
     #[test]
     fn a_call_has_the_instructions_that_its_path_is_made_of() {
         let calls = crate::system_calls::paths(&["getppid".to_owned()]).unwrap();
         let (found, _) = step(&[&calls.paths[0]], &own_vdso::code(), 5).remove(0).unwrap();
         assert_eq!((found.syscalls, found.in_range), (1, 0));
-        // Not optimised, the closure around it is called and sets up a frame.
+        // In an unoptimised build, the closure around the call is a function with a frame.
         let most = if cfg!(debug_assertions) { 60 } else { 3 };
         assert!((2..=most).contains(&found.user), "{found:?}");
     }

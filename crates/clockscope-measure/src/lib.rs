@@ -1,4 +1,4 @@
-//! Measuring: what a call costs, and how wrong a clock is.
+//! Measures the cost of a call and the errors of a clock.
 
 pub mod batch;
 pub mod bench;
@@ -11,7 +11,7 @@ pub mod rounds;
 pub mod system_calls;
 pub mod wrongness;
 
-/// The example of the README is tried.
+/// Compiles and runs the README's example as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,11 +1,11 @@
-//! What is measured: a subject by a route, with the loops around it.
+//! Paths to measure: a clock, counter or system call by a route, with its loop.
 
 use std::fmt;
 
 use clockscope_model::bench::PathName;
 use clockscope_sys::loops::Loop;
 
-/// The way to a clock.
+/// Route to a clock, counter or system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Route {
     /// Through the C library.
@@ -16,15 +16,15 @@ pub enum Route {
     Syscall,
     /// A counter of the CPU, read by an instruction.
     Tsc,
-    /// No call at all: the loop by itself.
+    /// No call: the loop by itself.
     None,
 }
 
 impl Route {
-    /// Every route, in the order in which they are shown.
+    /// Every route, in the order of display.
     pub const ALL: [Self; 5] = [Self::Libc, Self::Vdso, Self::Syscall, Self::Tsc, Self::None];
 
-    /// Its name, as in JSON and on the command line.
+    /// Name in JSON and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Libc => "libc",
@@ -42,12 +42,12 @@ impl fmt::Display for Route {
     }
 }
 
-/// Something to measure: a clock or call by a route.
+/// A clock, counter or system call by a route.
 #[derive(Debug)]
 pub struct Path {
-    /// What it is called in reports.
+    /// Name in reports.
     pub name: PathName,
-    /// The loop around it.
+    /// The loop that makes the calls.
     pub calling: Loop,
 }
 

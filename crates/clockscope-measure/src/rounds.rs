@@ -1,4 +1,4 @@
-//! Rounds: in each, one batch of every path, so that what changes with time changes all paths alike.
+//! Rounds of batches, one batch of every path in each, so that drift changes all paths alike.
 
 use std::time::{Duration, Instant};
 
@@ -6,35 +6,35 @@ use super::batch::{self, Calibration, TimedBatch};
 use super::path::Path;
 use clockscope_stats::gate::{Batch, BestControl};
 
-/// How long to go on.
+/// Conditions for the end of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundsPlan {
     /// A batch lasts at least this long, in nanoseconds.
     pub batch_ns: u64,
-    /// Rounds after which to stop if there is enough.
+    /// Rounds that are made even if there are enough batches.
     pub rounds_min: u32,
-    /// Rounds after which to stop in any case.
+    /// Rounds after which the measurement ends in any case.
     pub rounds_max: u32,
-    /// Not enough before this time, so that a short disturbance is not all that is seen.
+    /// Least duration, so that a short disturbance is not all that is seen.
     pub time_min: Duration,
-    /// Enough is when each path has this many batches that the gate accepts, and half of all, ...
+    /// Enough batches: for each path this many, and at least half of all, pass the gate, ...
     pub accepted_min: u32,
-    /// ... and its cheapest batch was not beaten for this many rounds.
+    /// ... and no batch has beaten the cheapest one for this many rounds.
     pub unbeaten_min: u32,
     /// Time after which no round begins.
     pub time_limit: Duration,
 }
 
-/// How much slower than the best a control loop may be for its batch to count: 1 is as long again.
+/// Limit for a batch's control loops, as the share by which they may be slower than the best.
 pub(crate) const GATE: f64 = 0.03;
-/// A batch that is cheaper by less than this share does not beat the cheapest.
+/// Share by which a batch must be cheaper to beat the cheapest one.
 const BEATEN_BY: f64 = 0.001;
 
-/// What can be measured in batches: the real paths, or a test's double.
+/// A subject measured in batches: the real paths, or a test's double.
 pub trait Measurable {
-    /// How many paths there are to measure.
+    /// Number of paths.
     fn paths(&self) -> usize;
-    /// Finds the number of calls of a path from which on a batch lasts `batch_ns`.
+    /// Finds the number of calls for a batch of at least `batch_ns`.
     fn calibrate(&mut self, path: usize, batch_ns: u64) -> Calibration;
     /// Measures one batch of a path.
     fn sample(&mut self, path: usize, calls: u64) -> TimedBatch;
@@ -42,7 +42,7 @@ pub trait Measurable {
     fn elapsed(&self) -> Duration;
 }
 
-/// The paths of this process, and when it began to measure them.
+/// The paths of this process, and the start of their measurement.
 #[derive(Debug)]
 pub struct Paths<'a> {
     paths: &'a [Path],
@@ -50,7 +50,7 @@ pub struct Paths<'a> {
 }
 
 impl<'a> Paths<'a> {
-    /// The time limit begins here.
+    /// Starts the clock for the time limits.
     pub fn new(paths: &'a [Path]) -> Self {
         Self { paths, start: Instant::now() }
     }
@@ -77,31 +77,31 @@ impl Measurable for Paths<'_> {
 /// One batch of one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raw {
-    /// The path, as an index of the list that is measured.
+    /// Index of the path in the list that is measured.
     pub path: usize,
-    /// The round in which it was made, from 0.
+    /// Round of the batch, from 0.
     pub round: u32,
-    /// The batch, and the circumstances in which it ran.
+    /// The batch and its circumstances.
     pub sample: TimedBatch,
 }
 
 /// All batches of a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
-    /// Every batch, in the order in which they were made.
+    /// Every batch, in the order of measurement.
     pub batches: Vec<Raw>,
-    /// For each path the calls made in all: to calibrate, to warm up and in batches.
+    /// Calls made for each path in total: for calibration, warm-up and batches.
     pub calls_made: Vec<u64>,
-    /// How many rounds were made.
+    /// Number of rounds.
     pub rounds: u32,
 }
 
-/// Measures in rounds until the plan is fulfilled. `between` is told the share that is done, 0 to 1,
-/// between two rounds; it ends the measurement by `Err`.
+/// Measures in rounds until the plan is fulfilled. `between` gets the share done, 0 to 1, between two rounds;
+/// an `Err` from it ends the measurement.
 ///
 /// # Errors
 ///
-/// That of `between`.
+/// The error of `between`.
 pub fn run<E>(
     subject: &mut impl Measurable,
     plan: &RoundsPlan,
@@ -116,7 +116,7 @@ pub fn run<E>(
     };
     for round in 0..plan.rounds_max {
         for place in 0..subject.paths() {
-            // Every other round backwards: no path always follows the same other.
+            // Odd rounds run backwards, so a path does not always follow the same one.
             let path = if round % 2 == 0 { place } else { subject.paths() - 1 - place };
             let calls = calibrations[path].calls;
             let sample = subject.sample(path, calls);
@@ -137,14 +137,14 @@ pub fn run<E>(
     Ok(found)
 }
 
-/// The share of the work that is done: of the least number of rounds at first, of the time later.
+/// Share of the work that is done: of the least number of rounds at first, of the time limit later.
 fn share_done(plan: &RoundsPlan, rounds: u32, elapsed: Duration) -> f64 {
     let time = elapsed.as_secs_f64() / plan.time_limit.as_secs_f64().max(f64::MIN_POSITIVE);
     let rounds = f64::from(rounds) / f64::from(plan.rounds_min.max(1));
     time.max(rounds.min(1.0)).min(1.0)
 }
 
-/// What a path has so far.
+/// The batches of a path so far.
 #[derive(Clone, Debug, Default)]
 struct State {
     batches: Vec<Batch>,
@@ -177,7 +177,7 @@ impl State {
 mod tests {
     use super::*;
 
-    /// A double with a clock of its own: each batch takes what `cost_ns` says.
+    /// A double with a clock of its own: `cost_ns` sets the time of each batch.
     struct Fake<F> {
         paths: usize,
         now: Duration,
@@ -273,7 +273,7 @@ mod tests {
             never -= 100;
             (never, 1000)
         };
-        // A round is 700 calls of nearly a millisecond.
+        // A round has 700 calls of nearly a millisecond each.
         assert_eq!(rounds_of(&PLAN, &mut falling).0, 15);
         let plan = RoundsPlan { rounds_max: 7, ..PLAN };
         assert_eq!(rounds_of(&plan, &mut falling).0, 7);

@@ -5,13 +5,13 @@ use clockscope_model::bench::{PathDecline, PathName};
 use clockscope_sys::system_calls::{Once, SystemCall, TABLE};
 use clockscope_text::names::NoSuchName;
 
-/// Rows with the call that was measured, to look at its answer again.
+/// Rows with their measured calls, whose answers are checked again.
 #[derive(Debug, Default)]
 pub struct Answers(Vec<(&'static SystemCall, Once)>);
 
 impl Answers {
-    /// Makes each call once more. A call whose answer has become another one was not measured all
-    /// the time: it is in the answer, with the reason.
+    /// Makes each call once more. A call whose answer has changed was not measured throughout; it is returned
+    /// with the reason.
     pub fn changed(&self) -> Vec<PathDecline> {
         let tried = self.0.iter().map(|(row, once)| (row, row.try_once(once)));
         tried
@@ -23,14 +23,14 @@ impl Answers {
     }
 }
 
-/// What can be measured of what was asked for.
+/// The measurable part of a choice of system calls.
 #[derive(Debug, Default)]
 pub struct SystemCalls {
-    /// A path for each call that answers as it should.
+    /// A path for each call that gives the expected answer.
     pub paths: Vec<Path>,
-    /// The calls that cannot be measured here, and why.
+    /// The calls that cannot be measured on this machine, with reasons.
     pub declined: Vec<PathDecline>,
-    /// The same calls, to be tried again afterwards.
+    /// The same calls as in `paths`, to be tried again after measuring.
     pub answers: Answers,
 }
 
@@ -39,13 +39,12 @@ pub fn names() -> Vec<&'static str> {
     TABLE.iter().map(|row| row.name).collect()
 }
 
-/// The paths of the named system calls, in the order given and each once; of all if there are no
-/// names. Each call is tried once: one that a filter forbids, or that this kernel does not have, is
-/// declined with the kernel's answer.
+/// The paths of the named system calls, in the given order and each once; without names, of all. Each call is
+/// tried once. A call that a filter forbids or this kernel lacks is declined with the kernel's answer.
 ///
 /// # Errors
 ///
-/// A name that the table does not have.
+/// When the table does not have a name.
 pub fn paths(names: &[String]) -> Result<SystemCalls, NoSuchName> {
     let mut calls = SystemCalls::default();
     for row in chosen(names)? {
@@ -125,8 +124,8 @@ mod tests {
         assert!(!error.contains("did you mean"), "{error}");
     }
 
-    /// What a filter does to a call afterwards, done here by a table row that expects something
-    /// else.
+    /// A filter set during the measurement would change a call's answer; here a table row with another
+    /// expected answer stands for that.
     #[test]
     fn a_call_that_changes_its_answer_is_reported() {
         static STRICT: SystemCall = SystemCall {

@@ -16,7 +16,7 @@ pub struct BenchReport {
     pub schema: u32,
     /// The machine.
     pub host: HostState,
-    /// How it was measured.
+    /// Method of the measurement.
     #[serde(default)]
     pub method: Method,
     /// One entry a path: a clock by a route, or a system call.
@@ -24,7 +24,7 @@ pub struct BenchReport {
     /// Costs of two paths divided, from the same rounds.
     #[serde(default)]
     pub ratios: Vec<RatioRow>,
-    /// What was not measured, and why.
+    /// Paths that were not measured, with the reason.
     #[serde(default)]
     pub declines: Vec<PathDecline>,
     /// Instructions of one call, with `--instructions`.
@@ -35,7 +35,7 @@ pub struct BenchReport {
     pub notes: Vec<String>,
 }
 
-/// How it was measured.
+/// Method of the measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Method {
@@ -43,26 +43,25 @@ pub struct Method {
     pub launches: u32,
     /// Rounds of each launch.
     pub rounds: Vec<u32>,
-    /// CPU that was measured on, `null` if pinning was refused.
+    /// CPU that the measurement was pinned to; `null` if pinning was refused.
     pub cpu: Option<u32>,
-    /// How much slower than the best a control loop may be for its batch to count, in percent.
+    /// Limit for control loops: how much slower than the best one they may be for a batch to count, in percent.
     #[serde(deserialize_with = "null_is_no_number")]
     pub gate_percent: f64,
     /// Confidence of the intervals, in percent.
     #[serde(deserialize_with = "null_is_no_number")]
     pub confidence_percent: f64,
-    /// The shortest control loop, in nanoseconds: how fast the machine ran pure user code at its best.
+    /// The shortest control loop, in nanoseconds: the best speed of this machine for pure user code.
     pub control_ns_min: u64,
     /// Cost of one turn of the empty loop, in picoseconds.
     pub empty_loop_ps: u64,
     /// True if the empty loop was subtracted from all costs.
     pub net: bool,
-    /// How long it took, in milliseconds.
+    /// Duration of the measurement, in milliseconds.
     pub elapsed_ms: u64,
 }
 
-/// What a path is: a clock (or counter) by a route, or a system call. Exactly one of `clock` and
-/// `call` is there.
+/// Name of a path: a clock (or counter) by a route, or a system call. Exactly one of `clock` and `call` is present.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PathName {
     /// `CLOCK_MONOTONIC`, `gettimeofday`, `rdtsc`, `std::time::Instant`, `empty loop`, ...
@@ -78,7 +77,7 @@ pub struct PathName {
 /// One path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathRow {
-    /// Which.
+    /// Name of the path.
     #[serde(flatten)]
     pub name: PathName,
     /// The cheapest batch, in picoseconds a call.
@@ -89,10 +88,10 @@ pub struct PathRow {
     pub cost_ps_ci_low: u64,
     /// Upper end of the median's interval.
     pub cost_ps_ci_high: u64,
-    /// 5th and 95th percentile of all batches, accepted or not.
+    /// 5th percentile of all batches, accepted or not, in picoseconds a call.
     #[serde(default)]
     pub cost_ps_p5: u64,
-    /// See `cost_ps_p5`.
+    /// 95th percentile of all batches, accepted or not, in picoseconds a call.
     #[serde(default)]
     pub cost_ps_p95: u64,
     /// Batches made.
@@ -104,17 +103,17 @@ pub struct PathRow {
     /// Calls in one batch.
     #[serde(default)]
     pub calls_per_batch: u64,
-    /// Each launch by itself.
+    /// Each launch separately.
     #[serde(default)]
     pub launches: Vec<LaunchRow>,
-    /// Named if the launches fall into groups that differ by more than 5 percent.
+    /// Description of the groups if the launches fall into groups that differ by more than 5 percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regimes: Option<String>,
-    /// Cost of each batch that the median is of (the accepted ones; all if the path is unusable), in
-    /// picoseconds a call, at most 1,000, evenly chosen; for `compare`.
+    /// Cost of the batches behind the median (the accepted ones; all if the path is unusable), in picoseconds
+    /// a call; at most 1,000, evenly chosen. `compare` reads them.
     #[serde(default)]
     pub samples_ps: Vec<u64>,
-    /// Of the other batches, at most 300, for pictures.
+    /// Cost of the other batches, in picoseconds a call; at most 300. The pictures show them.
     #[serde(default)]
     pub rejected_ps: Vec<u64>,
 }
@@ -133,7 +132,7 @@ pub struct LaunchRow {
     pub accepted: u64,
 }
 
-/// Two paths divided.
+/// Cost of one path divided by that of another.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RatioRow {
     /// The dividend, such as `CLOCK_MONOTONIC` by `syscall`.
@@ -154,17 +153,17 @@ pub struct RatioRow {
 /// A path that was not measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathDecline {
-    /// Which.
+    /// Name of the path.
     #[serde(flatten)]
     pub name: PathName,
-    /// Why, as a clause.
+    /// Reason, as a clause.
     pub reason: String,
 }
 
 /// Instructions of one call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Instructions {
-    /// Why there are no hardware counters; `null` if there are.
+    /// Reason why there are no hardware counters; `null` if there are.
     pub no_counters: Option<String>,
     /// One row a path.
     pub rows: Vec<InstructionsRow>,
@@ -173,21 +172,21 @@ pub struct Instructions {
 /// Instructions of one call of a path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InstructionsRow {
-    /// Which.
+    /// Name of the path.
     #[serde(flatten)]
     pub name: PathName,
-    /// User-mode instructions by single-stepping, an empty turn of the loop subtracted; `null` if
-    /// it could not be stepped.
+    /// User-mode instructions, by single-stepping, less one empty turn of the loop; `null` if the path could
+    /// not be stepped.
     pub user: Option<u64>,
-    /// Of those, in the vDSO.
+    /// Part of `user` that lies in the vDSO.
     pub in_vdso: Option<u64>,
-    /// System call instructions among them: 0 says with certainty that the kernel is not entered.
+    /// System call instructions in `user`. 0 proves that the call does not enter the kernel.
     pub syscalls: Option<u64>,
     /// Repeats that gave the same count, and repeats made.
     pub agreeing: Option<(u32, u32)>,
-    /// User and kernel instructions by counters, a loop with the call minus one without.
+    /// User and kernel instructions by hardware counters: a loop with the call minus a loop without it.
     pub counted: Option<f64>,
-    /// Cycles by counters.
+    /// Cycles by hardware counters.
     pub cycles: Option<f64>,
 }
 
@@ -201,7 +200,7 @@ pub enum Record {
         schema: u32,
         /// The machine.
         host: Box<HostState>,
-        /// How it was measured.
+        /// Method of the measurement.
         method: Box<Method>,
     },
     /// A batch.
@@ -213,7 +212,7 @@ pub enum Record {
 /// One batch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BatchRecord {
-    /// Which path.
+    /// Name of the path.
     #[serde(flatten)]
     pub name: PathName,
     /// Launch, from 0.

@@ -1,4 +1,4 @@
-//! Who makes the calls, as data: the field `callers` of the JSON schema of `trace`.
+//! Callers, as data: the field `callers` of the JSON schema of `trace`.
 
 use clockscope_text::foreign::Foreign;
 use serde::{Deserialize, Serialize};
@@ -27,26 +27,27 @@ pub struct Callers {
     pub cut: Vec<CutRow>,
     /// Processes whose stacks could not be sampled, and why.
     pub declines: Vec<crate::trace::DeclineRow>,
-    /// Files whose functions have no names, and what would name them: a sentence for each of at most three.
+    /// Files without function names, and the package or file that would supply them: a sentence each, at most
+    /// three.
     pub stripped: Vec<String>,
-    /// Estimated cost of sampling as a share of the processor time of the program: more than 1 where sampling
-    /// took more than that.
+    /// Estimated cost of sampling as a share of the program's processor time; above 1 if sampling took longer
+    /// than the program itself.
     #[serde(deserialize_with = "null_is_no_number")]
     pub cost_share: f64,
-    /// What waiting for samples has meant; there if an interpreter's frames were read, which change with the
-    /// next instruction.
+    /// Cost of waiting for samples. Present if frames of an interpreter were read: they change with every
+    /// instruction, which is why their thread waits meanwhile.
     pub waits: Option<Waits>,
 }
 
-/// Threads of an interpreter's that waited until their frames were read.
+/// Threads of an interpreter that waited until their frames were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Waits {
-    /// How often a thread waited until it was read: for a sample, or for the call that followed one.
+    /// Number of waits: for a sample, or for the call that followed one.
     pub count: u64,
-    /// Samples that are left out because the frames were not read before the thread went on.
+    /// Samples left out because the thread went on before its frames were read.
     pub missed: u64,
-    /// Mean time that a sample took the thread, in nanoseconds; `null` if none is known.
+    /// Mean time that a sample delayed the thread, in nanoseconds; `null` if unknown.
     pub mean_ns: Option<u64>,
 }
 
@@ -54,21 +55,21 @@ pub struct Waits {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CalledRow {
-    /// How it is made.
+    /// Route of the call.
     pub via: Via,
-    /// Name.
+    /// Name of the function or system call.
     pub name: String,
     /// Clock, for functions that take one.
     pub clock: Option<String>,
-    /// Exact number of calls; of system calls that were not counted an estimate.
+    /// Exact number of calls, or an estimate if `estimated`.
     pub calls: u64,
     /// Stacks sampled.
     pub samples: u64,
-    /// As many samples of equal weight say as much about who makes the calls. Samples stand for different
-    /// numbers of calls, those of a program's first calls for the fewest.
+    /// Number of equally weighted samples that would give the same certainty. Samples stand for different
+    /// numbers of calls, the samples of a program's first calls for the fewest.
     #[serde(deserialize_with = "null_is_no_number")]
     pub samples_effective: f64,
-    /// Whether `calls` is an estimate, made from the samples.
+    /// Whether `calls` is estimated from the samples, because these system calls were not counted.
     pub estimated: bool,
 }
 
@@ -76,19 +77,20 @@ pub struct CalledRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FrameRow {
-    /// Name, demangled; `null` if nothing is known.
+    /// Name, demangled; `null` if unknown.
     pub function: Option<Foreign>,
     /// File of the program or library; `[vdso]`, `[jit]`, `[anonymous]`; `null` if unknown.
     pub module: Option<Foreign>,
     /// Offset of the call in that file's code, as `addr2line` takes it; 0 for code made at run time.
     pub address: u64,
-    /// Where the function begins, in the same counting: where it has no name and the unwind tables say so.
+    /// Offset of the function's start, on the same scale as `address`; only if the function has no name and
+    /// the unwind tables give its start.
     pub start: Option<u64>,
     /// Source file, where debugging information is installed.
     pub file: Option<Foreign>,
-    /// Line in it.
+    /// Line in `file`.
     pub line: Option<u32>,
-    /// What kind of frame it is.
+    /// Kind of the frame.
     pub kind: FrameKind,
 }
 
@@ -99,13 +101,13 @@ pub enum FrameKind {
     /// Machine code of a file.
     #[default]
     Native,
-    /// A function that the compiler has put into its caller.
+    /// A function that the compiler inlined into its caller.
     Inlined,
-    /// The code that a signal handler returns to: its caller is what the signal interrupted.
+    /// Return code of a signal handler: its caller is the interrupted function.
     Signal,
     /// Code made at run time.
     Jit,
-    /// Nothing is known of the address, or the report has a word that this version does not know.
+    /// Nothing is known of the address, or this version does not know the report's word.
     #[serde(other)]
     Unknown,
 }
@@ -114,18 +116,18 @@ pub enum FrameKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StackRow {
-    /// What was called: index into `called`.
+    /// The called function: index into `called`.
     pub called: usize,
     /// Process id.
     pub pid: i32,
     /// Indices into `frames`: the caller first, the thread's first function last.
     pub frames: Vec<usize>,
-    /// Samples of it.
+    /// Samples of this stack.
     pub samples: u64,
-    /// Calls that these stand for: of each row of `called` they add up to its exact calls.
+    /// Calls that these samples stand for. The stacks of a row of `called` add up to its exact number of calls.
     #[serde(deserialize_with = "null_is_no_number")]
     pub calls: f64,
-    /// Whether it reaches the thread's first function.
+    /// Whether the stack reaches the thread's first function.
     pub complete: bool,
 }
 
@@ -133,32 +135,32 @@ pub struct StackRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PairRow {
-    /// Stack of the first: index into `stacks`.
+    /// Stack of the first call: index into `stacks`.
     pub first: usize,
-    /// Stack of the second.
+    /// Stack of the second call: index into `stacks`.
     pub second: usize,
     /// Samples of the pair.
     pub samples: u64,
-    /// Share (0 to 1) of the first's calls that are followed by the second.
+    /// Share (0 to 1) of the first stack's calls that are followed by the second.
     #[serde(deserialize_with = "null_is_no_number")]
     pub share: f64,
-    /// Median of the time between the two, in nanoseconds.
+    /// Median time between the two calls, in nanoseconds.
     pub gap_ns: u64,
 }
 
-/// Stacks that end early.
+/// Stacks that end early, by reason and file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CutRow {
-    /// Why, as a clause.
+    /// Reason, as a clause.
     pub reason: String,
-    /// File in whose code they end; `null` if it is no file's.
+    /// File whose code the stacks end in; `null` if the code is in no file.
     pub module: Option<Foreign>,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
 }
 
-/// What is called.
+/// A called function or system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Called {
     /// A function of the vDSO: number of the counter in `vdso_image::layout`.

@@ -17,15 +17,15 @@ pub struct CompareReport {
     pub after: String,
     /// The smallest change that matters, in percent of the first.
     pub min_effect_percent: f64,
-    /// What is in both files, in the order of the first.
+    /// Paths or functions that are in both files, in the order of the first.
     pub rows: Vec<CompareRow>,
-    /// What is in one file only: file and name.
+    /// Paths or functions that are in one file only: file and name.
     pub unmatched: Vec<(String, String)>,
     /// Differences between the hosts, one clause each.
     pub host_changes: Vec<String>,
-    /// What limits the comparison, one sentence each.
+    /// Limits of the comparison, one sentence each.
     pub notes: Vec<String>,
-    /// What changed, in one sentence.
+    /// The conclusion, in one sentence.
     pub conclusion: String,
 }
 
@@ -38,18 +38,18 @@ pub struct CompareRow {
     pub before: Option<Cost>,
     /// Cost in the second file.
     pub after: Option<Cost>,
-    /// The change and the interval that decides, in percent of the first cost; `null` if that is zero, or a cost is
-    /// not known.
+    /// The change and the interval that decides, in percent of the first cost; `null` if the first cost is
+    /// zero or a cost is unknown.
     pub change_percent: Option<(f64, f64, f64)>,
-    /// Probability of a change that is so far beyond the smallest that matters by chance, with Holm's correction for all
-    /// rows. A change is proven below 0.05.
+    /// Probability that chance alone makes a change so far beyond the smallest that matters, with Holm's
+    /// correction for all rows. A change is proven below 0.05.
     pub p_holm: f64,
-    /// What the two files prove.
+    /// The conclusion from both files for this row.
     pub verdict: Verdict,
 }
 
 impl CompareRow {
-    /// The change in percent; 0 if it is not known.
+    /// The change in percent; 0 if unknown.
     pub fn change(&self) -> f64 {
         self.change_percent.map_or(0.0, |(change, _, _)| change)
     }
@@ -66,17 +66,17 @@ pub struct Cost {
     pub high_ps: u64,
 }
 
-/// What two files prove about a row.
+/// The conclusion from both files for a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Cheaper by more than the smallest change that matters.
     Faster,
-    /// Dearer by more than that.
+    /// Dearer by more than the smallest change that matters.
     Slower,
-    /// Any change is smaller than what matters.
+    /// Any change is smaller than the smallest that matters.
     Same,
-    /// Neither a change that matters nor its absence is proven.
+    /// Neither a change that matters nor the absence of one is proven.
     #[default]
     NotProven,
     /// Too few calls were measured.

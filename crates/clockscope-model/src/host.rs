@@ -1,5 +1,5 @@
-//! The state of a host that decides the numbers, as data. Part of the JSON schema of `bench`,
-//! `compare` and `wrongness`: fields are added, never renamed. What is not known is `null`.
+//! The state of a host that decides the numbers, as data. Part of the JSON schema of `bench`, `compare` and
+//! `wrongness`: fields are added, never renamed. Unknown values are `null`.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +33,7 @@ pub struct HostState {
     pub tsc_hz_measured: Option<f64>,
     /// How wrong `tsc_hz_measured` can be, in parts per million.
     pub tsc_bound_ppm: Option<f64>,
-    /// Whether the vDSO answers clock reads.
+    /// Whether the vDSO answers clock reads without a system call.
     pub vdso: VdsoState,
     /// The hypervisor, `none` if there is none; `null` if it cannot be told.
     pub virtualisation: Option<String>,
@@ -43,35 +43,35 @@ pub struct HostState {
     pub seccomp: Option<String>,
     /// Offsets of this process's time namespace, `none` if it is the initial one.
     pub time_namespace: Option<String>,
-    /// Process that traces this one by ptrace.
+    /// Process id of this process's ptrace tracer; `null` if there is none.
     pub traced_by: Option<i32>,
-    /// Whether somebody traces system calls on this host.
+    /// Whether a process or BPF program traces system calls on this host.
     pub syscall_tracing: SyscallTracing,
     /// The kernel's command line.
     pub command_line: Option<String>,
 }
 
-/// Whether the vDSO answers clock reads.
+/// Whether the vDSO answers clock reads without a system call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VdsoState {
-    /// The process has a vDSO.
+    /// Whether this process has a vDSO.
     pub present: bool,
-    /// It answers `CLOCK_MONOTONIC` by making a system call itself; `null` if that cannot be tested.
+    /// Whether the vDSO's `CLOCK_MONOTONIC` makes a system call itself; `null` if that cannot be tested.
     pub falls_back: Option<bool>,
     /// Cost of the system call through the C library's `syscall(2)` divided by the cost of the vDSO
     /// call, for `CLOCK_MONOTONIC`.
     pub ratio: Option<f64>,
 }
 
-/// Whether somebody traces system calls on this host, which makes each of them dearer for everybody.
+/// Tracing of system calls on this host, which makes every system call of every process dearer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SyscallTracing {
-    /// `null` if it cannot be told, for lack of rights for example.
+    /// Whether there is such tracing; `null` if unknown, for lack of rights for example.
     pub active: Option<bool>,
-    /// Who: BPF programs, processes with perf events, ftrace; one clause each.
+    /// The tracers: BPF programs, processes with perf events, ftrace; one clause each.
     pub who: Vec<String>,
-    /// Why it cannot be told, or what could not be looked at.
+    /// Why `active` is unknown, or which sources could not be read.
     pub note: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What clockscope measures and prints, as data: the schema of its JSON documents.
+//! The reports of clockscope as data: the schema of its JSON documents.
 //!
 //! One module a document. A field is added, never renamed; the unit is the last part of its name.
 
@@ -13,7 +13,7 @@ pub mod trace;
 pub mod waiting;
 pub mod wrongness;
 
-/// The example of the README is tried.
+/// Compiles and runs the README's example as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,14 +1,14 @@
-//! How what was called, frames and processes are named wherever stacks are printed.
+//! Names of called functions, frames and processes, the same wherever stacks are printed.
 
 use crate::callers::{CalledRow, FrameKind, FrameRow};
 use crate::trace::{TraceReport, Via};
 use clockscope_text::foreign::{Foreign, printable};
 
-/// What a stack that ends early begins with, where its first functions would stand.
+/// First element of a stack that ends early, where its outermost functions would stand.
 pub const CUT: &str = "[cut]";
 
-/// `clock_gettime(MONOTONIC)`, or `read [syscall]`: a system call may have the name of the
-/// function that makes it.
+/// The called function or system call: `clock_gettime(MONOTONIC)`, or `read [syscall]`. The mark keeps a
+/// system call apart from the C function of the same name.
 pub fn called(row: &CalledRow) -> String {
     let name = with_clock(&row.name, row.clock.as_deref());
     if row.via == Via::Syscall { format!("{name} [syscall]") } else { name }
@@ -27,11 +27,11 @@ pub fn with_clock(function: &str, clock: Option<&str>) -> String {
     }
 }
 
-/// Stands between a signal handler and what the signal interrupted, in the words of gdb.
+/// Frame name between a signal handler and the interrupted function, in gdb's words.
 const SIGNAL: &str = "<signal handler called>";
 
-/// The function. Where none is known the file and where in it the function begins, or else the call is:
-/// `postgres+0x3139a0`; without that the file in brackets, as perf's tools write it.
+/// Name of the frame's function. Without a name: the file and the offset of the function's start, or else of
+/// the call (`postgres+0x3139a0`). Without an offset: the file in brackets, as perf's tools write it.
 pub fn frame(row: &FrameRow) -> String {
     if row.kind == FrameKind::Signal {
         return SIGNAL.to_owned();

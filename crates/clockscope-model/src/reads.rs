@@ -1,11 +1,11 @@
-//! What each read of a clock looks at: what decides its price here and elsewhere. The one table.
+//! Where each read of a clock gets its time from, which decides its cost on any host. The only such table.
 
 use fastclock::ClockId;
 
 /// Where the answer to a read comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The clocksource: by the vDSO in user space, where it can read it.
+    /// The clocksource, read by the vDSO in user space where the clocksource allows that.
     Clocksource,
     /// The clocksource, by a system call on every host.
     ClocksourceByKernel,
@@ -13,12 +13,12 @@ pub enum Source {
     Tick,
     /// The scheduler's account of processor time, by a system call on every host: no clocksource.
     CpuTime,
-    /// Not known, by a system call on every host: clock ids without a fixed number stand for the
-    /// processor time of other processes, and for devices.
+    /// Unknown, by a system call on every host. Clock ids without a fixed number stand for the processor time
+    /// of other processes, and for devices.
     Unknown,
 }
 
-/// What a call of this function on this clock (its name, if it takes one) looks at; `None` if it
+/// The source of a call of `function` on `clock` (its name, if the function takes one); `None` if the call
 /// reads no clock.
 ///
 /// # References
@@ -54,7 +54,7 @@ fn of_clock(clock: ClockId) -> Source {
 }
 
 impl Source {
-    /// Whether it costs more where the kernel fell back to a slow clocksource.
+    /// Whether such a read costs more where the kernel fell back to a slow clocksource.
     pub const fn is_clocksource(self) -> bool {
         matches!(self, Self::Clocksource | Self::ClocksourceByKernel)
     }
@@ -65,8 +65,8 @@ impl Source {
     }
 }
 
-/// Whether there is a coarse clock that could answer in its place: `run --clock coarse` gives these
-/// reads the time of the last tick, and leaves all others alone.
+/// Whether a coarse clock could answer this read instead: `run --clock coarse` gives these reads the time of
+/// the last tick, and leaves all other reads alone.
 pub fn has_coarse_form(function: &str, clock: Option<&str>) -> bool {
     let clock = match function {
         "gettimeofday" => Some(ClockId::Realtime),

@@ -1,5 +1,5 @@
-//! Who reads the clock on a host, as data. This is the JSON schema (`"schema": 2`): fields are added,
-//! never renamed; units are in the names; see docs/survey.md.
+//! The estimated clock reads of a host's processes, as data. This is the JSON schema (`"schema": 2`): fields
+//! are added, never renamed; units are in the names; see docs/survey.md.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,23 +26,24 @@ pub struct SurveyReport {
     pub samples: u64,
     /// Samples that are missing because there were too many processes or places.
     pub lost_samples: u64,
-    /// What a read costs here, measured meanwhile.
+    /// Measured cost of each kind of read on this host during the survey.
     pub costs: Vec<ReadCost>,
     /// True if a read of the clocksource is a system call on this host, because the kernel fell back to a clocksource
     /// that programs cannot read.
     pub has_fallen_back: bool,
-    /// All reads of the clocksource by all processes, but clockscope's own.
+    /// Reads of the clocksource by all processes except clockscope.
     pub reads: Option<Estimate>,
     /// CPU time that all reads took, in CPUs.
     pub cores: f64,
     /// The same reads on other clocksources.
     pub elsewhere: Vec<Elsewhere>,
-    /// A process that reads the clock more seldom may be missing: 97.5 % of those at this rate are seen. Reads a second.
+    /// Rate from which a process is seen with 97.5 % probability, in reads a second. Processes that read less
+    /// often may be missing.
     pub visible_from_per_second: f64,
     /// CPU time of clockscope itself, in nanoseconds.
     pub own_cpu_ns: u64,
-    /// Processes that were seen reading a clock, the most costly first. Those that have ended are together if they had
-    /// the same name and place.
+    /// Processes seen reading a clock, the most costly first. Ended processes with the same name and place
+    /// share a row.
     pub processes: Vec<SurveyRow>,
     /// systemd units and containers, the most costly first.
     pub groups: Vec<SurveyGroup>,
@@ -56,15 +57,16 @@ pub struct SurveyReport {
 pub struct Estimate {
     /// Reads a second.
     pub per_second: f64,
-    /// Lower limit of the interval of 95 %, widened by what the method can be wrong by.
+    /// Lower limit of the 95 % interval, widened by the possible error of the method.
     pub low_per_second: f64,
-    /// The upper limit.
+    /// Upper limit of the same interval.
     pub high_per_second: f64,
 }
 
 impl Estimate {
-    /// The sum of independent estimates; its interval is that of the method of variance estimates recovery (Donner and
-    /// Zou, 2002), so that many wide intervals do not add up to an even wider one. `None` of none.
+    /// The sum of independent estimates; `None` if there are none. The interval follows the method of
+    /// variance estimates recovery (Donner and Zou, 2002), which keeps the sum of many wide intervals from
+    /// becoming even wider.
     pub fn sum(all: impl IntoIterator<Item = Self>) -> Option<Self> {
         let (mut sum, mut below, mut above) = (None, 0.0, 0.0);
         for one in all {
@@ -81,21 +83,21 @@ impl Estimate {
     }
 }
 
-/// How many samples an estimate is made from.
+/// Confidence in an estimate, by the number of its samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Certainty {
-    /// One or two, or a kind of read of which the rate cannot be told.
+    /// One or two samples, or a kind of read whose rate cannot be estimated.
     #[default]
     Seen,
-    /// Three or more.
+    /// Three or more samples.
     About,
-    /// Ten or more.
+    /// Ten or more samples.
     Estimated,
 }
 
 impl Certainty {
-    /// By the number of samples.
+    /// Confidence from the number of samples.
     pub const fn of(samples: u64) -> Self {
         match samples {
             0..=2 => Self::Seen,
@@ -105,7 +107,7 @@ impl Certainty {
     }
 }
 
-/// How a read is answered.
+/// Route of a read.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -120,15 +122,15 @@ pub enum Route {
     Syscall,
 }
 
-/// What a read of one kind costs here.
+/// Cost of one kind of read on this host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReadCost {
-    /// What is read: `clocksource`, `clocksource by system call`, `cpu time`.
+    /// The kind of read: `clocksource`, `clocksource by system call`, `cpu time`.
     pub of: String,
-    /// Time of one read in which samples see it, in picoseconds.
+    /// Part of one read's time in which samples see the read, in picoseconds.
     pub read_ps: u64,
-    /// Samples that this is made from.
+    /// Number of samples behind `read_ps`.
     pub samples: u64,
 }
 
@@ -136,7 +138,8 @@ pub struct ReadCost {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Elsewhere {
-    /// The clocksource: `tsc`, `hpet`, `acpi_pm`; `any that needs a system call` is what each such read costs at least.
+    /// The clocksource: `tsc`, `hpet`, `acpi_pm`. `any that needs a system call` gives the least cost of a
+    /// read on a clocksource that programs cannot read.
     pub clocksource: String,
     /// Cost of a read, in picoseconds.
     pub read_ps: u64,
@@ -144,44 +147,44 @@ pub struct Elsewhere {
     pub is_measured: bool,
     /// CPU time of the same reads, in CPUs.
     pub cores: f64,
-    /// How much more that is than here, in CPUs; less than 0 for a gain.
+    /// Difference from the CPU time on this host, in CPUs; less than 0 for a gain.
     pub more_cores: f64,
 }
 
-/// A process, or several with the same name and place that have ended.
+/// A process, or several ended processes with the same name and place.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SurveyRow {
-    /// Its number; `null` if it has ended.
+    /// Process id; `null` if the process has ended.
     pub pid: Option<i32>,
-    /// How many processes this row stands for.
+    /// Number of processes in this row.
     pub processes: u64,
-    /// Its name.
+    /// Name of the process.
     pub command: Foreign,
     /// Container, pod and systemd unit.
     #[serde(flatten)]
     pub place: Place,
-    /// Samples of it, wherever it was.
+    /// Samples of the process, in reads or elsewhere.
     pub samples: u64,
-    /// CPU time that they stand for, in nanoseconds.
+    /// CPU time that `samples` stand for, in nanoseconds.
     pub cpu_ns: u64,
     /// Samples in reads of a clock, other than coarse ones.
     pub read_samples: u64,
-    /// CPU time that these stand for, in nanoseconds.
+    /// CPU time that `read_samples` stand for, in nanoseconds.
     pub read_ns: u64,
-    /// The same in CPUs.
+    /// CPU time of the reads, in CPUs.
     pub cores: f64,
-    /// Share of its CPU time that reads take (0 to 1).
+    /// Share of the process's CPU time that reads take (0 to 1).
     pub share: f64,
-    /// What the estimate is worth.
+    /// Confidence in the estimate.
     pub certainty: Certainty,
     /// Reads a second; `null` if only coarse reads were seen.
     pub reads: Option<Estimate>,
-    /// Of these, reads of the clocksource.
+    /// Part of `reads` that reads the clocksource; a rate, too.
     pub clocksource_reads: Option<Estimate>,
     /// True if coarse reads were seen. They are too cheap for a rate.
     pub has_coarse_reads: bool,
-    /// By clock, the most costly first.
+    /// Reads by clock, the most costly first.
     pub clocks: Vec<ClockRow>,
 }
 
@@ -191,13 +194,13 @@ pub struct SurveyRow {
 pub struct ClockRow {
     /// The function: `clock_gettime`, `gettimeofday`, `time`.
     pub function: String,
-    /// The clock; `null` if the function takes none, or none was told.
+    /// The clock; `null` if the function takes none or the clock is unknown.
     pub clock: Option<String>,
-    /// How they were answered.
+    /// Route of these reads.
     pub route: Route,
     /// Samples.
     pub samples: u64,
-    /// CPU time that they stand for, in nanoseconds.
+    /// CPU time that `samples` stand for, in nanoseconds.
     pub time_ns: u64,
     /// Reads a second; `null` for coarse reads.
     pub reads: Option<Estimate>,
@@ -209,9 +212,9 @@ pub struct ClockRow {
 pub struct SurveyGroup {
     /// `unit` or `container`.
     pub kind: String,
-    /// Its name.
+    /// Name of the unit or container.
     pub name: String,
-    /// Processes of it that were seen reading a clock.
+    /// Processes of the unit or container that were seen reading a clock.
     pub processes: u64,
     /// CPU time of these processes, in nanoseconds.
     pub cpu_ns: u64,
@@ -219,9 +222,9 @@ pub struct SurveyGroup {
     pub read_samples: u64,
     /// CPU time that reads took, in CPUs.
     pub cores: f64,
-    /// Share of the CPU time of these processes (0 to 1).
+    /// Share of these processes' CPU time that reads take (0 to 1).
     pub share: f64,
-    /// What the estimate is worth.
+    /// Confidence in the estimate.
     pub certainty: Certainty,
     /// Reads a second.
     pub reads: Option<Estimate>,

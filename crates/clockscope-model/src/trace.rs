@@ -29,48 +29,48 @@ pub struct TraceReport {
     pub processes: u64,
     /// Threads seen, first threads of processes included.
     pub threads: u64,
-    /// How system calls were counted; `null` if that is not known.
+    /// How system calls were counted; `null` if unknown.
     #[serde(deserialize_with = "known_way")]
     pub via: Option<Way>,
     /// vDSO calls by function and clock, all processes together.
     pub vdso: Vec<VdsoRow>,
     /// System calls, all processes together.
     pub syscalls: Vec<SyscallRow>,
-    /// The same calls as the program's own code counted them; with `--via both` only.
+    /// The same system calls as counted by code in the program; with `--via both` only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_sites: Vec<BySites>,
-    /// The three questions about clock reads.
+    /// Clock reads: how many, at which cost, and answered from where.
     pub clock_reads: ClockReads,
-    /// One entry a process, with its own rows when `--per-process` or `--per-thread` is given.
+    /// One entry a process; its rows are filled with `--per-process` and `--per-thread`.
     pub processes_detail: Vec<ProcessDetail>,
-    /// What was not counted, and why.
+    /// Calls that were not counted, with the reason.
     pub declines: Vec<DeclineRow>,
-    /// What counting cost, by measurement at the start.
+    /// Cost of counting, measured at the start.
     pub overhead: Overhead,
     /// Counts over the run, in the order of time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<Moment>,
-    /// Who makes the calls; with `--callers` only.
+    /// Callers, from sampled stacks; with `--callers` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callers: Option<Callers>,
-    /// How the processes were attached to; with `--attach` only.
+    /// Processes that clockscope attached to; with `--attach` only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attached: Vec<Attached>,
-    /// What the clock page answered; with `run --clock tsc` and `tsc-fast` only.
+    /// Answers and upkeep of the clock page; with `run --clock tsc` and `tsc-fast` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_page: Option<ClockPageReport>,
     /// The machine, at the end; in saved reports only. The rate of the TSC is not measured for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostState>,
-    /// What another cost of a read would make of the program; with `trace --what-if` only.
+    /// Processor time of the program at another cost of a read; with `trace --what-if` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub what_if: Option<WhatIf>,
-    /// What the clock that was given is worth; with `run --stats` only.
+    /// Gain or loss by the clock that `run` gave to the program; with `run --stats` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
 }
 
-/// What another cost of a read would make of the program's processor time.
+/// Processor time of the program if a read had another cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WhatIf {
@@ -80,42 +80,43 @@ pub struct WhatIf {
     pub read_ps: Option<u64>,
     /// Processor time at this cost, in nanoseconds; `null` if too little is known of the reads.
     pub cpu_ns: Option<u64>,
-    /// As a multiple of what it was; `null` if too little is known of the reads.
+    /// `cpu_ns` divided by the program's actual processor time; `null` if too little is known of the reads.
     pub times_as_long: Option<f64>,
 }
 
-/// What a clock given by `clockscope run` is worth, by the reads that it answers in another way.
+/// Gain or loss by a clock that `clockscope run` gave to a program, over the reads that this clock answers in
+/// another way than the kernel's vDSO.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Verdict {
     /// The clock, as `--clock` names it.
     pub clock: String,
-    /// Reads that it answers, counted.
+    /// Number of reads that this clock answers.
     pub reads: u64,
-    /// Time that they took, measured in the program, in nanoseconds; `null` if too few were timed.
+    /// Time of these reads, measured in the program, in nanoseconds; `null` if too few were timed.
     pub time_ns: Option<u64>,
-    /// Time that as many reads take by the kernel's vDSO on this host, in nanoseconds: by the cost of one,
-    /// measured in a loop before the program started.
+    /// Time of as many reads through the kernel's vDSO on this host, in nanoseconds, from the cost of one
+    /// read in a loop before the program started.
     pub by_kernel_ns: u64,
-    /// Age of an answer at most, in nanoseconds: two timer ticks with `coarse`, otherwise 0.
+    /// Greatest age of an answer, in nanoseconds: two timer ticks with `coarse`, otherwise 0.
     pub stale_ns: u64,
 }
 
-/// The calls of all processes until a moment.
+/// The calls of all processes up to a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Moment {
-    /// Since the start, in nanoseconds.
+    /// Time since the start, in nanoseconds.
     pub at_ns: u64,
-    /// vDSO calls until then.
+    /// vDSO calls so far.
     pub vdso_calls: u64,
-    /// Of these, reads of a clock.
+    /// Clock reads among `vdso_calls`.
     pub clock_reads: u64,
-    /// System calls until then; 0 where they are not counted, or cannot be read meanwhile.
+    /// System calls so far; 0 if they are not counted or cannot be read during the run.
     pub syscall_calls: u64,
 }
 
-/// A process that was attached to.
+/// A process that clockscope attached to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Attached {
@@ -123,14 +124,14 @@ pub struct Attached {
     pub pid: i32,
     /// Name of the program.
     pub command: Foreign,
-    /// Its command line, or what the program shows in place of it (`postgres: walwriter`); empty if it shows none.
+    /// Its command line, or the title that the program shows instead (`postgres: walwriter`); empty if there
+    /// is none.
     pub title: Foreign,
-    /// Threads that it had.
+    /// Number of threads when clockscope attached.
     pub threads: u64,
-    /// How long its threads stood still for attaching, in nanoseconds: from the first stop to the
-    /// last resumption.
+    /// Pause of its threads for attaching, in nanoseconds: from the first stop to the last resumption.
     pub pause_ns: u64,
-    /// The same for detaching; 0 if it ended before.
+    /// Pause of its threads for detaching, in nanoseconds; 0 if the process ended before.
     pub detach_pause_ns: u64,
     /// Why counting ended.
     pub ended: Ended,
@@ -139,48 +140,48 @@ pub struct Attached {
     pub place: Place,
 }
 
-/// What the clock page answered and how it was kept.
+/// Answers and upkeep of a clock page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockPageReport {
     /// Whether two threads never see time run backwards.
     pub ordered: bool,
-    /// Counted reads of the clocks that the page has: `CLOCK_REALTIME`, `CLOCK_MONOTONIC`, their
-    /// coarse forms, `CLOCK_BOOTTIME`, `CLOCK_TAI`, `gettimeofday` and `time`.
+    /// Reads of the clocks that the page answers: `CLOCK_REALTIME`, `CLOCK_MONOTONIC`, `CLOCK_BOOTTIME` and
+    /// `CLOCK_TAI` by `clock_gettime`, and `gettimeofday`.
     pub reads: u64,
-    /// Of these, answered from the page.
+    /// Reads answered from the page.
     pub answered: u64,
-    /// The others, by the reason why the kernel answered.
+    /// Reads answered by the kernel, by reason.
     pub by_kernel: Vec<ByKernel>,
-    /// Lines that were published.
+    /// Number of lines published on the page.
     pub lines: u64,
-    /// The largest bound that a read can have had, in nanoseconds.
+    /// The largest error bound that any read can have had, in nanoseconds.
     pub worst_bound_ns: u64,
     /// Time in which the page answered, in nanoseconds.
     pub answered_ns: u64,
-    /// Times in which it did not, the start included, in their order.
+    /// Periods without answers from the page, the start included, in the order of time.
     pub withdrawals: Vec<WithdrawalRow>,
 }
 
-/// Reads that the kernel answered in place of the clock page.
+/// Reads that the kernel answered instead of the clock page, for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ByKernel {
     /// Number of the reason, as on a clock page.
     pub number: u32,
-    /// Why, as a clause.
+    /// Reason, as a clause.
     pub reason: String,
-    /// How many.
+    /// Number of reads.
     pub reads: u64,
 }
 
-/// A time in which the page gave way to the kernel's clock.
+/// A period in which the kernel's clock answered instead of the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WithdrawalRow {
-    /// Why, as a clause.
+    /// Reason, as a clause.
     pub reason: String,
-    /// For how long, in nanoseconds.
+    /// Length of the period, in nanoseconds.
     pub lasted_ns: u64,
 }
 
@@ -195,23 +196,24 @@ pub struct VdsoRow {
     pub clock: Option<String>,
     /// Exact number of calls.
     pub calls: u64,
-    /// Calls that were timed; the times below are estimated from these.
+    /// Number of timed calls; the times below are estimated from these.
     pub timed: u64,
     /// Estimated time of all calls, in nanoseconds.
     pub time_total_ns: u64,
     /// Estimated average, in picoseconds.
     pub time_avg_ps: u64,
-    /// Half of the 95 % interval of `time_avg_ps`, in picoseconds. It covers the choice of the calls that were
-    /// timed and nothing else. `null` if `time_uncertain`, if no call was timed, and in older reports.
+    /// Half of the 95 % interval of `time_avg_ps`, in picoseconds. The interval covers the choice of the
+    /// timed calls and nothing else. `null` if `time_uncertain`, if no call was timed, and in older reports.
     pub time_avg_within_ps: Option<u64>,
-    /// True if too few were timed, or too different ones, for these two to say anything.
+    /// True if the timed calls are too few, or differ too much, for `time_total_ns` and `time_avg_ps` to mean
+    /// anything.
     pub time_uncertain: bool,
     /// Distribution of the timed calls.
     pub latency_ns: Option<Latency>,
 }
 
 impl VdsoRow {
-    /// Whether enough calls were timed to say what one costs.
+    /// Whether enough calls were timed to state the cost of one.
     pub fn has_time(&self) -> bool {
         self.timed > 0 && !self.time_uncertain
     }
@@ -227,26 +229,26 @@ pub struct SyscallRow {
     pub number: u32,
     /// Exact number of calls.
     pub calls: u64,
-    /// Calls that returned an error; 0 with `--counts-only`, `null` where they are not known of all calls (`--via
-    /// sites`).
+    /// Calls that returned an error; 0 with `--counts-only`; `null` with `--via sites` if the results of some
+    /// calls were not seen.
     pub errors: Option<u64>,
-    /// Total time in nanoseconds, less what the probe cost; 0 with `--counts-only`, and where it is not known.
+    /// Total time less the cost of the probe, in nanoseconds; 0 with `--counts-only`, or if unknown.
     pub time_total_ns: u64,
     /// Average in picoseconds.
     pub time_avg_ps: u64,
-    /// How many calls were timed, where not all were (`--via sites`): the times are estimated from these.
+    /// Number of timed calls if not all were timed (`--via sites`): the times are estimated from these.
     pub timed: Option<u64>,
-    /// With `timed`: half of the 95 % interval of `time_avg_ps`, in picoseconds; `null` if the times are not known
-    /// because too few calls were timed, or too different ones.
+    /// With `timed`: half of the 95 % interval of `time_avg_ps`, in picoseconds; `null` if the times are
+    /// unknown because the timed calls are too few or differ too much.
     pub time_avg_within_ps: Option<u64>,
     /// Distribution, with `--latency`.
     pub latency_ns: Option<Latency>,
-    /// Whether it is made to wait, so that its time is no cost ([`crate::waiting`]).
+    /// Whether the purpose of the call is to wait, so its time is no cost ([`crate::waiting`]).
     pub waits: bool,
 }
 
 impl SyscallRow {
-    /// Whether its times say something, where system calls were timed.
+    /// Whether the times are known, if system calls were timed at all.
     pub fn has_time(&self) -> bool {
         self.timed.is_none() || self.time_avg_within_ps.is_some()
     }
@@ -256,15 +258,15 @@ impl SyscallRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BySites {
-    /// Name, or `other` for all numbers that code in the program does not tell apart.
+    /// Name, or `other` for all numbers that the code in the program does not tell apart.
     pub name: String,
-    /// By code in the program.
+    /// Count by code in the program.
     pub sites: u64,
-    /// By the kernel.
+    /// Count by the kernel.
     pub kernel: u64,
-    /// Those of `sites` that returned an error; `null` where it was not seen of all, and with `--counts-only`.
+    /// Errors among `sites`; `null` if the results of some calls were not seen, and with `--counts-only`.
     pub errors: Option<u64>,
-    /// Those of `kernel`; 0 with `--counts-only`, too.
+    /// Errors among `kernel`; also 0 with `--counts-only`.
     pub kernel_errors: u64,
 }
 
@@ -284,41 +286,40 @@ pub struct Latency {
     pub buckets: Vec<(u64, u64)>,
 }
 
-/// The lines below the table.
+/// Clock reads: the lines below the tables.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockReads {
     /// Reads of a clock: `clock_gettime`, `gettimeofday` and `time`, through the vDSO and by
     /// system call. A read that the vDSO passed on to the kernel is one read.
     pub reads: u64,
-    /// Reads through the vDSO that it passed on to the kernel, so that each is in the table of
-    /// system calls too; 0 if system calls were not counted.
+    /// Reads that the vDSO passed on to the kernel. Each is in the table of system calls, too; 0 if system calls
+    /// were not counted.
     pub passed_on: u64,
     /// Reads a second of wall time.
     #[serde(deserialize_with = "null_is_no_number")]
     pub reads_per_second: f64,
-    /// Of these, reads known to ask the kernel's clocksource: not those of coarse clocks, of processor
-    /// time, and by system call of a clock that is not known.
+    /// Part of `reads` known to ask the kernel's clocksource. Left out are reads of coarse clocks, of
+    /// processor time, and by system call of an unknown clock.
     pub clocksource_reads: u64,
-    /// Of those, reads through the vDSO that it passed on to the kernel: all where the kernel fell back.
+    /// Part of `clocksource_reads` that the vDSO passed on to the kernel: all of its reads if the kernel fell back.
     pub clocksource_passed_on: u64,
-    /// Time they took here, measured, in nanoseconds; 0 if too few were timed.
+    /// Measured time of these reads on this host, in nanoseconds; 0 if too few were timed.
     pub time_ns: u64,
-    /// True if reads were timed, but too few to say what one costs.
+    /// True if reads were timed, but too few to state the cost of one.
     pub too_few_timed: bool,
-    /// All reads by system call, in nanoseconds: those that were system calls already at what they took, the
-    /// others at what a read of their kind costs on this host.
+    /// Time of all reads if each were a system call, in nanoseconds: reads that already were system calls
+    /// count with their measured time, all other reads with the cost of their kind on this host.
     pub by_syscall_ns: u64,
-    /// Cost of one read of a precise clock by system call, measured on this host, in picoseconds.
+    /// Cost of one system call that reads a precise clock, measured on this host, in picoseconds.
     pub syscall_read_ps: u64,
-    /// `clocksource_reads` on a host that fell back to `hpet`, at a typical cost, in nanoseconds.
+    /// Time of `clocksource_reads` on a host that fell back to `hpet`, at a typical cost, in nanoseconds.
     pub typical_hpet_ns: u64,
-    /// `clocksource_reads` on a host that fell back to `acpi_pm`, at a typical cost, in nanoseconds.
+    /// Time of `clocksource_reads` on a host that fell back to `acpi_pm`, at a typical cost, in nanoseconds.
     pub typical_acpi_pm_ns: u64,
-    /// Share (0 to 1) of the reads by the vDSO of `CLOCK_REALTIME`, `CLOCK_MONOTONIC` and
-    /// `gettimeofday` that came within the same timer tick as the thread's read before: a coarse clock
-    /// would have returned the same. Estimated from timed calls; `null` if there were no such reads, or
-    /// too few.
+    /// Share (0 to 1) of the vDSO's reads of `CLOCK_REALTIME`, `CLOCK_MONOTONIC` and `gettimeofday` that came
+    /// within the same timer tick as the same thread's previous read: a coarse clock would have returned the
+    /// same time. Estimated from timed calls; `null` if there were too few such reads.
     pub same_tick_share: Option<f64>,
     /// Length of a timer tick, in nanoseconds.
     pub tick_ns: u64,
@@ -330,11 +331,12 @@ pub struct ClockReads {
 pub struct ProcessDetail {
     /// Process id.
     pub pid: i32,
-    /// Process that made it; `null` for the first, and where that was not seen.
+    /// Process that made this one; `null` for the first process, and if the start was not seen.
     pub parent: Option<i32>,
     /// Name of the last program it executed.
     pub command: Foreign,
-    /// Its command line, or what the program shows in place of it, at the end of counting; empty if it had ended.
+    /// Its command line, or the title that the program shows instead, at the end of counting; empty if the
+    /// process had ended.
     pub title: Foreign,
     /// Calls through the vDSO.
     pub vdso_calls: u64,
@@ -349,7 +351,7 @@ pub struct ProcessDetail {
     /// Its threads; with `--per-thread`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<ThreadDetail>,
-    /// Container, pod and systemd unit of it, or of the process that was attached to and that it descends from.
+    /// Container, pod and systemd unit of the process, or of its ancestor that clockscope attached to.
     #[serde(flatten)]
     pub place: Place,
 }
@@ -360,7 +362,7 @@ pub struct ProcessDetail {
 pub struct ThreadDetail {
     /// Thread id.
     pub tid: i32,
-    /// Its name at the end of counting, as the kernel keeps it (15 bytes); empty if it had ended.
+    /// Name of the thread at the end of counting, as the kernel keeps it (15 bytes); empty if the thread had ended.
     pub name: Foreign,
     /// Its vDSO calls.
     pub vdso: Vec<VdsoRow>,
@@ -368,7 +370,7 @@ pub struct ThreadDetail {
     pub syscalls: Vec<SyscallRow>,
 }
 
-/// Something that was not counted.
+/// A part of the report that is missing for a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeclineRow {
@@ -376,25 +378,25 @@ pub struct DeclineRow {
     pub pid: i32,
     /// Name of the program.
     pub command: Foreign,
-    /// What was not counted.
+    /// The missing part.
     pub what: Missing,
-    /// Why, as a clause.
+    /// Reason, as a clause.
     pub reason: String,
 }
 
-/// What counting cost.
+/// Cost of counting.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Overhead {
-    /// Cost of the eBPF probes on one system call, in picoseconds, measured at the start; part of
-    /// it lies inside the timed span and has been subtracted.
+    /// Cost of the eBPF probes on one system call, in picoseconds, measured at the start;
+    /// `syscall_subtracted_ps` is the part inside the timed span.
     pub syscall_probe_ps: u64,
-    /// What the probes add to every system call of every other process of this host while they are
-    /// there, in picoseconds, measured at the start.
+    /// Time that the probes add to every system call of every other process of this host while they are
+    /// loaded, in picoseconds, measured at the start.
     pub bystander_tax_ps: u64,
-    /// Part of it that was subtracted from every timed system call, in picoseconds.
+    /// Part of the probes' cost that was subtracted from every timed system call, in picoseconds.
     pub syscall_subtracted_ps: u64,
-    /// Cost of timing one vDSO call, subtracted from it, in picoseconds.
+    /// Cost of timing one vDSO call, subtracted from every timed call, in picoseconds.
     pub vdso_bracket_ps: u64,
 }
 
@@ -413,7 +415,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// Its name in the JSON.
+    /// Name in the JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bpf => "bpf",
@@ -424,13 +426,13 @@ impl Way {
     }
 }
 
-/// Reads a word that this version does not know as `null`.
+/// Reads an unknown word as `null`.
 fn known_way<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Way>, D::Error> {
     let word = Option::<String>::deserialize(from)?;
     Ok(word.and_then(|word| Way::deserialize(StrDeserializer::<Error>::new(&word)).ok()))
 }
 
-/// How a call is made.
+/// Route of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Via {
@@ -438,7 +440,7 @@ pub enum Via {
     Syscall,
     /// Through the vDSO.
     Vdso,
-    /// Missing in the report, or a word that this version does not know.
+    /// Missing in the report, or a word unknown to this version.
     #[default]
     #[serde(other)]
     Unknown,
@@ -455,7 +457,7 @@ impl Via {
     }
 }
 
-/// What a report lacks.
+/// Parts that a report can lack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Missing {
@@ -463,11 +465,11 @@ pub enum Missing {
     Vdso,
     /// System calls, which were not counted.
     Syscalls,
-    /// Callers, who were not sampled.
+    /// Callers, because stacks were not sampled.
     Callers,
     /// Names of functions.
     Names,
-    /// Missing in the report, or a word that this version does not know.
+    /// Missing in the report, or a word unknown to this version.
     #[default]
     #[serde(other)]
     Unknown,
@@ -477,15 +479,15 @@ pub enum Missing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ended {
-    /// The time was over.
+    /// The given duration had passed.
     Duration,
-    /// The user asked for it.
+    /// The user ended counting.
     Interrupted,
     /// The process exited.
     Exited,
     /// A signal killed the process.
     Killed,
-    /// Missing in the report, or a word that this version does not know.
+    /// Missing in the report, or a word unknown to this version.
     #[default]
     #[serde(other)]
     Unknown,
@@ -512,7 +514,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -530,7 +532,7 @@ impl Clock {
     }
 }
 
-/// JSON has `null` for what is no number, such as a rate over no time.
+/// Reads `null` as NaN: JSON has no other form for a number such as a rate over no time.
 pub(crate) fn null_is_no_number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }

@@ -1,8 +1,8 @@
-//! System calls that are made to wait.
+//! System calls whose purpose is to wait.
 
-/// Calls that return when something has happened or a time has passed (section 2 of the manual). Their time says
-/// how long nothing was to be done, not what it cost. `read(2)` and `write(2)` wait for pipes and sockets only,
-/// and are not among them: neither is what is asked of a file.
+/// System calls that return after an event or a timeout (section 2 of the manual). Their time measures
+/// idleness, not cost. `read(2)` and `write(2)` wait on pipes and sockets only and are left out, as are
+/// operations on files.
 const WAITING: [&str; 33] = [
     "accept",
     "accept4",
@@ -39,7 +39,7 @@ const WAITING: [&str; 33] = [
     "waitid",
 ];
 
-/// Whether a system call, by its name, is made to wait.
+/// Whether the purpose of the system call `name` is to wait.
 pub fn waits(name: &str) -> bool {
     WAITING.binary_search(&name).is_ok()
 }

@@ -16,7 +16,7 @@ pub struct WrongnessReport {
     pub schema: u32,
     /// The machine.
     pub host: HostState,
-    /// How long it took, in milliseconds.
+    /// Duration of the run, in milliseconds.
     pub elapsed_ms: u64,
     /// The CPU that the tests on one CPU ran on.
     #[serde(default)]
@@ -29,11 +29,11 @@ pub struct WrongnessReport {
     pub offsets: Vec<OffsetRow>,
     /// Rate and offset between pairs of clocks.
     pub rates: Vec<RateRow>,
-    /// What the kernel says of its own synchronisation (`adjtimex`).
+    /// The kernel's own account of its synchronisation (`adjtimex`).
     pub discipline: Option<Discipline>,
-    /// What is wrong, in words; empty if nothing is.
+    /// Faults found; empty if there are none.
     pub faults: Vec<Fault>,
-    /// What was not measured, and why: what, and a clause.
+    /// Measurements left out: name, and the reason as a clause.
     pub declines: Vec<(String, String)>,
 }
 
@@ -44,35 +44,35 @@ pub struct ClockRow {
     pub clock: String,
     /// The unit of its readings: `ns` or `ticks`.
     pub unit: String,
-    /// Readings taken on one CPU, by each route and by all in turn.
+    /// Readings taken on one CPU, by each route and by all routes in turn.
     pub reads: u64,
-    /// How often a reading was less than the one before, on one CPU.
+    /// Readings less than the previous reading on the same CPU.
     pub backward: u64,
-    /// The worst of those steps back.
+    /// The largest step back, in the clock's unit.
     pub worst_backward: u64,
-    /// Of them, those seen while each reading was by another route than the one before.
+    /// Those steps back that were seen between readings by different routes.
     pub backward_between_routes: u64,
-    /// The readings around the worst, if there was one.
+    /// The readings around the largest step back; empty if there was no step back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub burst: Vec<i64>,
-    /// How old the answers are.
+    /// Age of the answers, against a precise clock; `null` if not measured.
     pub staleness: Option<Staleness>,
     /// Steps of the readings.
     pub resolution: Option<Resolution>,
 }
 
-/// How old the answers of a clock are, against the precise clock of its family.
+/// Age of the answers of a clock, against the precise clock of its family.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Staleness {
     /// The precise clock.
     pub reference: String,
-    /// Read without pause.
+    /// Ages of readings in a loop without pause.
     pub busy: Distribution,
-    /// Read at random moments, with sleeps between them.
+    /// Ages of readings at random moments, with sleeps between them.
     pub idle: Distribution,
     /// Readings that were ahead of the reference.
     pub ahead: u64,
-    /// By how much at most, in nanoseconds.
+    /// The most that a reading was ahead of the reference, in nanoseconds.
     #[serde(default)]
     pub ahead_max_ns: u64,
 }
@@ -102,7 +102,7 @@ pub struct Distribution {
 /// Steps of the readings of a clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Resolution {
-    /// What `clock_getres` says, in nanoseconds; `null` for counters.
+    /// Resolution according to `clock_getres`, in nanoseconds; `null` for counters.
     pub getres_ns: Option<u64>,
     /// Least step that is not zero, in the clock's unit.
     pub min_step: u64,
@@ -113,7 +113,7 @@ pub struct Resolution {
     /// Share (0 to 1) of zero steps.
     #[serde(deserialize_with = "null_is_no_number")]
     pub zero_share: f64,
-    /// Steps looked at.
+    /// Number of steps.
     pub steps: u64,
 }
 
@@ -128,18 +128,18 @@ pub struct WarpRow {
     pub cpus: (u32, u32),
     /// Hand-overs between the CPUs.
     pub handovers: u64,
-    /// Readings less than the one of the other CPU before.
+    /// Readings less than the other CPU's previous reading.
     pub warps: u64,
-    /// The worst.
+    /// The largest warp, in `unit`.
     pub max_warp: u64,
     /// Which CPU is behind; `null` if none or both.
     pub behind: Option<u32>,
-    /// Seen from both sides: the counter is not usable at all.
+    /// Warps were seen in both directions: the counter is not usable at all.
     pub random: bool,
     /// The least positive difference seen at a hand-over: a smaller warp cannot be seen.
     pub floor: Option<u64>,
-    /// The source is not ordered: a CPU may read it before its turn, so that a warp says nothing
-    /// against the counter.
+    /// The source is not ordered: a CPU may read it before its turn, and a warp is then no evidence against
+    /// the counter.
     #[serde(default)]
     pub unordered: bool,
 }
@@ -155,7 +155,7 @@ pub struct OffsetRow {
     pub cpus: (u32, u32),
     /// Offset of the second to the first, from the shortest exchange.
     pub offset: i64,
-    /// How wrong that can be.
+    /// Bound on the error of `offset`.
     pub error: u64,
     /// Interval that holds the offset, from all exchanges.
     pub interval: (i64, i64),
@@ -170,16 +170,16 @@ pub struct OffsetRow {
 pub struct RateRow {
     /// The clock.
     pub clock: String,
-    /// The other.
+    /// The clock that it is compared with.
     pub reference: String,
-    /// How much faster it runs, in parts per million; for a counter than its nominal rate, or, if
-    /// `expected_ppm` is `null`, than in the first half of the run.
+    /// Rate of `clock` minus rate of `reference`, in parts per million. A counter is compared with its
+    /// nominal rate, or, if `expected_ppm` is `null`, with its rate in the first half of the run.
     #[serde(deserialize_with = "null_is_no_number")]
     pub ppm: f64,
-    /// How wrong that can be, in parts per million.
+    /// Bound on the error of `ppm`, in parts per million.
     #[serde(deserialize_with = "null_is_no_number")]
     pub bound_ppm: f64,
-    /// What the kernel says it should be, in parts per million, where it says.
+    /// The kernel's own figure for `ppm`, in parts per million; `null` if the kernel gives none.
     pub expected_ppm: Option<f64>,
     /// Clock minus reference at the end, in nanoseconds.
     pub offset_ns: Option<i64>,
@@ -190,7 +190,7 @@ pub struct RateRow {
     pub hz: Option<f64>,
 }
 
-/// `adjtimex`, read only.
+/// The answer of a read-only `adjtimex`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Discipline {
     /// The kernel changed the rate of its clock during the run, or was about to.
@@ -205,17 +205,17 @@ pub struct Discipline {
     pub max_error_us: u64,
     /// Estimated error in microseconds.
     pub est_error_us: u64,
-    /// TAI minus UTC in seconds as the kernel knows it; 0 if nobody set it.
+    /// TAI minus UTC in seconds as the kernel knows it; 0 if it was never set.
     pub tai_offset_s: i64,
 }
 
-/// Something wrong.
+/// A fault of a clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// `backward`, `ahead`, `stale`, `warp`, `offset`, `rate`, `step`.
     pub kind: String,
     /// The clock.
     pub clock: String,
-    /// In words.
+    /// The fault as a sentence.
     pub sentence: String,
 }

@@ -1,28 +1,28 @@
-//! Reports of clockscope as JSON: which command made one, and whether it can be shown.
+//! Reports of clockscope as JSON: the command that made a report, and whether it can be shown.
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// The longest report, in bytes.
+/// Limit for the length of a report, in bytes.
 pub const MAX_BYTES: usize = 256 << 20;
 
 /// Commands whose reports have a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Calls of a program, by `trace` and `run --stats`.
+    /// Calls of a program, from `trace` and `run --stats`.
     Trace,
-    /// What clock reads and system calls cost.
+    /// Costs of clock reads and system calls.
     Bench,
-    /// How wrong each clock is.
+    /// Errors of each clock.
     Wrongness,
-    /// Who reads the clock on a host.
+    /// Clock reads of a host's processes.
     Survey,
 }
 
 impl Kind {
-    /// The command's name, which the viewer knows it by.
+    /// The command's name, which selects the page in the viewer.
     pub fn name(self) -> &'static str {
         match self {
             Self::Trace => "trace",
@@ -32,7 +32,7 @@ impl Kind {
         }
     }
 
-    /// The schema of its reports that this version understands.
+    /// The schema of the command's reports that this version understands.
     pub fn schema(self) -> u64 {
         match self {
             Self::Bench | Self::Survey | Self::Wrongness => 2,
@@ -48,25 +48,25 @@ pub struct Document {
     json: String,
 }
 
-/// Why a file is not a report that can be shown, with what to try.
+/// The reason why a file is not a report that can be shown, with a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// Of more bytes than [`MAX_BYTES`].
+    /// The file is longer than [`MAX_BYTES`].
     TooLong,
-    /// Nothing but blanks.
+    /// The file has nothing but blanks.
     Empty,
-    /// Not UTF-8 from this byte on, from 0.
+    /// The file is not UTF-8; the first wrong byte, from 0.
     NotText(usize),
     /// The JSON ends in the middle, at this line and column.
     CutOff(usize, usize),
-    /// Not JSON: line, column and what is wrong.
+    /// Not JSON: line, column and the parser's message.
     NotJson(usize, usize, String),
-    /// The batches of `bench --save FILE.ndjson`, of which no report is made.
+    /// The batches of `bench --save FILE.ndjson`, which cannot be shown as a report.
     Batches,
-    /// JSON of something else.
+    /// JSON without the fields of a report.
     Unknown,
-    /// Of another schema, which is given as JSON; and the schema that this version understands.
+    /// Another schema, as JSON, and the schema that this version understands.
     Schema(String, u64),
 }
 
@@ -108,7 +108,7 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// The fields by which reports are told apart.
+/// The fields that distinguish the reports.
 #[derive(Deserialize)]
 struct Head {
     schema: Option<serde_json::Value>,
@@ -133,16 +133,16 @@ impl Head {
 }
 
 impl Document {
-    /// A report that was just made, of any length; `json` is what `--format json` would print.
+    /// A report that was just made, of any length; `json` is the text of `--format json`.
     pub fn new(kind: Kind, json: String) -> Self {
         Self { kind, json }
     }
 
-    /// Reads a report as `--format json` prints it; a byte order mark may stand before it.
+    /// Parses the text of `--format json`; a byte order mark may precede it.
     ///
     /// # Errors
     ///
-    /// When it is no JSON document, not of clockscope, or of another schema.
+    /// When the bytes are no JSON document, no report of clockscope, or of another schema.
     pub fn parse(bytes: &[u8]) -> Result<Self, ReadError> {
         if bytes.len() > MAX_BYTES {
             return Err(ReadError::TooLong);
@@ -153,7 +153,7 @@ impl Document {
         if text.trim().is_empty() {
             return Err(ReadError::Empty);
         }
-        // serde takes a list for the fields of a struct.
+        // serde accepts a list for the fields of a struct.
         if text.trim_start().starts_with('[') {
             return Err(ReadError::Unknown);
         }
@@ -184,12 +184,12 @@ impl Document {
         }
     }
 
-    /// The command that made it.
+    /// The command that made the report.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The report as it was read, without blanks around it.
+    /// The report's text, without blanks around it.
     pub fn json(&self) -> &str {
         &self.json
     }

@@ -29,8 +29,8 @@ const SCRIPT: &str = concat!(
 
 /// The page of a report, as UTF-8 text.
 ///
-/// `beside` is what the page says although it is not in the report. `text` is what readers without
-/// script get; its lines stay as they are.
+/// `beside` has the sentences of the page that are not in the report. `text` is for readers without script;
+/// its lines stay as they are.
 pub fn page(document: &Document, title: &str, beside: &Value, text: &str) -> String {
     let kind = document.kind().name();
     format!(
@@ -53,12 +53,13 @@ pub fn page(document: &Document, title: &str, beside: &Value, text: &str) -> Str
     )
 }
 
-/// What a browser may do with a page: nothing but show it, in our style, with our script.
+/// The page's Content Security Policy: the browser may show the page with our style and our script, and load
+/// nothing else.
 ///
 /// # References
 ///
-/// Content Security Policy Level 3, W3C: `default-src 'none'` forbids every load, hashes let in the
-/// `style` and `script` elements whose text has them.
+/// Content Security Policy Level 3, W3C: `default-src 'none'` forbids every load; hashes permit the `style`
+/// and `script` elements with the same text.
 fn policy() -> String {
     format!(
         "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'",
@@ -71,8 +72,8 @@ fn hash(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text.as_bytes())))
 }
 
-/// The text with HTML's special characters written as references, and without hidden characters,
-/// and those that HTML does not allow.
+/// The text with HTML's special characters as references; hidden characters and those that HTML forbids are
+/// replaced.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -89,8 +90,8 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// JSON in which nothing can end the element that it stands in, without blanks between its values. What
-/// is escaped can only stand in JSON's strings, so the value is the same.
+/// JSON without blanks between values, in which no character can end the enclosing element. The escaped
+/// characters occur in JSON's strings only, so the value is the same.
 fn embedded(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     let (mut in_string, mut is_quoted) = (false, false);
@@ -113,7 +114,7 @@ fn embedded(json: &str) -> String {
     escaped
 }
 
-/// Whether Unicode says that the character is none, which HTML forbids in a document.
+/// Whether the character is a Unicode noncharacter, which HTML forbids in a document.
 fn is_noncharacter(c: char) -> bool {
     (0xFDD0..=0xFDEF).contains(&u32::from(c)) || u32::from(c) & 0xFFFE == 0xFFFE
 }
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The value that Content Security Policy Level 3 gives as its example, 8.3.
+    /// The example of Content Security Policy Level 3, 8.3.
     #[test]
     fn a_hash_is_what_browsers_compute() {
         let expected = "'sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng='";
@@ -179,7 +180,7 @@ mod tests {
             let found = html.replace("http://www.w3.org/2000/svg", "").contains(loads);
             assert!(!found, "the page has {loads}");
         }
-        // Markup in strings would be data that becomes markup.
+        // Markup in strings would turn data into markup.
         for writes in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
             assert!(!SCRIPT.contains(writes), "the viewer has {writes}");
         }

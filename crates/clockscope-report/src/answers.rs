@@ -1,4 +1,4 @@
-//! The first lines: what the clock reads cost here and would cost elsewhere.
+//! The first lines of the report: cost of the clock reads on this host and elsewhere.
 
 use super::costs::{each, ratio, times_as_long, whole_on};
 use super::options::TextOptions;
@@ -8,18 +8,18 @@ use clockscope_model::trace::{Clock, ClockReads, SyscallRow, TraceReport, Way};
 use clockscope_text::lines::labelled;
 use clockscope_text::units;
 
-/// From this share of same-tick reads on, a coarse clock is worth a try.
+/// Share of same-tick reads from which on a coarse clock is recommended.
 const COARSE_WORTH: f64 = 0.5;
 
-/// Where the typical figures were measured, and where they are too low: there each read leaves the machine.
+/// Origin of the typical figures, and their limit: in a virtual machine each read leaves the guest.
 const TYPICAL: &str = "typical on bare metal";
 const IN_VM: &str = "; more in a virtual machine";
 
-/// Timing a read adds about as much as a read takes, which is subtracted: so near it is known, on a
-/// busy machine.
+/// Limit for shares above 1 that timing explains on a busy machine: the cost of timing a read, which is
+/// subtracted, is about as large as the read's own.
 const UNCERTAIN: f64 = 1.25;
 
-/// How often clocks were read, and what that took; one line if they were not.
+/// Number of clock reads, and their time; a single line if there were none.
 pub(super) fn here(report: &TraceReport, options: &TextOptions) -> String {
     let reads = &report.clock_reads;
     if reads.reads == 0 {
@@ -29,15 +29,15 @@ pub(super) fn here(report: &TraceReport, options: &TextOptions) -> String {
     said.concat() + &slow_reads(report, options)
 }
 
-/// That reads are slow, which is no news where the program was given a slow clock.
+/// The line about slow reads; empty if the program was given a slow clock.
 fn slow_reads(report: &TraceReport, options: &TextOptions) -> String {
     let clause = latency::slow_clause(report).filter(|_| options.clock == Clock::Kernel);
     told("Slow reads", &clause.unwrap_or_default())
 }
 
-/// What the reads would take on other hosts and by other clocks, and how many system calls there were.
+/// Time of the reads on other hosts and by other clocks, and the number of system calls.
 ///
-/// Nothing is advised or compared that the clock that the program was given already does.
+/// Leaves out advice and comparisons that the program's clock already fulfils.
 pub(super) fn elsewhere(report: &TraceReport, options: &TextOptions) -> String {
     let reads =
         if report.clock_reads.reads > 0 { reads_elsewhere(report, options) } else { String::new() };
@@ -57,7 +57,7 @@ fn reads_elsewhere(report: &TraceReport, options: &TextOptions) -> String {
     }
     let what_if = report.what_if.map(|what_if| what_if::sentence(report, &what_if));
     out += &told("What if", &what_if.unwrap_or_default());
-    // Where callers are known, each line to change comes with its own advice.
+    // If callers are known, each line to change has its own advice.
     let is_wanted = options.all || report.callers.is_none();
     let share = reads.same_tick_share.filter(|share| {
         share.is_finite() && clock != Clock::Coarse && (options.all || *share >= COARSE_WORTH)
@@ -69,7 +69,7 @@ fn reads_elsewhere(report: &TraceReport, options: &TextOptions) -> String {
     out
 }
 
-/// How many system calls there were, and what they took; empty if they were not counted.
+/// Number of system calls and their time; empty if they were not counted.
 fn system_calls(report: &TraceReport) -> String {
     let sum = |of: fn(&SyscallRow) -> u64, waits: bool| {
         let rows = report.syscalls.iter().filter(|row| row.waits == waits);
@@ -129,7 +129,7 @@ pub(super) fn how_long(report: &TraceReport) -> String {
             "not measured, because no read was timed".to_owned()
         };
     }
-    // Threads that read at the same time take more time together than passes.
+    // The times of concurrent reads may add up to more than the wall time.
     let wall_ns = if report.threads > 1 { 0 } else { report.wall_ns };
     let mut shares = Vec::new();
     if wall_ns > 0 {
@@ -162,7 +162,7 @@ pub(super) fn by_syscall(reads: &ClockReads) -> String {
     }
 }
 
-/// What the program would take on a host whose clocksource is not the TSC.
+/// CPU time of the program on a host whose clocksource is not the TSC.
 fn typical(report: &TraceReport) -> String {
     let reads = &report.clock_reads;
     let sources: Vec<(u64, &str)> =
@@ -180,7 +180,7 @@ fn typical(report: &TraceReport) -> String {
     let asking = reads.clocksource_reads;
     let each: Vec<String> = sources.iter().map(|(ns, _)| each(*ns, asking)).collect();
     let of = match asking {
-        // What is said of nearly all of them is said of all.
+        // A share of 99 % or more counts as all.
         most if reads.reads - most.min(reads.reads) <= reads.reads / 100 => String::new(),
         some => {
             format!(" for the {} that ask the clocksource", units::counted(some, "read", "reads"))
@@ -209,13 +209,13 @@ fn typical(report: &TraceReport) -> String {
     labelled("Fallen back", &format!("{typical}{of}"))
 }
 
-/// Whether any read was of a clock that the vDSO can answer by itself; the others are system calls
-/// everywhere, and cost what they cost here.
+/// Whether any read was of a clock that the vDSO can answer in user space; all other reads are system calls
+/// on every host, at the same cost as here.
 pub(super) fn is_answered_in_user_space(report: &TraceReport) -> bool {
     report.vdso.iter().any(latency::stays_in_user_space)
 }
 
-/// Whether this host's own clocksource cannot be read in user space.
+/// Whether user space cannot read this host's clocksource.
 pub(super) fn has_fallen_back(reads: &ClockReads) -> bool {
     reads.clocksource_passed_on > reads.clocksource_reads / 2
 }
@@ -239,8 +239,8 @@ pub(super) fn same_tick(share: f64, tick_ns: u64) -> String {
     }
 }
 
-/// The share of a thread's time or of processor time. The time of reads is what passed in them, so it may
-/// be the greater of the two: by what timing is uncertain, and by what other machines took from this one.
+/// A share of wall time or CPU time. The time of reads is elapsed time and may exceed the whole: by the
+/// uncertainty of timing, and by the time that a hypervisor took the CPU away.
 fn part_of(time_ns: u64, whole_ns: u64) -> String {
     let part = ratio(time_ns, whole_ns);
     if part <= 1.0 {

@@ -1,39 +1,39 @@
-//! What a clock page is worth now.
+//! The present state of a clock page.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-/// A page as a reader finds it.
+/// A clock page as a reader finds it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClockPage {
-    /// Where it is.
+    /// Path of the page's file.
     pub path: String,
-    /// Whether a reader is answered by the page.
+    /// Whether the page answers a reader.
     pub answers: bool,
-    /// Why not, as a clause; `None` if it does.
+    /// The reason why not, as a clause; `None` if the page answers.
     pub reason: Option<String>,
-    /// Why not, as the number that a page carries.
+    /// The reason's number on the page.
     pub reason_number: Option<u32>,
     /// The counter's rate by the page, in hertz; `None` if there is no line.
     pub counter_hz: Option<f64>,
-    /// How wrong a reading can be now, in nanoseconds; `None` unless the page answers.
+    /// Bound on the error of a reading now, in nanoseconds; `None` unless the page answers.
     pub bound_ns: Option<u64>,
-    /// How old the line is, in seconds.
+    /// Age of the line, in seconds.
     pub age_seconds: Option<f64>,
-    /// For how long it still holds if it is not renewed, in seconds.
+    /// Time for which the line stays valid without renewal, in seconds.
     pub valid_seconds: Option<f64>,
     /// The process that writes, or wrote, the page.
     pub writer: u32,
-    /// How often the page was published.
+    /// Number of publications of the page.
     pub count: u32,
-    /// Whether a timekeeper serves it; `None` if this user may not see that.
+    /// Whether a timekeeper serves the page; `None` if this user may not see that.
     pub served: Option<bool>,
-    /// When the timekeeper that serves it, or did so last, began: RFC 3339, UTC.
+    /// Start of the timekeeper that serves, or last served, the page: RFC 3339, UTC.
     pub since: Option<String>,
 }
 
-/// As text for people.
+/// The state as text.
 pub fn text(page: &ClockPage) -> String {
     let mut lines = format!("Page:    {}\n", page.path);
     let state = match &page.reason {

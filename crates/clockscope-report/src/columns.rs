@@ -15,7 +15,7 @@ pub enum Column {
     Calls,
     /// Number of calls that returned an error.
     Errors,
-    /// The way into the kernel's answer: `vdso` or `syscall`.
+    /// How the call got its answer: `vdso` or `syscall`.
     Via,
     /// Name of the system call, or of the vDSO function and its clock.
     Name,
@@ -29,7 +29,7 @@ pub enum Column {
     Max,
 }
 
-/// What is shown when nothing is chosen.
+/// The columns shown by default.
 pub const DEFAULT: [Column; 7] = [
     Column::TimePercent,
     Column::Seconds,
@@ -40,8 +40,8 @@ pub const DEFAULT: [Column; 7] = [
     Column::Name,
 ];
 
-/// Each column with its head and the names it goes by: ours first, then those that `strace -U` takes and its
-/// table's heads.
+/// Each column with its head and its names: clockscope's own first, then the words of `strace -U` and the
+/// heads of strace's table.
 const NAMES: [(Column, &str, &[&str]); 11] = [
     (Column::TimePercent, "% time", &["time-percent", "time", "% time"]),
     (Column::Seconds, "seconds", &["seconds", "total-time", "time-total"]),
@@ -57,7 +57,7 @@ const NAMES: [(Column, &str, &[&str]); 11] = [
 ];
 
 impl Column {
-    /// What stands above the column.
+    /// The head of the column.
     pub fn head(self) -> &'static str {
         NAMES.iter().find(|(column, ..)| *column == self).map_or("", |(_, head, _)| head)
     }
@@ -66,7 +66,7 @@ impl Column {
     ///
     /// # Errors
     ///
-    /// An unknown word, or a column that is named twice.
+    /// When a word is unknown, or a column is named twice.
     pub fn parse_list(words: &[String]) -> Result<Vec<Column>, ColumnError> {
         if words.is_empty() {
             return Ok(DEFAULT.to_vec());
@@ -96,7 +96,7 @@ impl FromStr for Column {
     }
 }
 
-/// Why a list of columns cannot be used.
+/// The reason why a list of columns cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ColumnError {

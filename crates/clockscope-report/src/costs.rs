@@ -1,19 +1,20 @@
-//! What reads cost a program, in numbers and in words.
+//! Cost of clock reads for a program, as numbers and words.
 
 use clockscope_model::reads::{self, Source};
 use clockscope_model::trace::{TraceReport, VdsoRow};
 use clockscope_text::units;
 
-/// The CPU time of the program where its reads of the clocksource take `typical_ns`, by what they took here;
-/// `None` if that is not known of nearly all of them.
+/// CPU time of the program if its reads of the clocksource took `typical_ns`, from their time here; `None` if
+/// the time of more than a few reads is unknown.
 pub(super) fn whole_on(report: &TraceReport, typical_ns: u64) -> Option<u64> {
     without_reads(report)?.checked_add(typical_ns)
 }
 
-/// The CPU time of the program but for its reads of the clocksource; `None` if what they took is not known of
-/// nearly all of them.
+/// CPU time of the program less that of its reads of the clocksource; `None` if the time of more than a few
+/// reads is unknown.
 pub(super) fn without_reads(report: &TraceReport) -> Option<u64> {
-    /// One in so many may be another program's start, or a system call beside the vDSO.
+    /// Of this many reads, one may have an unknown time: of another program's start, or a system call past
+    /// the vDSO.
     const UNKNOWN_ONE_IN: u64 = 100;
     let is_known = |row: &&VdsoRow| {
         let source = reads::source(&row.function, row.clock.as_deref());
@@ -39,13 +40,13 @@ pub(super) fn times_as_long(ratio: f64) -> String {
     }
 }
 
-/// Time of one of `calls`, rounded to the nearest picosecond.
+/// Time of one of `calls` calls, rounded to the nearest picosecond.
 pub(super) fn each(time_ns: u64, calls: u64) -> String {
     let calls = u128::from(calls.max(1));
     units::picos_wide((u128::from(time_ns) * 1_000 + calls / 2) / calls)
 }
 
-/// `part / whole`, exact to 15 digits, which is enough to print three.
+/// `part / whole`, exact to 15 digits; three are printed.
 pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
 }

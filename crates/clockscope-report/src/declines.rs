@@ -1,13 +1,13 @@
-//! What was not counted and why, grouped so that a thousand processes take a few lines.
+//! Parts that were not counted, grouped by reason so that a thousand processes take a few lines.
 
 use clockscope_model::trace::{DeclineRow, Missing};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::{cut_middle, labelled_in};
 use clockscope_text::units;
 
-/// Reasons printed; the JSON output has all.
+/// Number of reasons printed; the JSON output has all.
 const GROUPS: usize = 8;
-/// Processes named for a reason.
+/// Number of processes named for a reason.
 const NAMED: usize = 3;
 /// Columns for the name of a program.
 const NAME: usize = 24;
@@ -53,7 +53,7 @@ fn sentence(group: &[&DeclineRow]) -> String {
         Missing::Unknown => "something unknown",
     };
     let who = match group {
-        // What is so for all of them is of none.
+        // A reason that applies to all processes names none.
         [one] if one.pid == 0 && one.command.is_empty() => {
             let reason = printable(&one.reason);
             return if group[0].what == Missing::Callers {
@@ -72,7 +72,7 @@ fn sentence(group: &[&DeclineRow]) -> String {
     format!("{what} of {who}: {}", printable(&group[0].reason))
 }
 
-/// The different names in a group, at most [`NAMED`] of them.
+/// The distinct names in a group, at most [`NAMED`] of them.
 fn names(group: &[&DeclineRow]) -> String {
     let mut names: Vec<String> = Vec::new();
     for row in group {

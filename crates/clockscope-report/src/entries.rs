@@ -12,24 +12,24 @@ use clockscope_text::foreign::printable;
 #[derive(Clone, Debug)]
 pub(super) struct Entry<'a> {
     pub(super) name: String,
-    /// `None` where the row stands for several.
+    /// `None` if the row stands for several calls.
     pub(super) via: Option<Via>,
     pub(super) calls: u64,
-    /// `None` where they are not known.
+    /// Errors; `None` if unknown.
     pub(super) errors: Option<u64>,
-    /// Time of all calls in nanoseconds; `None` if none was timed, or too few.
+    /// Time of all calls in nanoseconds; `None` if no call or too few were timed.
     pub(super) time_ns: Option<u64>,
-    /// The calls that this is the time of: all, or where the row stands for several, those of some.
+    /// Number of calls that `time_ns` covers: all, or some if the row stands for several calls.
     pub(super) timed_calls: u64,
-    /// Average in picoseconds; `None` if no call was timed, or too few.
+    /// Average in picoseconds; `None` if no call or too few were timed.
     pub(super) average_ps: Option<u64>,
     pub(super) latency: Option<&'a Latency>,
     pub(super) kind: Kind,
 }
 
 impl Entry<'_> {
-    /// What decides where it stands among others: its time, and of system calls whose time is not known what they would
-    /// take if each took as long as the others. So many calls are not hidden at the end.
+    /// The rank among other rows: the time. For a system call of unknown time, `mean_ns` for each call is
+    /// assumed, so many such calls do not end up at the bottom.
     fn rank(&self, mean_ns: Option<u128>) -> Option<u128> {
         let guess =
             || Some(mean_ns.filter(|_| self.via == Some(Via::Syscall))? * u128::from(self.calls));
@@ -37,19 +37,19 @@ impl Entry<'_> {
     }
 }
 
-/// What kind of call a row is of, in the order in which they are shown.
+/// The kind of call of a row, in the order of display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// It reads a clock.
+    /// The call reads a clock.
     Clock,
-    /// Any other.
+    /// Any other call.
     Other,
-    /// It is made to wait: its time is no cost.
+    /// The purpose of the call is to wait: its time is no cost.
     Waiting,
 }
 
 impl Kind {
-    /// Rows of the kind that a short table shows.
+    /// Rows of this kind in a short table.
     fn shown(self) -> usize {
         match self {
             Self::Clock => 8,
@@ -64,24 +64,24 @@ impl Kind {
 pub(super) struct Calls<'a> {
     pub(super) vdso: &'a [VdsoRow],
     pub(super) syscalls: &'a [SyscallRow],
-    /// Whether system calls were timed: not with `--counts-only`.
+    /// Whether system calls were timed; false with `--counts-only`.
     pub(super) syscalls_timed: bool,
 }
 
-/// Whether any system call has a time; none has with `--counts-only`.
+/// Whether any system call has a time; false with `--counts-only`.
 pub(super) fn were_timed(rows: &[SyscallRow]) -> bool {
     rows.iter().any(|row| row.time_total_ns > 0)
 }
 
-/// `clock_gettime(MONOTONIC)`: the function with its clock, without the prefix that all clocks
-/// share and without the `_ID` of the CPU time clocks, so that it fits into its column.
+/// `clock_gettime(MONOTONIC)`: the function with its clock, without `CLOCK_` and `_ID`, so the name fits into
+/// its column.
 pub(super) fn vdso_name(row: &VdsoRow) -> String {
     with_clock(&row.function, row.clock.as_deref())
 }
 
 impl<'a> Calls<'a> {
-    /// The rows that have calls, the greatest of the sorted column first; equal ones by time, calls
-    /// and name. Sorted by time, reads of clocks come first and calls that wait last.
+    /// The rows with calls, in descending order of the sorted column, then by time, calls and name. Sorted by
+    /// time, reads of clocks come first and calls that wait last.
     pub(super) fn entries(self, sort: SortBy) -> Vec<Entry<'a>> {
         let vdso = self.vdso.iter().map(|row| Entry {
             name: vdso_name(row),
@@ -115,7 +115,7 @@ impl<'a> Calls<'a> {
         });
         let mut entries: Vec<Entry> = vdso.chain(syscalls).filter(|e| e.calls > 0).collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name).then(a.via.cmp(&b.via)));
-        // Stable sorts: the last one decides, those before it order its equals.
+        // The sorts are stable: the last one decides, earlier ones order its equals.
         if sort != SortBy::Name {
             let mean_ns = mean_of_timed(&entries);
             entries.sort_by_key(|e| Reverse((e.rank(mean_ns), e.calls)));
@@ -130,7 +130,7 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// What a system call takes on average, of those whose time is known and that do not wait, in nanoseconds.
+/// The average time of a system call in nanoseconds, over those of known time that do not wait.
 fn mean_of_timed(entries: &[Entry]) -> Option<u128> {
     let known =
         || entries.iter().filter(|e| e.via == Some(Via::Syscall) && e.kind != Kind::Waiting);
@@ -139,17 +139,17 @@ fn mean_of_timed(entries: &[Entry]) -> Option<u128> {
     time.checked_div(calls)
 }
 
-/// Rows that a short table shows if it is not sorted by time.
+/// Rows in a short table that is not sorted by time.
 const SHOWN: usize = 20;
 
-/// The first rows, of each kind if these are sorted by time, and one that stands for the others.
+/// The first rows (of each kind, if sorted by time), and one row for the rest.
 pub(super) fn shortened<'a>(entries: &[Entry<'a>], sort: SortBy) -> Vec<Entry<'a>> {
     let by_kind = sort == SortBy::Time;
     let groups = entries.chunk_by(|a, b| !by_kind || a.kind == b.kind);
     let short = |rows: &[Entry<'a>]| {
         let shown = rows.first().filter(|_| by_kind).map_or(SHOWN, |row| row.kind.shown());
         match rows.split_at_checked(shown) {
-            // One or two rows more are no longer than a row for them.
+            // One or two further rows are no longer than a row that stands for them.
             Some((first, others)) if others.len() > 2 => [first, &[sum(others)]].concat(),
             _ => rows.to_vec(),
         }
@@ -157,7 +157,7 @@ pub(super) fn shortened<'a>(entries: &[Entry<'a>], sort: SortBy) -> Vec<Entry<'a
     groups.flat_map(short).collect()
 }
 
-/// One row for several.
+/// One row that stands for several.
 fn sum<'a>(rows: &[Entry<'a>]) -> Entry<'a> {
     let add =
         |of: fn(&Entry) -> u64| rows.iter().fold(0_u64, |sum, row| sum.saturating_add(of(row)));
@@ -175,7 +175,7 @@ fn sum<'a>(rows: &[Entry<'a>]) -> Entry<'a> {
     }
 }
 
-/// Errors of all rows; `None` if those of one are not known.
+/// Errors of all rows; `None` if those of one row are unknown.
 pub(super) fn sum_of_known(rows: &[Entry]) -> Option<u64> {
     rows.iter().try_fold(0_u64, |sum, row| row.errors.map(|errors| sum.saturating_add(errors)))
 }
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(rest.name, "3 others, see --all");
         assert_eq!((rest.calls, rest.errors, rest.time_ns), (36, Some(3), Some(89 + 88 + 87)));
         assert_eq!((short[11].name.as_str(), short[11].kind), ("futex", Kind::Waiting));
-        // A row for two would not be shorter.
+        // A row that stands for two would not be shorter.
         assert_eq!(shortened(&entries[1..], SortBy::Time).len(), 13);
         let calls = |rows: &[Entry]| rows.iter().map(|row| row.calls).sum::<u64>();
         for sort in [SortBy::Time, SortBy::Calls, SortBy::Errors, SortBy::Name] {
@@ -255,7 +255,7 @@ mod tests {
         let total = table.lines().last().expect("a total");
         // 200 calls of 5 us, and not 3,000,200 of nothing.
         assert!(total.contains(" 5.001 "), "{table}");
-        // Behind the others if all are few.
+        // A row of unknown time and few calls comes last.
         syscalls.last_mut().expect("a row").calls = 3;
         let calls = Calls { vdso: &[], syscalls: &syscalls, syscalls_timed: true };
         assert_eq!(calls.entries(SortBy::Time).last().map(|e| e.name.as_str()), Some("getppid"));

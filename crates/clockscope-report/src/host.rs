@@ -1,11 +1,10 @@
-//! The state of the host in a few lines, at the head of what is printed: briefly what is normal,
-//! loudly what is not.
+//! The state of the host in a few lines, above the figures: usual facts are brief, unusual ones stand out.
 
 use clockscope_model::host::{HostState, SyscallTracing};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::labelled;
 
-/// Rates that differ by more than this and the bound are worth a line, in parts per million.
+/// Difference of the TSC rates, beyond the bound, from which on there is a warning, in parts per million.
 const RATES_DIFFER_PPM: f64 = 100.0;
 
 /// Lines of at most 80 columns, each with its end.
@@ -88,7 +87,7 @@ fn vdso(host: &HostState) -> Option<String> {
     Some(format!("{what}by syscall(2) it costs {ratio:.1} times as much"))
 }
 
-/// What makes the figures those of a sick or disturbed host.
+/// Warnings: signs that the figures are those of a faulty or disturbed host.
 fn warnings(host: &HostState) -> Vec<String> {
     let mut warnings = Vec::new();
     if !host.vdso.present {
@@ -117,7 +116,7 @@ fn traced(tracing: &SyscallTracing) -> String {
     format!("system calls are traced on this host, which makes each of them dearer: {who}")
 }
 
-/// What is unusual, or could not be seen, without spoiling the figures.
+/// Notes: unusual or unknown facts that do not spoil the figures.
 fn notes(host: &HostState) -> Vec<String> {
     let mut notes = Vec::new();
     if host.syscall_tracing.active.is_none() {

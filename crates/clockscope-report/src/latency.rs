@@ -1,5 +1,4 @@
-//! How long single calls took: from histogram buckets to the model, and what the distribution of
-//! vDSO calls says.
+//! Tables of the time of single calls, and conclusions from the distribution of vDSO calls.
 
 use super::entries::{self, Entry};
 use super::options::TextOptions;
@@ -10,18 +9,18 @@ use clockscope_model::trace::{TraceReport, VdsoRow};
 use clockscope_stats::timed::TIMED_MIN;
 use clockscope_text::units;
 
-/// Below this a call has stayed in user space, whatever a system call costs here.
+/// A shorter call has stayed in user space, at any cost of a system call.
 const USER_SPACE_NS: u64 = 100;
-/// What one in so many reads says of times does not make a table.
+/// Rows with less than one in this many reads do not cause a table.
 const WORTH_ONE_IN: u64 = 100;
-/// Calls a second below which each finds its code and data out of the caches, and takes as long as a
-/// system call that is made in a loop.
+/// Rate of calls a second below which each call finds its code and data out of the caches, and takes as long
+/// as a system call in a loop.
 pub(crate) const RARE: u64 = 1_000;
 
 /// The tables of the time of single calls.
 ///
-/// With `--latency` each call that has a distribution is in them; otherwise vDSO calls only, and only when
-/// their distribution tells something: that they do not stay in user space, or have two speeds.
+/// With `--latency`, they have every call that has a distribution. Otherwise they have vDSO calls only, and
+/// only if a distribution shows that calls leave user space or have two speeds.
 pub(super) fn render(report: &TraceReport, entries: &[Entry], options: &TextOptions) -> String {
     let is_expected = options.clock != Clock::Kernel;
     let matters = |row: &&VdsoRow| row.calls >= report.clock_reads.reads / WORTH_ONE_IN;
@@ -41,7 +40,7 @@ pub(super) fn render(report: &TraceReport, entries: &[Entry], options: &TextOpti
     out
 }
 
-/// Says in words that clock reads are not answered in user space; `None` if they are.
+/// The clause that clock reads are not answered in user space; `None` if they are.
 pub(super) fn slow_clause(report: &TraceReport) -> Option<String> {
     let slow: Vec<&VdsoRow> = report.vdso.iter().filter(|r| is_by_syscall(r, report)).collect();
     slow.first().map(|row| slow_sentence(row, slow.len(), report))
@@ -74,9 +73,9 @@ fn is_telling(row: &VdsoRow, report: &TraceReport) -> bool {
     has_two_speeds || is_by_syscall(row, report)
 }
 
-/// Whether a function that should be answered in user space took as long as a system call.
+/// Whether a call that the vDSO should answer in user space took as long as a system call.
 pub(super) fn is_by_syscall(row: &VdsoRow, report: &TraceReport) -> bool {
-    // Three quarters, because the vDSO's system call saves the way through libc.
+    // The factor is 3/4 because the vDSO's own system call saves the way through libc.
     let syscall_ns = report.clock_reads.syscall_read_ps / 1_000 * 3 / 4;
     let least = syscall_ns.max(USER_SPACE_NS);
     let per_second = u128::from(row.calls) * 1_000_000_000 / u128::from(report.wall_ns.max(1));
@@ -86,12 +85,12 @@ pub(super) fn is_by_syscall(row: &VdsoRow, report: &TraceReport) -> bool {
         && row.latency_ns.as_ref().is_some_and(|latency| latency.p50 > least)
 }
 
-/// Whether enough calls were timed, and alike enough, to judge by them.
+/// Whether enough calls of similar times were timed to judge by them.
 fn has_enough(row: &VdsoRow) -> bool {
     row.timed >= TIMED_MIN && !row.time_uncertain
 }
 
-/// Whether the kernel's vDSO answers a call by itself where the clocksource allows it.
+/// Whether the kernel's vDSO answers the call by itself if the clocksource allows that.
 pub(super) fn stays_in_user_space(row: &VdsoRow) -> bool {
     reads::source(&row.function, row.clock.as_deref()).is_some_and(Source::stays_in_user_space)
 }

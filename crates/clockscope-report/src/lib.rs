@@ -1,4 +1,4 @@
-//! What clockscope prints, made from the models: tables and sentences for people, and the formats of other tools.
+//! Makes clockscope's output from the models: tables and sentences for people, and the formats of other tools.
 
 mod answers;
 pub mod bench;
@@ -23,7 +23,7 @@ mod verdict;
 pub mod what_if;
 pub mod wrongness;
 
-/// The example of the README is tried.
+/// Compiles and runs the README's example as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

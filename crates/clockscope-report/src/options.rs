@@ -1,10 +1,10 @@
-//! How the report of a trace is made into text.
+//! Options for the text of a trace's report.
 
 use crate::columns::{self, Column};
 use clockscope_model::trace::Clock;
 use clockscope_text::lines::WIDTH;
 
-/// What the rows of the table are sorted by.
+/// Order of the rows of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum SortBy {
@@ -18,28 +18,28 @@ pub enum SortBy {
     Name,
 }
 
-/// How the text is made.
+/// Options for the text.
 #[derive(Clone, Debug)]
 pub struct TextOptions {
-    /// Order of the rows.
+    /// The order of the rows.
     pub sort: SortBy,
-    /// Columns of the tables, as `Column::parse_list` gives them.
+    /// The columns of the tables, from `Column::parse_list`.
     pub columns: Vec<Column>,
-    /// A table for each process.
+    /// Print a table for each process.
     pub per_process: bool,
-    /// A table for each thread.
+    /// Print a table for each thread.
     pub per_thread: bool,
-    /// Everything, however long: every row, call site and caller, and how times were taken.
+    /// Print every row, call site and caller, and how times were taken.
     pub all: bool,
-    /// Only tables and what was not counted.
+    /// Print only the tables and the parts that were not counted.
     pub summary_only: bool,
-    /// The distribution of the time of each call.
+    /// Print the distribution of the time of each call.
     pub latency: bool,
-    /// The clock that the program was given: the kernel's, but for `clockscope run`.
+    /// The program's clock: the kernel's, except with `clockscope run`.
     pub clock: Clock,
-    /// Rows of vDSO calls have a colour.
+    /// Print rows of vDSO calls in colour.
     pub coloured: bool,
-    /// How callers are printed, where they were asked for.
+    /// Options for callers, if the report has them.
     pub callers: CallersOptions,
 }
 
@@ -60,13 +60,13 @@ impl Default for TextOptions {
     }
 }
 
-/// How callers are printed.
+/// Options for printing callers.
 #[derive(Clone, Copy, Debug)]
 pub struct CallersOptions {
     /// Callers below this share (0 to 1) of their function's calls are left out.
     pub least_share: f64,
-    /// Columns that no line exceeds.
+    /// Longest line, in columns.
     pub width: usize,
-    /// Every function that was called has a tree, and chains of callers are not shortened.
+    /// Draw a tree for every called function, and do not shorten chains of callers.
     pub whole: bool,
 }

@@ -1,4 +1,4 @@
-//! The line that says what counting cost, and the notes on how the times were taken.
+//! The line about the cost of counting, and the notes on how the times were taken.
 
 use super::entries;
 use clockscope_model::trace::{BySites, SyscallRow, TraceReport, Way};
@@ -6,7 +6,7 @@ use clockscope_stats::timed::TIMED_MIN;
 use clockscope_text::lines::labelled;
 use clockscope_text::units;
 
-/// How times were taken; empty if there is nothing to say.
+/// How times were taken; empty if there are no notes.
 pub(super) fn how_timed(report: &TraceReport) -> String {
     let mut notes = Vec::new();
     let calls: u64 = report.vdso.iter().fold(0, |sum, row| sum.saturating_add(row.calls));
@@ -31,7 +31,7 @@ pub(super) fn how_timed(report: &TraceReport) -> String {
     notes.join("; ")
 }
 
-/// How times of system calls were taken, if not of all.
+/// How times of system calls were taken; `None` if all were timed.
 fn how_syscalls_were_timed(report: &TraceReport) -> Option<String> {
     let of = |calls: fn(&SyscallRow) -> u64| {
         report.syscalls.iter().map(calls).fold(0, u64::saturating_add)
@@ -51,7 +51,7 @@ fn how_syscalls_were_timed(report: &TraceReport) -> Option<String> {
     }
 }
 
-/// What code in the program has counted, where the kernel has counted too.
+/// The counts by code in the program compared with the kernel's; empty without both.
 pub(super) fn compared(report: &TraceReport) -> String {
     let rows = &report.by_sites;
     if rows.is_empty() {
@@ -90,7 +90,7 @@ pub(super) fn compared(report: &TraceReport) -> String {
     labelled("By sites", &text)
 }
 
-/// [`render`] without a label.
+/// The cost of counting, and of timing, as clauses without a label.
 pub(super) fn what_it_cost(report: &TraceReport) -> String {
     let overhead = &report.overhead;
     let syscalls: u64 = report.syscalls.iter().fold(0, |sum, row| sum.saturating_add(row.calls));

@@ -5,7 +5,7 @@ use clockscope_text::foreign::printable;
 use clockscope_text::lines::labelled;
 use clockscope_text::units;
 
-/// What the page answered, what the kernel did in its place, and how the page was kept.
+/// Reads answered by the page, reads answered by the kernel instead, and the page's upkeep.
 pub(super) fn render(page: &ClockPageReport) -> String {
     let mut out = labelled("Page", &answered(page));
     for (index, row) in page.by_kernel.iter().enumerate() {

@@ -1,6 +1,5 @@
-//! The pages of reports: what a page says beside the report's JSON, its title, and the text for readers
-//! without script. A page of a saved report and that of the command itself are made here alike, from
-//! the JSON.
+//! HTML pages of reports: the sentences beside the report's JSON, the title, and the text for readers without
+//! script. The page of a saved report and that of the command itself are made in the same way, from the JSON.
 
 use anyhow::{Result, anyhow};
 use serde::Serialize;
@@ -19,39 +18,39 @@ use clockscope_page::{Document, Kind};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::cut_middle;
 
-/// Letters of the command in the title.
+/// Limit for the command in the title, in characters.
 const TITLE_MAX: usize = 60;
-/// Places that read a clock that a page has; the JSON has all stacks.
+/// Limit for the places that read a clock on a page; the JSON has all stacks.
 const SITES_MAX: usize = 40;
 
 /// A report that has a page.
 pub trait Page: Serialize + DeserializeOwned {
-    /// The command that makes such reports.
+    /// The command that makes reports of this type.
     const KIND: Kind;
 
-    /// What the page says beside the report.
+    /// Title, text and sentences of the page beside the report. `host` is used if the report has no host.
     fn parts(&self, host: Option<&HostState>) -> Parts;
 }
 
-/// What a page says beside the report.
+/// Title, text and sentences of a page beside the report.
 pub struct Parts {
     title: String,
     beside: Value,
-    /// For readers without script.
+    /// The text for readers without script.
     text: String,
 }
 
-/// The page of a report that was just made, on this host if that is not in the report.
+/// The page of a report that was just made; `host` is this host, if the report has none.
 ///
 /// # Errors
 ///
-/// None that the models can cause; what `serde_json` says otherwise.
+/// None that the models can cause; otherwise an error of `serde_json`.
 pub fn of_report<R: Page>(report: &R, host: Option<&HostState>) -> Result<String> {
     let document = Document::new(R::KIND, serde_json::to_string(report)?);
     Ok(page(&document, report, host))
 }
 
-/// The page of a saved report; `host` is where it was made, if that is known and not in the report.
+/// The page of a saved report; `host` is its host, if that is known and not in the report.
 ///
 /// # Errors
 ///
@@ -145,7 +144,7 @@ impl Page for SurveyReport {
     }
 }
 
-/// The sentences that the text report prints too.
+/// The sentences that the text report has, too.
 fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
     let reads = &report.clock_reads;
     let sentences = if reads.reads == 0 {

@@ -1,4 +1,4 @@
-//! The table: cells of each column, and drawing them below their heads as `strace -c` does.
+//! The table: cells of each column, drawn below their heads as by `strace -c`.
 
 use super::columns::{self, Column};
 use super::entries::{Entry, Kind, sum_of_known};
@@ -7,14 +7,14 @@ use clockscope_text::lines::{WIDTH, cut_middle, width};
 use clockscope_text::style::standing_out;
 use clockscope_text::units;
 
-/// Names are not cut below this, even where chosen columns leave less.
+/// Least width of a name if chosen columns leave less room.
 const NAME_MIN: usize = 24;
-/// The same for default columns, which leave at least this much.
+/// Least width of a name with the default columns, which leave at least this much.
 pub(super) const NAME_MIN_DEFAULT: usize = 8;
 
-/// The table of `entries` with a total line, whose names are cut where its lines would be longer than
-/// `limit`; a line that says so if there are none. Rows of vDSO calls, which no other tool counts, stand out if
-/// the table is `coloured`.
+/// The table of `entries` with a total line; without entries, a line that says so. Names are cut to keep
+/// lines within `limit`. If the table is `coloured`, rows of vDSO calls, which no other tool counts, stand
+/// out.
 pub(super) fn render(
     entries: &[Entry],
     columns: &[Column],
@@ -35,12 +35,12 @@ pub(super) fn render(
     drawn(&heads, rows, true, (least, limit), &marks(entries, coloured))
 }
 
-/// For each entry whether its row stands out.
+/// Whether the row of each entry stands out.
 fn marks(entries: &[Entry], coloured: bool) -> Vec<bool> {
     entries.iter().map(|entry| coloured && entry.via == Some(Via::Vdso)).collect()
 }
 
-/// The distribution of each entry that has one; empty if none has.
+/// The distributions of all entries that have one; empty if none has.
 pub(super) fn latencies(entries: &[Entry], coloured: bool) -> String {
     const COLUMNS: [Column; 6] =
         [Column::P50, Column::P90, Column::P99, Column::Max, Column::Via, Column::Name];
@@ -58,13 +58,13 @@ pub(super) fn latencies(entries: &[Entry], coloured: bool) -> String {
     drawn(&heads, rows, false, (NAME_MIN_DEFAULT, WIDTH), &marks(&entries, coloured))
 }
 
-/// Sums over all rows, times without those of calls that wait; wide, so that no report overflows them.
+/// Sums over all rows; times without those of calls that wait. The sums are wide, so no report overflows them.
 struct Total {
     /// `None` if no row was timed.
     time_ns: Option<u128>,
     timed_calls: u128,
     calls: u128,
-    /// `None` if those of one row are not known.
+    /// `None` if the errors of one row are unknown.
     errors: Option<u64>,
 }
 
@@ -118,15 +118,15 @@ fn cell(column: Column, entry: &Entry, total: &Total) -> String {
     }
 }
 
-/// What stands for the share of a call that waits.
+/// Stands for the share of a call that waits.
 const WAITS: &str = "waits";
 
-/// Nothing for none, and a dash where it is not known.
+/// Blank for no errors, a dash if unknown.
 fn errors(errors: Option<u64>) -> String {
     errors.map_or_else(dash, |errors| number_or_blank(u128::from(errors)))
 }
 
-/// What stands for what was not taken.
+/// Stands for a missing figure.
 fn dash() -> String {
     "-".to_owned()
 }
@@ -158,17 +158,17 @@ fn number_or_blank(count: u128) -> String {
     if count == 0 { String::new() } else { number(count) }
 }
 
-/// What stands above a column, and how its cells stand below it.
+/// Head of a column, and the alignment of its cells.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) text: &'static str,
-    /// Least width: that of the usual content, so that the tables of a run look alike.
+    /// Least width: that of the usual content, which makes the tables of a run look alike.
     pub(super) least: usize,
     pub(super) is_left: bool,
 }
 
 impl Head {
-    /// The column of names, which is cut where a line would be too long.
+    /// The column of names, which are cut if a line is too long.
     pub(super) const NAME: Head = Head { text: "name", least: 4, is_left: true };
 
     fn of(column: Column) -> Head {
@@ -184,7 +184,7 @@ impl Head {
     }
 }
 
-/// The rows below their heads, with a rule above the last row if that is a total.
+/// The rows below their heads; with `has_total`, a rule above the last row.
 pub(super) fn draw(
     heads: &[Head],
     rows: Vec<Vec<String>>,
@@ -194,7 +194,8 @@ pub(super) fn draw(
     drawn(heads, rows, has_total, (name_min, WIDTH), &[])
 }
 
-/// The same; a name is not cut below its least width, and so that a line has its most. Rows with a mark stand out.
+/// Draws the rows with these limits: names of at least `name_min` columns, otherwise lines of at most
+/// `line_most`. Rows with a mark stand out.
 fn drawn(
     heads: &[Head],
     mut rows: Vec<Vec<String>>,
@@ -226,7 +227,7 @@ fn drawn(
     out
 }
 
-/// The width of each column: that of its widest cell.
+/// The width of the widest cell of each column.
 pub(crate) fn widest<R: AsRef<[String]>>(rows: &[R], columns: usize) -> Vec<usize> {
     let of = |column: usize| rows.iter().map(|row| width(&row.as_ref()[column])).max();
     (0..columns).map(|column| of(column).unwrap_or(0)).collect()

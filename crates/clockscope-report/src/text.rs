@@ -1,5 +1,5 @@
-//! The report as `clockscope trace` prints it: the table of `strace -c` with vDSO calls in it, and
-//! below it what the clock reads cost.
+//! The report as `clockscope trace` prints it: the table of `strace -c` with vDSO calls in it, and the cost
+//! of the clock reads.
 
 use super::callers::text as callers;
 use super::columns::Column;
@@ -11,12 +11,12 @@ use clockscope_text::foreign::joined;
 use clockscope_text::lines::{WIDTH, cut_middle, labelled, width};
 use clockscope_text::units;
 
-/// What is said of a program of which nothing is known.
+/// Stands for a program without a known name.
 pub(super) const UNNAMED: &str = "program";
 
-/// The report in lines of at most 80 columns; only chosen columns can make them longer, and the width of a
-/// terminal the first line, those of tables of calls and those about callers. What was asked comes first: what the clock reads cost, and who
-/// makes them.
+/// The report in lines of at most 80 columns. Only chosen columns make lines longer, and on a wide terminal
+/// the first line, the tables of calls and the section on callers. The cost of the clock reads and their
+/// callers come first.
 pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     let syscalls_timed = entries::were_timed(&report.syscalls);
     let all = Calls { vdso: &report.vdso, syscalls: &report.syscalls, syscalls_timed };
@@ -66,8 +66,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     out
 }
 
-/// The table of some calls.
-/// A labelled line; empty if there is nothing to say.
+/// A labelled line; empty if `text` is empty.
 pub(super) fn told(label: &str, text: &str) -> String {
     if text.is_empty() { String::new() } else { labelled(label, text) }
 }
@@ -78,7 +77,7 @@ fn calls_table(calls: Calls<'_>, options: &TextOptions) -> String {
     table::render(&shown, &options.columns, options.callers.width, options.coloured)
 }
 
-/// What a mark in the table means, if there is one.
+/// The legend of the mark for calls that wait, if the table has one.
 fn legend(report: &TraceReport, options: &TextOptions) -> &'static str {
     let waits = report.syscalls.iter().any(|row| row.waits && row.calls > 0);
     if waits && options.columns.contains(&Column::TimePercent) {
@@ -88,7 +87,7 @@ fn legend(report: &TraceReport, options: &TextOptions) -> &'static str {
     }
 }
 
-/// One line: the command, how it ended, how long it took.
+/// One line: the command, its end, its duration.
 fn header(report: &TraceReport, options: &TextOptions) -> String {
     let end = match (report.signal, report.exit_code) {
         (Some(signal), _) => match signal_name(signal) {
@@ -109,7 +108,7 @@ fn header(report: &TraceReport, options: &TextOptions) -> String {
     one_line(&traced(report), &end, options)
 }
 
-/// What was traced: the command, or the first of the processes by what it calls itself.
+/// The traced command, or the title of the first of the attached processes.
 pub(super) fn traced(report: &TraceReport) -> String {
     let named = |process: &Attached| {
         let title = process.title.printable();
@@ -124,7 +123,7 @@ pub(super) fn traced(report: &TraceReport) -> String {
     if command.is_empty() { UNNAMED.to_owned() } else { command }
 }
 
-/// A sentence a process that was attached to: how long its threads stood still.
+/// A sentence for each attached process: the pauses of its threads.
 fn attached(report: &TraceReport) -> String {
     let line = |process: &Attached| {
         let paused = units::nanos(process.pause_ns);
@@ -150,7 +149,7 @@ fn attached(report: &TraceReport) -> String {
     report.attached.iter().map(line).collect()
 }
 
-/// Container, pod and unit of those that were attached to: once for all that have the same.
+/// Container, pod and unit of the attached processes: one line for each place.
 fn places(report: &TraceReport) -> String {
     let mut told: Vec<(String, Vec<&Attached>)> = Vec::new();
     for process in &report.attached {
@@ -172,7 +171,7 @@ fn places(report: &TraceReport) -> String {
     told.iter().filter(|(place, _)| !place.is_empty()).map(line).collect()
 }
 
-/// `name` and `facts` in one line; the name is cut first. A terminal that is narrower than usual wraps it.
+/// `name` and `facts` in one line; the name is cut first. A terminal narrower than 80 columns wraps the line.
 fn one_line(name: &str, facts: &str, options: &TextOptions) -> String {
     let limit = options.callers.width.max(WIDTH);
     let name = cut_middle(name, limit.saturating_sub(width(facts)).max(16));

@@ -1,11 +1,12 @@
-//! The last line of `run --stats`: what the clock that was given is worth.
+//! The last line of `run --stats`: gain or loss by the program's clock.
 
 use super::costs;
 use clockscope_model::trace::{Clock, ClockPageReport, TraceReport, Verdict};
 use clockscope_text::foreign::printable;
 use clockscope_text::units;
 
-/// What a read takes in the program is known to so much of it, and what one takes in a loop is a little less.
+/// Least relative difference for a gain or loss: the cost of a read in the program is known to within this,
+/// and in a loop a read costs a little less.
 const SAME: f64 = 0.1;
 
 /// The verdict in words.
@@ -28,7 +29,7 @@ pub(super) fn sentence(report: &TraceReport, verdict: &Verdict) -> String {
     let is_same = costs::ratio(saved_ns.max(added_ns), verdict.by_kernel_ns.max(1)) < SAME;
     match &*verdict.clock {
         kernel if kernel == Clock::Kernel.name() => {
-            // Both are right to some percent only.
+            // Both times have errors of some percent.
             let part =
                 if time_ns < cpu_ns { units::nanos(time_ns) } else { "about all".to_owned() };
             format!(
@@ -47,7 +48,7 @@ pub(super) fn sentence(report: &TraceReport, verdict: &Verdict) -> String {
             format!("saves about {} of {without} of CPU: {costs}{stale}", units::nanos(saved_ns))
         }
         slow if slow == Clock::Slow.name() || slow == Clock::Syscall.name() => {
-            // What it would be without these is the small difference of two large figures: not said.
+            // The time without these reads would be a small difference of two large figures and is not printed.
             let added = if added_ns < cpu_ns { &*units::nanos(added_ns) } else { "all" };
             format!("added about {added} of {} of CPU: {costs}", units::nanos(cpu_ns))
         }
@@ -55,7 +56,7 @@ pub(super) fn sentence(report: &TraceReport, verdict: &Verdict) -> String {
     }
 }
 
-/// What one of the reads takes, if all take `time_ns`.
+/// Time of one of the reads, if all take `time_ns`.
 fn each(time_ns: u64, verdict: &Verdict) -> String {
     costs::each(time_ns, verdict.reads)
 }
@@ -120,7 +121,7 @@ mod tests {
             said(Clock::Syscall, 300, 254_000, 22_000)
                 .starts_with("added about 232 ms of 300 ms of CPU")
         );
-        // The time of reads is what passed in them, so it may be the greater of the two.
+        // The time of reads is elapsed time and may exceed the CPU time.
         assert!(
             said(Clock::Slow, 100, 1_222_000, 22_000)
                 .starts_with("added about all of 100 ms of CPU: ")

@@ -1,4 +1,4 @@
-//! What another cost of a read would make of the program, and which cost would make it so much slower.
+//! CPU time of the program at another cost of a read, and the cost of a read for a given slow-down.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use super::costs;
 use clockscope_model::trace::{TraceReport, WhatIf};
 use clockscope_text::units;
 
-/// From here on no clocksource explains it: emulated ones take up to some 30 us.
+/// Cost of a read above which no clocksource is the explanation: emulated ones take up to some 30 us.
 const BEYOND_EXPLANATION_PS: u64 = 100_000_000;
 
-/// What is asked.
+/// The user's question.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Question {
-    /// What would it take if a read cost so much?
+    /// CPU time, if a read had this cost.
     Read(Duration),
-    /// What would a read cost if it took so many times as long?
+    /// Cost of a read, if the program took this many times as long.
     Times(f64),
 }
 
-/// The answer, by what the reads took in this trace.
+/// The answer, from the time of the reads in this trace.
 pub fn answer(report: &TraceReport, question: Question) -> WhatIf {
     let reads = report.clock_reads.clocksource_reads;
     let rest_ns = costs::without_reads(report);
@@ -85,7 +85,7 @@ pub fn sentence(report: &TraceReport, what_if: &WhatIf) -> String {
     }
 }
 
-/// What a read of the clocksource cost here, in picoseconds.
+/// Cost of a read of the clocksource in this trace, in picoseconds.
 fn here_ps(report: &TraceReport) -> Option<u64> {
     let rest_ns = costs::without_reads(report)?;
     let time_ns = report.cpu_ns.checked_sub(rest_ns)?;
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use clockscope_model::trace::{ClockReads, VdsoRow};
 
-    /// 100 ms of CPU time, of which 1,000,000 reads took 25 ns each.
+    /// 100 ms of CPU time, with 1,000,000 reads of 25 ns each.
     fn report() -> TraceReport {
         let row = VdsoRow {
             function: "clock_gettime".to_owned(),

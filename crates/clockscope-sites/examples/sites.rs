@@ -1,4 +1,4 @@
-//! Prints the sites of files: how many can be counted, and why others cannot.
+//! Prints how many `syscall` instructions of each file can be counted, and why the rest cannot.
 #![allow(clippy::print_stdout, reason = "what it is for")]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Whether code jumps to where a jump is to be written.
+//! Finds out whether code branches into the instructions that a jump will replace.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,27 +8,27 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKi
 use crate::elf::Code;
 use crate::find::{Segment, in_parts};
 
-/// A short branch reaches this far.
+/// Reach of a short branch, in bytes.
 const SHORT: u64 = 128;
 
-/// The instructions of functions, decoded when they are asked for.
+/// Decodes functions on demand and keeps the result.
 pub(crate) struct Functions<'a> {
     file: &'a [u8],
     code: &'a Code,
     decoded: HashMap<(u64, u64), Decoded>,
 }
 
-/// A function's instructions, one behind the other.
+/// A function's instructions, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Decoded {
     pub(crate) instructions: Vec<Instruction>,
-    /// Where these go by themselves.
+    /// Targets of the function's direct branches and calls.
     goes_to: Vec<u64>,
-    /// It goes on at an address that is computed, and no table of addresses is found for it.
+    /// Whether the function jumps to a computed address and no jump table was found for it.
     pub(crate) jumps_anywhere: bool,
-    /// Where its tables of addresses lead.
+    /// Targets in the function's jump tables.
     pub(crate) from_tables: Vec<u64>,
-    /// Bytes that are no instruction are among them.
+    /// Whether the function contains bytes that do not decode.
     pub(crate) is_damaged: bool,
 }
 
@@ -37,20 +37,20 @@ impl<'a> Functions<'a> {
         Self { file, code, decoded: HashMap::new() }
     }
 
-    /// The bytes from one address to another, within one segment.
+    /// The bytes of an address range, within one segment.
     pub(crate) fn bytes(&self, range: &Range<u64>) -> Option<&'a [u8]> {
         let segment = self.code.segments.iter().find(|segment| segment.holds(range.start))?;
         segment.bytes(self.file, range)
     }
 
-    /// The functions that have this address.
+    /// The functions that contain this address.
     pub(crate) fn with(&self, address: u64) -> Vec<Range<u64>> {
         self.near(address..address.saturating_add(1))
     }
 
-    /// The functions that have an address of these.
+    /// The functions that overlap with this range.
     fn near(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        // They are in the order of their begins; few lie in one another.
+        // The functions are in the order of their starts; few overlap.
         const BEFORE: usize = 64;
         let functions = &self.code.functions;
         let behind = functions.partition_point(|function| function.start < range.end);
@@ -72,7 +72,7 @@ impl<'a> Functions<'a> {
         })
     }
 
-    /// What lies between the functions around an address: code of which nothing is said.
+    /// The gap between the functions around an address: code without symbols or unwind info.
     pub(crate) fn between(&self, address: u64) -> Option<Range<u64>> {
         const LONGEST: u64 = 1 << 16;
         let segment = self.code.segments.iter().find(|segment| segment.holds(address))?;
@@ -85,8 +85,8 @@ impl<'a> Functions<'a> {
         (end - start <= LONGEST && (start..end).contains(&address)).then_some(start..end)
     }
 
-    /// Whether something goes to an address behind the first of `window`, its last included, other than from
-    /// the instruction before.
+    /// Whether code branches to an address behind the first of `window`, up to and including its end. Falling through
+    /// from the instruction before does not count.
     pub(crate) fn goes_into(&mut self, window: &Range<u64>) -> bool {
         let inside = window.start + 1..window.end + 1;
         let labels = &self.code.labels;
@@ -107,7 +107,7 @@ impl<'a> Functions<'a> {
         gaps(&around, &known).iter().any(|gap| self.may_go_shortly(gap, &inside))
     }
 
-    /// Whether bytes of no known function could be a short branch there.
+    /// Whether bytes outside of known functions could be a short branch into `inside`.
     fn may_go_shortly(&self, from: &Range<u64>, inside: &Range<u64>) -> bool {
         let bytes = self.bytes(from).unwrap_or_default();
         (from.start..).zip(bytes.windows(2)).any(|(at, pair)| {
@@ -117,7 +117,7 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// What of a range is in none of these, which are in the order of their begins.
+/// The gaps in a range between these known ranges, which are sorted by start.
 fn gaps(of: &Range<u64>, known: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut gaps = Vec::new();
     let mut at = of.start;
@@ -133,7 +133,7 @@ fn gaps(of: &Range<u64>, known: &[Range<u64>]) -> Vec<Range<u64>> {
     gaps
 }
 
-/// Where an instruction goes by itself, if the address is in it.
+/// Target of a direct branch or call.
 fn goes_to(instruction: &Instruction) -> Option<u64> {
     let goes = matches!(
         instruction.flow_control(),
@@ -145,8 +145,8 @@ fn goes_to(instruction: &Instruction) -> Option<u64> {
     goes.then(|| instruction.near_branch_target()).filter(|to| *to != 0)
 }
 
-/// Where the tables lead that a function takes addresses from, as far as it is into the function itself: tables of
-/// distances from their own begin, as compilers make them, and of addresses.
+/// Targets in the jump tables that a function reads, as far as they lie in the function: tables of offsets from their
+/// own start, as compilers make them, and tables of addresses.
 fn tables<'a>(
     instructions: &[Instruction],
     function: &Range<u64>,
@@ -183,7 +183,7 @@ fn decode(bytes: &[u8], start: u64) -> Decoded {
         decoded.goes_to.extend(goes_to(&instruction));
         decoded.instructions.push(instruction);
     }
-    // Who takes nothing from a table goes to another function there.
+    // An indirect jump in a function without a jump table goes to another function.
     let takes = |instruction: &Instruction| {
         (0..instruction.op_count()).any(|op| instruction.op_kind(op) == OpKind::Memory)
             && instruction.memory_index_scale() >= 4
@@ -192,15 +192,15 @@ fn decode(bytes: &[u8], start: u64) -> Decoded {
     decoded
 }
 
-/// Those of these ranges into which four bytes behind a byte of a near branch lead, wherever such bytes are: each
-/// branch is among them. A branch to the first address of a range does not count.
+/// For each range, whether the bytes of a near branch anywhere in the segments would lead into it. All true branches
+/// are among these bytes. A branch to the first address of a range does not count.
 pub(crate) fn reached(
     file: &[u8],
     segments: &[Segment],
     windows: &[Range<u64>],
     by_two: bool,
 ) -> Vec<bool> {
-    /// Bytes that are looked at in one go.
+    /// Bytes in one piece of work.
     const PIECE: usize = 1 << 14;
     let mut marks: Vec<(u64, usize)> = Vec::new();
     for (index, window) in windows.iter().enumerate() {
@@ -233,7 +233,7 @@ pub(crate) fn reached(
     reached
 }
 
-/// Where near branches would go whose first byte is one of the first `size` of these.
+/// Targets of the bytes that would be near branches, starting in the first `size` of these bytes.
 fn near_branches(address: u64, bytes: &[u8], size: usize) -> impl Iterator<Item = u64> {
     let begins = &bytes[..size.min(bytes.len())];
     memchr::memchr3_iter(0xe8, 0xe9, 0x0f, begins).filter_map(move |at| {
@@ -247,14 +247,14 @@ fn near_branches(address: u64, bytes: &[u8], size: usize) -> impl Iterator<Item 
     })
 }
 
-/// Which addresses may be marked: most branches lead to none, and must be looked up as fast as they are found.
+/// A bitmap of addresses that may be marked. Most branch targets are not marked, and the bitmap rejects them quickly.
 struct Marked {
     bits: Vec<u64>,
 }
 
 impl Marked {
     fn new(marks: &[(u64, usize)]) -> Self {
-        // One bit in 16 or fewer is set, by the last bits of the address.
+        // At most one bit in 16 is set, by the low bits of the address.
         let mut marked = Self { bits: vec![0; (marks.len() / 4).next_power_of_two()] };
         for (address, _) in marks {
             let (word, bit) = marked.place(*address);
@@ -284,7 +284,7 @@ mod tests {
         let target = BASE + 3;
         let window = target - 2..target + 3;
         let segment = |size: usize| [Segment { address: BASE, offset: 0, size: size as u64 }];
-        // Whether a piece ends before, in or behind them, and at the end of the file.
+        // The branches lie before, across and behind the end of a piece, and at the end of the file.
         for at in (0x3ff0..0x4010).chain(0x7ff8..0x8008).chain([100, 0x2_3456]) {
             for opcode in [&[0xe9][..], &[0xe8], &[0x0f, 0x84]] {
                 let mut file = vec![0x90; at];

@@ -1,4 +1,4 @@
-//! What an ELF file says of its code: segments that are executed, and functions.
+//! Reads executable segments and functions from an ELF file.
 
 use std::ops::Range;
 
@@ -8,11 +8,11 @@ use object::{Endianness, elf};
 
 use crate::find::Segment;
 
-/// Why a file is not looked into.
+/// Why a file was not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreadable {
-    /// It is no ELF file for x86-64, or a damaged one.
+    /// Not an ELF file for x86-64, or damaged.
     #[error("it is no ELF file for x86-64, or damaged")]
     NotElf,
 }
@@ -21,16 +21,16 @@ pub enum Unreadable {
 #[derive(Debug, Default)]
 pub(crate) struct Code {
     pub(crate) segments: Vec<Segment>,
-    /// Addresses of functions, in ascending order and each once: from unwind tables and symbols.
+    /// Address ranges of functions, from unwind tables and symbols, in ascending order and without duplicates.
     pub(crate) functions: Vec<Range<u64>>,
-    /// Addresses of all symbols in code, whatever they are, in ascending order.
+    /// Addresses of all symbols in code, of any type, in ascending order.
     pub(crate) labels: Vec<u64>,
-    /// All that is mapped of the file, executed or not.
+    /// All loaded segments, executable or not.
     loaded: Vec<Segment>,
 }
 
 impl Code {
-    /// What is mapped from an address on.
+    /// The file's bytes that are mapped at an address, up to the end of the segment.
     pub(crate) fn bytes_from<'a>(&self, file: &'a [u8], address: u64) -> Option<&'a [u8]> {
         let segment = self.loaded.iter().find(|segment| segment.holds(address))?;
         segment.bytes(file, &(address..u64::MAX))
@@ -39,7 +39,7 @@ impl Code {
 
 type Header = elf::FileHeader64<Endianness>;
 
-/// Reads the tables of a file.
+/// Reads the program headers, unwind table and symbols of a file.
 pub(crate) fn read(file: &[u8]) -> Result<Code, Unreadable> {
     let header = Header::parse(file).map_err(|_| Unreadable::NotElf)?;
     let endian = header.endian().map_err(|_| Unreadable::NotElf)?;
@@ -82,7 +82,7 @@ pub(crate) fn read(file: &[u8]) -> Result<Code, Unreadable> {
     Ok(code)
 }
 
-/// Where the unwind table is to which `.eh_frame_hdr` at `address` leads.
+/// Address of the unwind table that `.eh_frame_hdr` at `address` points to.
 fn frames_at(address: u64, table: &[u8]) -> Option<u64> {
     let bases = gimli::BaseAddresses::default().set_eh_frame_hdr(address);
     let header = gimli::EhFrameHdr::new(table, gimli::LittleEndian).parse(&bases, 8).ok()?;
@@ -92,20 +92,20 @@ fn frames_at(address: u64, table: &[u8]) -> Option<u64> {
     }
 }
 
-/// The functions of an unwind table.
+/// Address ranges of the functions in an unwind table.
 fn unwound(address: u64, table: &[u8]) -> Vec<Range<u64>> {
     let frames = gimli::EhFrame::new(table, gimli::LittleEndian);
     let bases = gimli::BaseAddresses::default().set_eh_frame(address);
     let mut entries = frames.entries(&bases);
     let mut functions = Vec::new();
-    // Behind the last entry is a zero, at which this ends, or what is not of this table.
+    // The loop ends at the zero behind the last entry, or at bytes that do not belong to this table.
     while let Ok(Some(entry)) = entries.next() {
         if let gimli::CieOrFde::Fde(partial) = entry
             && let Ok(entry) = partial.parse(gimli::EhFrame::cie_from_offset)
             && let Some(end) = entry.initial_address().checked_add(entry.len())
         {
-            // Unwinders look up the byte before a return address, so entries of what handlers of signals return
-            // to begin a byte before the code.
+            // Unwinders look up the byte before a return address, so the entry of the return trampoline of signal
+            // handlers begins a byte before the code.
             let start = entry.initial_address() + u64::from(entry.is_signal_trampoline());
             functions.extend((start < end).then_some(start..end));
         }
@@ -113,7 +113,7 @@ fn unwound(address: u64, table: &[u8]) -> Vec<Range<u64>> {
     functions
 }
 
-/// Adds what both symbol tables say of code.
+/// Adds the functions and labels of both symbol tables.
 fn symbols(header: &Header, endian: Endianness, file: &[u8], code: &mut Code) {
     let Ok(sections) = header.sections(endian, file) else { return };
     let segments = &code.segments;

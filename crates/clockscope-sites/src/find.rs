@@ -1,4 +1,4 @@
-//! Which `syscall` instructions there are, and which of them can be counted.
+//! Finds the `syscall` instructions of a file, and decides whether their calls can be counted.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,14 +18,14 @@ const SYS_RT_SIGRETURN: u32 = 15;
 /// `exit(2)` and `exit_group(2)`.
 const ENDS: [u32; 2] = [60, 231];
 
-/// A part of a file that is executed.
+/// An executable segment of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Address in the file's own numbers (`p_vaddr`).
     pub address: u64,
-    /// Where it is in the file, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// Its length in the file, in bytes.
+    /// Length in the file, in bytes.
     pub size: u64,
 }
 
@@ -34,7 +34,7 @@ impl Segment {
         (self.address..self.address.saturating_add(self.size)).contains(&address)
     }
 
-    /// The bytes of a range that it holds as a whole.
+    /// The bytes of `range`, if the segment is in the file as far as the range goes.
     pub(crate) fn bytes<'a>(&self, file: &'a [u8], range: &Range<u64>) -> Option<&'a [u8]> {
         let end = self.address.checked_add(self.size)?.min(range.end);
         let at = |address: u64| {
@@ -48,36 +48,36 @@ impl Segment {
 /// A `syscall` instruction whose calls can be counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Address of the first instruction that is displaced, in the file's own numbers. Nothing goes to what
-    /// lies between it and the end of the `syscall` but the instruction before.
+    /// Address of the first displaced instruction, in the file's own numbers. The addresses behind it, up to the end of
+    /// the `syscall`, are reached only from the instruction before.
     pub window: u64,
     /// Address of the `syscall` instruction.
     pub syscall: u64,
-    /// Address behind the last instruction that is displaced. The `syscall` is one of them only if it does not
-    /// return: otherwise it is at least [`JUMP`] bytes behind `window` and stays where it is.
+    /// Address behind the last displaced instruction. The `syscall` is displaced only if it may be executed at another
+    /// address. Otherwise `end` is at least [`JUMP`] bytes behind `window`, and the `syscall` stays in place.
     pub end: u64,
-    /// The bytes from `window` to the end of both.
+    /// The bytes from `window` to `end`, or to the end of the `syscall` if that is later.
     pub original: Vec<u8>,
-    /// The number of the system call, where the displaced instructions say it.
+    /// The number of the system call, if the displaced instructions set it.
     pub number: Option<u32>,
-    /// Whether the displaced instructions do the same at every address.
+    /// Whether the displaced instructions can be copied unchanged to any address.
     pub is_plain: bool,
-    /// What can be displaced behind a `syscall` that stays where it is, to see what the call returns.
+    /// Instructions behind a `syscall` that stays in place; displacing them lets the stub see the call's result.
     pub behind: Option<Behind>,
-    /// Whether somebody may look at the flags that a `syscall` leaves which does not stay.
+    /// Whether code may read the flags that a displaced `syscall` leaves.
     pub wants_flags: bool,
 }
 
-/// The instructions right behind a `syscall`: nothing goes to them but the instruction itself.
+/// The instructions directly behind a `syscall`, reached only from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behind {
     /// Bytes of the instructions.
     pub displaced: usize,
-    /// Whether they do the same at every address.
+    /// Whether the instructions can be copied unchanged to any address.
     pub is_plain: bool,
-    /// Whether somebody may look at the flags that they find.
+    /// Whether code may read the flags from before these instructions.
     pub wants_flags: bool,
-    /// They, and what is never executed behind them where they leave no room for a jump.
+    /// The bytes of the instructions, and of the padding behind them if they are too short for a jump.
     pub original: Vec<u8>,
 }
 
@@ -94,26 +94,26 @@ pub struct Left {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Why {
-    /// The bytes are in no function that the file names: they may be data.
+    /// No function in the file's tables contains the bytes: they may be data.
     NoFunction,
-    /// The function has bytes that are no instructions.
+    /// The function contains bytes that do not decode.
     NotDecoded,
-    /// Code goes to the instruction itself, or to one shortly before.
+    /// Code branches to the `syscall` or to an instruction shortly before.
     JumpedTo,
-    /// The function goes on at addresses that it computes, maybe there.
+    /// The function jumps to computed addresses, perhaps to this one.
     JumpsAnywhere,
-    /// An instruction shortly before cannot be executed at another address: a call, or another `syscall`.
+    /// An instruction shortly before cannot be moved: a call, or another `syscall`.
     Immovable,
-    /// There is no room for code near the file, or none could be written.
+    /// There is no room for code near the file, or writing the code failed.
     TooFar,
-    /// The process has other bytes there than the file.
+    /// The process's bytes differ from the file's.
     Changed,
-    /// It is where handlers of signals return, which debuggers and unwinders recognise by its bytes.
+    /// The return trampoline of signal handlers, which debuggers and unwinders recognise by its bytes.
     SignalReturn,
-    /// A thread stood there, or was to return to it, when the process was attached to.
+    /// A thread stood at these instructions, or was to return to them, when clockscope attached.
     Occupied,
-    /// A program without a dynamic linker has mapped the file: it may translate the code, or look at it, as valgrind's
-    /// tools do.
+    /// A program without a dynamic linker has mapped the file. Such a program may translate the code or inspect it, as
+    /// valgrind's tools do.
     Foreign,
 }
 
@@ -134,14 +134,14 @@ impl fmt::Display for Why {
     }
 }
 
-/// What is in a file.
+/// The system-call instructions of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// What is executed of it.
+    /// Executable segments.
     pub segments: Vec<Segment>,
-    /// In ascending order.
+    /// Instructions that can be counted, in ascending order.
     pub sites: Vec<Site>,
-    /// In ascending order.
+    /// Instructions that cannot be counted, in ascending order.
     pub left: Vec<Left>,
 }
 
@@ -149,17 +149,17 @@ pub struct Found {
 ///
 /// # Errors
 ///
-/// [`Unreadable`].
+/// [`Unreadable`] for a damaged file, or one that is no ELF file for x86-64.
 pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
     looked_into(file, false)
 }
 
-/// As [`find`], in less time where another CPU is free: a second thread looks at a part of large files. One more
+/// Like [`find`], but faster where another CPU is free: a second thread takes half of a large file. An additional
 /// thread may reserve as much as 128 MiB of addresses (`HEAP_MAX_SIZE`, malloc/arena.c, glibc 2.36).
 ///
 /// # Errors
 ///
-/// [`Unreadable`].
+/// As for [`find`].
 pub fn find_by_two(file: &[u8]) -> Result<Found, Unreadable> {
     looked_into(file, true)
 }
@@ -185,7 +185,7 @@ fn looked_into(file: &[u8], by_two: bool) -> Result<Found, Unreadable> {
             Err(why) => found.left.push(Left { syscall, why }),
         }
     }
-    // Segments need not be.
+    // The segments, and so the sites, need not be in order.
     found.sites.sort_by_key(|site| site.syscall);
     let reached = reached(file, &code.segments, &ranges(&found.sites), by_two);
     let (windows, behind) = reached.split_at(found.sites.len());
@@ -202,20 +202,20 @@ fn looked_into(file: &[u8], by_two: bool) -> Result<Found, Unreadable> {
     Ok(found)
 }
 
-/// Looks at both halves of many at the same time, if two may.
+/// Applies `look` to both halves of a long list in parallel, if `by_two`; otherwise to the whole list.
 pub(crate) fn in_parts<T: Sync, R: Send>(
     all: &[T],
     by_two: bool,
     look: impl Fn(&[T]) -> R + Sync,
 ) -> Vec<R> {
-    /// Fewer are not worth a thread, which takes some 50 us.
+    /// The shortest list that is worth a second thread, which takes some 50 us to start.
     const MANY: usize = 64;
     let (one, other) = all.split_at(if by_two && all.len() >= MANY { all.len() / 2 } else { 0 });
     std::thread::scope(|scope| {
         let thread = (!one.is_empty())
             .then(|| std::thread::Builder::new().spawn_scoped(scope, || look(one)).ok());
         let other = look(other);
-        // Without a thread to be had, one after the other.
+        // If no thread can be started, this thread does both halves.
         let one = thread.map(|thread| match thread.map(ScopedJoinHandle::join) {
             Some(Ok(seen)) => seen,
             Some(Err(panic)) => std::panic::resume_unwind(panic),
@@ -225,14 +225,15 @@ pub(crate) fn in_parts<T: Sync, R: Send>(
     })
 }
 
-/// Where no near branch may go: into what is displaced before each `syscall`, and then behind each, where the first
-/// address counts, too.
+/// The ranges that no near branch may enter: first the displaced instructions before each `syscall`, then those behind
+/// each. In the latter the first address counts as well.
 fn ranges(sites: &[Site]) -> Vec<Range<u64>> {
     let behind = |site: &Site| site.after() - 1..site.after() + JUMP as u64 - 1;
     sites.iter().map(Site::closed).chain(sites.iter().map(behind)).collect()
 }
 
-/// Leaves what is behind a `syscall` where it is if a near branch goes there, or it is displaced for the next one.
+/// Leaves the instructions behind a `syscall` in place if a near branch enters them, or if the next site displaces
+/// them.
 fn keep_apart(sites: &mut [Site], reached: &[bool]) {
     let windows: Vec<u64> = sites.iter().skip(1).map(|site| site.window).collect();
     let mut next = windows.into_iter();
@@ -250,7 +251,7 @@ fn keep_apart(sites: &mut [Site], reached: &[bool]) {
 
 /// The site at an address; `None` if the bytes there are no instruction of their own.
 fn site(functions: &mut Functions<'_>, syscall: u64) -> Result<Option<Site>, Why> {
-    // However this is put into a register: other programs know it by these bytes.
+    // Whichever instruction sets the number: debuggers and unwinders recognise these bytes.
     let before = syscall.checked_sub(4).and_then(|start| functions.bytes(&(start..syscall)));
     if before == Some(&SYS_RT_SIGRETURN.to_le_bytes()) {
         return Err(Why::SignalReturn);
@@ -260,20 +261,20 @@ fn site(functions: &mut Functions<'_>, syscall: u64) -> Result<Option<Site>, Why
         return within(functions, &around, syscall);
     }
     behind_its_number(functions, syscall).map(Some).or_else(|why| {
-        // Of code of which nothing is said, all must be instructions.
+        // Without symbols or unwind info, the whole gap between two functions must decode.
         let between = functions.between(syscall);
         let between = between.filter(|range| !functions.decoded(range).is_damaged);
         between.map_or(Err(why), |range| within(functions, &[range], syscall))
     })
 }
 
-/// The site at an address in these functions.
+/// The site at an address, by the instructions of the functions around it.
 fn within(
     functions: &mut Functions<'_>,
     around: &[Range<u64>],
     syscall: u64,
 ) -> Result<Option<Site>, Why> {
-    /// Instructions of at least one byte each that make room for a jump.
+    /// This many instructions, of at least one byte each, always make room for a jump.
     const SHORTLY: usize = JUMP;
     let mut innermost = None;
     let mut starts = None;
@@ -281,7 +282,7 @@ fn within(
         let decoded = functions.decoded(function);
         let index = decoded.instructions.partition_point(|before| before.ip() < syscall);
         let is_one = decoded.instructions.get(index).is_some_and(|found| found.ip() == syscall);
-        // Two that disagree on what lies shortly before disagree on what may be displaced.
+        // Two functions that decode the bytes shortly before differently disagree on the instructions to displace.
         let shortly = decoded.instructions[..index.min(decoded.instructions.len())].iter().rev();
         let shortly: Vec<u64> = shortly.take(SHORTLY).map(Instruction::ip).collect();
         let agrees = starts.as_ref().is_none_or(|starts: &Vec<u64>| {
@@ -292,7 +293,7 @@ fn within(
         }
         starts = Some(shortly);
         if !is_one {
-            // What a function's own instructions say is so, unless there are others among them.
+            // The bytes lie inside another instruction, unless the function contains bytes that do not decode.
             return if decoded.is_damaged { Err(Why::NotDecoded) } else { Ok(None) };
         }
         innermost = Some((function, index));
@@ -309,7 +310,7 @@ fn within(
     if may_move(instructions, index) {
         windows.extend(around_it(instructions, index));
     }
-    // Where the number is displaced, too, it is known.
+    // Prefer windows that displace the instruction that sets the number: the number is then known.
     windows.sort_by_key(|displaced| {
         let before = displaced.partition_point(|one| one.ip() < syscall);
         number(&displaced[..before], &[]).is_none()
@@ -335,7 +336,7 @@ fn within(
     Err(why)
 }
 
-/// Where nothing is known of the code, a number right before the `syscall` tells one from data.
+/// Without symbols or unwind info, a `mov eax, NUMBER` directly before distinguishes a `syscall` from data.
 fn behind_its_number(functions: &mut Functions<'_>, syscall: u64) -> Result<Site, Why> {
     const MOV_EAX: u8 = 0xb8;
     let start = syscall.checked_sub(JUMP as u64).ok_or(Why::NoFunction)?;
@@ -354,7 +355,8 @@ impl Site {
         let (window, end) = (displaced.first()?.ip(), displaced.last()?.next_ip());
         let is_plain = displaced.iter().all(is_plain);
         let original = functions.bytes(&(window..end.max(syscall + 2)))?.to_vec();
-        // Nobody goes into these; other code may come to them with another number than what stands before says.
+        // No branch enters these instructions. Other code may run the earlier ones with another number, so only they
+        // count.
         let before = displaced.partition_point(|instruction| instruction.ip() < syscall);
         let number = number(&displaced[..before], &[]);
         Some(Self {
@@ -369,12 +371,12 @@ impl Site {
         })
     }
 
-    /// Whether it is seen which of its calls are in error: the number is known, and what is behind is displaced.
+    /// Whether errors of the calls are counted: the number is known, and the stub runs behind the call.
     pub fn sees_errors(&self) -> bool {
         self.number.is_some() && (self.behind.is_some() || !self.stays())
     }
 
-    /// Whether the `syscall` stays where it is.
+    /// Whether the `syscall` stays in place.
     pub fn stays(&self) -> bool {
         self.end <= self.syscall
     }
@@ -384,14 +386,15 @@ impl Site {
         self.syscall + 2
     }
 
-    /// Addresses from the first to the one before which nothing else may go: not to the last either.
+    /// Addresses behind the first that no other code may branch to, with the end of the range.
     pub(crate) fn closed(&self) -> Range<u64> {
         self.window..self.syscall.max(self.end - 1)
     }
 }
 
-/// Whether a `syscall` can be executed at another address: one that does not return, and the `read` at the begin of a
-/// function, which has no room before it (`__read_nocancel`). Moved by mistake a call is still made and counted.
+/// Whether a `syscall` can be executed at another address: calls that do not return (known by their number, or by an
+/// endless loop around them), and the `read` at the start of a function, which leaves no room before it
+/// (`__read_nocancel`). A call moved by mistake is still made and counted.
 fn may_move(instructions: &[Instruction], index: usize) -> bool {
     const SHORTLY: usize = 8;
     let number = number(&instructions[index.saturating_sub(SHORTLY)..index], instructions);
@@ -406,7 +409,7 @@ fn may_move(instructions: &[Instruction], index: usize) -> bool {
     }
 }
 
-/// The instructions shortly before the one with this index that make room for a jump.
+/// The shortest sequence of instructions before the one with this index that makes room for a jump.
 fn before(instructions: &[Instruction], index: usize) -> Option<&[Instruction]> {
     let mut first = index;
     while instructions[index].ip() - instructions[first].ip() < JUMP as u64 {
@@ -416,8 +419,8 @@ fn before(instructions: &[Instruction], index: usize) -> Option<&[Instruction]> 
     Some(&instructions[first..index])
 }
 
-/// The instructions before the one with this index from where the number of the call stands, if that is not among those
-/// that make room for a jump.
+/// The instructions from the one that sets the call's number up to the one with this index, if these are more than a
+/// jump needs.
 fn from_its_number(instructions: &[Instruction], index: usize) -> Option<&[Instruction]> {
     const SHORTLY: usize = 8;
     let mut info = InstructionInfoFactory::new();
@@ -432,7 +435,8 @@ fn from_its_number(instructions: &[Instruction], index: usize) -> Option<&[Instr
         .then_some(displaced)
 }
 
-/// Those with the one with this index that make room for a jump, with the fewest before it first.
+/// Sequences that include the instruction with this index and make room for a jump, those with the fewest instructions
+/// before it first.
 fn around_it(instructions: &[Instruction], index: usize) -> impl Iterator<Item = &[Instruction]> {
     let begins = (0..3).map_while(move |before| {
         let first = index.checked_sub(before)?;
@@ -450,7 +454,7 @@ fn around_it(instructions: &[Instruction], index: usize) -> impl Iterator<Item =
     })
 }
 
-/// What can be displaced of the instructions behind a `syscall`.
+/// The instructions behind a `syscall` that can be displaced.
 fn behind(functions: &mut Functions<'_>, following: &[Instruction]) -> Option<Behind> {
     let start = following.first()?.ip();
     let room = start..start + JUMP as u64;
@@ -471,7 +475,7 @@ fn behind(functions: &mut Functions<'_>, following: &[Instruction]) -> Option<Be
     if !has_room || end == start {
         return None;
     }
-    // Its begin counts, too.
+    // No branch may go to the first address either.
     if functions.goes_into(&(start - 1..end.max(room.end) - 1)) {
         return None;
     }
@@ -481,8 +485,8 @@ fn behind(functions: &mut Functions<'_>, following: &[Instruction]) -> Option<Be
     Some(Behind { displaced, is_plain, wants_flags: !sets_flags(following), original })
 }
 
-/// Whether code leaves the flags that it finds alone: it sets all before it looks at one, or returns, where by the
-/// calling convention nobody does.
+/// Whether code ignores the flags before it: the code sets all flags before it reads any, or returns, where the calling
+/// convention leaves the flags undefined.
 fn sets_flags(code: &[Instruction]) -> bool {
     const ALL: u32 = RflagsBits::OF
         | RflagsBits::SF
@@ -506,7 +510,7 @@ fn sets_flags(code: &[Instruction]) -> bool {
     false
 }
 
-/// Whether there is what compilers fill the room between functions with.
+/// Whether the bytes are padding between functions, as compilers write it.
 fn is_filling(functions: &Functions<'_>, range: &Range<u64>) -> bool {
     const LONGEST: u64 = 15;
     let whole = range.start..range.end + LONGEST;
@@ -524,9 +528,8 @@ fn is_filling(functions: &Functions<'_>, range: &Range<u64>) -> bool {
     at >= range.end
 }
 
-/// Whether the instruction before a `syscall` is that of `__syscall_cp_asm` (musl) and `__syscall_cancel_arch` (glibc from
-/// 2.41 on), `mov [rsp+8], r11`: these are known, and nothing goes into their middle, whatever lies beside them in a
-/// file that does not name them.
+/// Whether this is the instruction before the `syscall` of `__syscall_cp_asm` (musl) and `__syscall_cancel_arch` (glibc
+/// from 2.41 on), `mov [rsp+8], r11`. No code branches into these functions, even in a file without symbols.
 fn keeps_a_pointer(instruction: &Instruction) -> bool {
     instruction.mnemonic() == Mnemonic::Mov
         && instruction.op0_kind() == OpKind::Memory
@@ -535,7 +538,7 @@ fn keeps_a_pointer(instruction: &Instruction) -> bool {
         && instruction.op1_register() == Register::R11
 }
 
-/// Whether an instruction does the same at every address.
+/// Whether an instruction can be copied unchanged to any address.
 fn is_plain(instruction: &Instruction) -> bool {
     matches!(
         instruction.flow_control(),
@@ -555,7 +558,7 @@ fn is_movable(instruction: &Instruction) -> bool {
     }
 }
 
-/// The number that `rax` has behind these instructions of a function, if they say it.
+/// The number in `rax` after these instructions of a function, if it is a known constant.
 fn number(behind: &[Instruction], function: &[Instruction]) -> Option<u32> {
     let mut info = InstructionInfoFactory::new();
     for instruction in behind.iter().rev() {
@@ -575,7 +578,7 @@ fn number(behind: &[Instruction], function: &[Instruction]) -> Option<u32> {
     None
 }
 
-/// What an instruction sets its register to, if it says it.
+/// The constant that an instruction loads into its register, if it does.
 fn constant(instruction: &Instruction) -> Option<u32> {
     let is_wide = matches!(instruction.op0_register().size(), 4 | 8);
     let of_itself = instruction.op1_kind() == OpKind::Register
@@ -591,7 +594,7 @@ fn constant(instruction: &Instruction) -> Option<u32> {
     }
 }
 
-/// The value of a register, if the function gives it no other and calls nobody afterwards.
+/// The value of a register, if the function sets it to no other value and calls no function afterwards.
 fn only_value(instructions: &[Instruction], register: Register) -> Option<u32> {
     let mut info = InstructionInfoFactory::new();
     let mut value = None;

@@ -4,7 +4,7 @@ fn own() -> Vec<u8> {
     std::fs::read("/proc/self/exe").expect("read this program")
 }
 
-/// The C library that this program uses, where it says how many calls there are.
+/// The C library of this test process.
 fn libc() -> Vec<u8> {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("read the mappings");
     let path = maps.lines().filter_map(|line| line.split(' ').next_back()).find(|path| {
@@ -24,7 +24,7 @@ fn nearly_all_calls_of_the_c_library_can_be_counted() {
     assert!(left * 50 <= found.sites.len(), "{:#?}", found.left);
 }
 
-/// The jump must not be longer than what it replaces, and nothing else may begin in it.
+/// The jump fits into the displaced instructions, and no other site overlaps with them.
 #[test]
 fn what_is_displaced_makes_room_and_overlaps_with_nothing() {
     for file in [own(), libc()] {
@@ -40,7 +40,7 @@ fn what_is_displaced_makes_room_and_overlaps_with_nothing() {
     }
 }
 
-/// Errors are seen where nothing else goes to what is behind.
+/// Errors are counted where no other code branches to the instructions behind the call.
 #[test]
 fn what_nearly_all_calls_of_the_c_library_return_is_seen() {
     let found = find(&libc()).expect("an ELF file");
@@ -70,7 +70,7 @@ fn other_files_are_refused() {
 
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
-    /// Whatever a damaged file says of itself, nothing breaks.
+    /// `find` does not panic on damaged files.
     #[test]
     fn damaged_files_are_harmless(
         changes in proptest::collection::vec((proptest::num::usize::ANY, proptest::num::u8::ANY), 1..40),
@@ -79,7 +79,7 @@ proptest::proptest! {
         let whole = libc();
         let mut file = whole[..whole.len().min(64 + kept)].to_vec();
         for (at, byte) in changes {
-            // Most of what leads elsewhere stands at the begin.
+            // Headers and offsets are at the start of a file.
             let at = if at % 2 == 0 { at % 1024.min(file.len()) } else { at % file.len() };
             file[at] = byte;
         }

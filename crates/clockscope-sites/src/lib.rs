@@ -1,7 +1,7 @@
-//! The system-call instructions of an x86-64 program, and code that counts in front of them. Pure.
+//! Finds the system-call instructions of an x86-64 program, and makes code that counts the calls. Pure.
 //!
-//! [`find`] reads an ELF file, [`Stubs`] makes the code and the jumps to it for an address at which the file
-//! is mapped.
+//! [`find`] reads an ELF file. [`Stubs`] makes the counting code, and the jumps to it, for a file mapped at a given
+//! address.
 
 mod branches;
 mod elf;
@@ -16,7 +16,7 @@ pub use stubs::{
     TIMED, TIMES, UNSEEN, Write,
 };
 
-/// The example of the README is tried.
+/// Compiles the README's example as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

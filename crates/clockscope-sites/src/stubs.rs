@@ -1,21 +1,22 @@
-//! The code that counts.
+//! Generates the code that counts.
 //!
-//! An *area* of memory begins with the head: pointers, and what all stubs share. Behind it are the stubs, one a
-//! site: the displaced instructions, the count, and a jump back. A word of a table is added to. A process of one
-//! thread has a part of the table to itself: a word says where, and one instruction without a lock adds one. Where the
-//! word is zero, the thread adds with a lock to one of [`SHARDS`] other parts, of which it takes the one that its
-//! stack pointer says, so that threads do not wait for each other's CPU. Flags are kept: `syscall` keeps them, and
-//! some compilers count on it. No stack is used: a thread may make calls with a stack pointer that points nowhere.
+//! An *area* of memory begins with the head: pointers, and code that all stubs share. Behind the head are the stubs,
+//! one per site: the displaced instructions, the count, and a jump back. A count adds one to a word of a table. A
+//! process with one thread has a part of the table to itself: a word holds the part's address, and a single instruction
+//! without a lock adds one. If that word is zero, the thread adds with a lock to one of the [`SHARDS`] shared parts.
+//! The stack pointer selects the shard, so that threads rarely contend for a cache line. Stubs preserve the flags,
+//! because `syscall` does and some compilers rely on it. Stubs use no stack, because a thread may make calls with an
+//! invalid stack pointer.
 //!
-//! Before a program maps a file to be executed, the thread gives itself the signal [`NOTICE`], if a tracer lives: the
-//! tracer takes it away, and writes into the mapping before anything of it is executed. If the tracer dies between the
-//! two, the program is given a signal that is ignored unless it has a handler of its own. A thread that has the signal
-//! blocked does not tell: nobody could take it away.
+//! Before a program maps a file as executable, the thread sends itself the signal [`NOTICE`], if a tracer lives. The
+//! tracer suppresses the signal and writes into the mapping before the program executes any of it. If the tracer dies
+//! in between, the program receives a signal that is ignored unless the program has a handler for it. A thread that
+//! blocks the signal does not send it, because the signal would stay pending.
 //!
 //! # References
 //!
-//! `entry_SYSCALL_64` in `arch/x86/entry/entry_64.S` (Linux 6.18): what `syscall` keeps; `LAHF`, `SAHF` in volume
-//! 2 of Intel's manual.
+//! `entry_SYSCALL_64` in `arch/x86/entry/entry_64.S` (Linux 6.18): the registers that `syscall` preserves. `LAHF` and
+//! `SAHF` in volume 2 of Intel's manual.
 
 mod timing;
 
@@ -36,110 +37,112 @@ pub use timing::{FIRST, PLACE_SIZE, PLACES, TIMES};
 
 /// Bytes of a near jump.
 pub const JUMP: usize = 5;
-/// Numbers of system calls that have a word of their own: Linux 7.3 has 472.
+/// System-call numbers with a word of their own: Linux 7.3 has 472.
 pub const NUMBERS: usize = 500;
 /// The word for all other numbers.
 pub const OTHERS: usize = NUMBERS;
-/// The word that counts how often memory was made executable that no file is behind.
+/// The word that counts how often anonymous memory was made executable.
 pub const MADE_CODE: usize = NUMBERS + 1;
-/// The word that is not zero once the process may not make all system calls any more.
+/// The word that is not zero once a seccomp filter may restrict the process's system calls.
 pub const SEALED: usize = NUMBERS + 2;
-/// The word that counts how often a file was mapped to be executed.
+/// The word that counts how often a file was mapped as executable.
 pub const MAPPED: usize = NUMBERS + 3;
-/// Kinds of words, by the number of the call.
+/// Kinds of words; each kind has a word per system-call number.
 pub const KINDS: usize = 5;
-/// Calls whose errors are counted, if there are some.
+/// Calls at sites where errors are counted.
 pub const SEEN: usize = 0;
-/// Calls that may have been in error or not.
+/// Calls at sites where errors are not seen.
 pub const UNSEEN: usize = 1;
-/// Calls whose errors are counted, and of which some are timed.
+/// Calls at sites where errors are counted and some calls are timed.
 pub const TIMED: usize = 2;
-/// The least number of the next of those that is.
+/// The least [`TIMED`] count at which the next call is timed.
 pub const NEXT: usize = 3;
-/// Calls that were in error.
+/// Calls that returned an error.
 pub const ERRORS: usize = 4;
-/// Parts of the table that are added to with a lock, of each kind one behind the other. Words that do not count calls are in the first.
+/// Shards of the table, one behind the other for each kind; code adds to them with a lock. Words that do not count
+/// calls are in the first shard.
 pub const SHARDS: usize = 8;
-/// Places for the registers of threads that tell of a mapping, at [`Head::kept`]; more of them do not tell.
+/// Places at [`Head::kept`] for the registers of threads that notify the tracer of a mapping. If all are in use, a
+/// thread does not notify.
 pub const KEPT: usize = 4;
-/// Bytes of each: a word that is 1 while it is in use, seven registers, and a `siginfo_t`.
+/// Bytes of a place: a word that is 1 while in use, seven registers, and a `siginfo_t`.
 pub const KEPT_SIZE: usize = 8 * 8 + INFO;
 /// Bytes of a `siginfo_t`.
 const INFO: usize = 128;
-/// Words of each part of the table, of eight bytes.
+/// Words in each part of the table, of eight bytes each.
 pub const TABLE_WORDS: usize = 512;
-/// Kinds that a process's own part has, one behind the other: errors are added with a lock.
+/// Kinds in a process's own part, one behind the other; errors are added to the shards, with a lock.
 pub const OWN_KINDS: usize = 4;
 /// Bytes of a part.
 const PART: usize = 8 * TABLE_WORDS;
-/// The signal by which a thread tells that it is about to map a file: `SIGURG`, which is ignored by default.
+/// The signal by which a thread notifies the tracer that it will map a file: `SIGURG`, which is ignored by default.
 pub const NOTICE: i32 = 23;
 
-/// System calls whose arguments say that code may come: `mmap`, `mprotect`, `prctl`, `seccomp`.
+/// System calls that may bring new code or a filter: `mmap`, `mprotect`, `prctl`, `seccomp`.
 const LOOKED_AT: [u32; 4] = [9, 10, 157, 317];
 
-/// What an area is told.
+/// The parameters of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Address of the table in the process.
+    /// Address of the table of counts in the process.
     pub table: u64,
-    /// Address of the word that is the tracer's thread while it lives: 0 or with bit 30 set if not.
+    /// Address of the tracer's robust futex: its thread id; 0, or with bit 30 set, if no tracer lives.
     pub alive: u64,
-    /// The value in `r9` of system calls that are not the program's.
+    /// The value in `r9` of system calls that clockscope's code makes.
     pub mark: u64,
-    /// Address of a word that is the address of the process's own part of the table, or 0.
+    /// Address of a word with the address of the process's own part of the table, or 0.
     pub own: u64,
-    /// Address of [`KEPT`] places for registers, zeroed, that threads can write.
+    /// Address of [`KEPT`] zeroed, writable places for registers.
     pub kept: u64,
-    /// Address of [`PLACES`] places for timed calls, zeroed, that threads can write.
+    /// Address of [`PLACES`] zeroed, writable places for timed calls.
     pub places: u64,
-    /// Address of a word that is not zero if the counter must not be read.
+    /// Address of a word that is not zero if the code must not read the counter.
     pub no_timing: u64,
     /// Whether calls are timed.
     pub times: bool,
 }
 
 impl Head {
-    /// The table and the mark of the head at the begin of an area; of other bytes, nonsense.
+    /// Table and mark from the first words of an area; meaningless for other memory.
     pub fn table_and_mark(words: &[u64; 3]) -> (u64, u64) {
         (words[0], words[2])
     }
 }
 
-/// A jump to a stub, and what a thread has in common that stands there and one that stands in the stub.
+/// A jump to a stub, and the addresses in the program and in the stub that are equivalent for a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jump {
-    /// Where it stands in the process.
+    /// Address of the jump in the process.
     pub at: u64,
     /// The jump.
     pub bytes: [u8; JUMP],
-    /// What stands there without it.
+    /// The program's bytes at that address.
     pub original: [u8; JUMP],
-    /// Where it leads.
+    /// Target of the jump.
     stub: u64,
-    /// Where the displaced instructions are in the stub.
+    /// Address of the copy of the displaced instructions in the stub.
     copy: u64,
-    /// The bytes of those but the `syscall`, if they are the same in both places; 0 if not.
+    /// Bytes of the displaced instructions, without the `syscall`, if the copy is identical; otherwise 0.
     same: u64,
-    /// Bytes of all displaced instructions.
+    /// Bytes of all displaced instructions, with the `syscall` if it is among them.
     displaced: u64,
-    /// The `syscall`, in the program and in the stub, if it is one of them.
+    /// Addresses of the `syscall` in the program and in the stub, if it is displaced.
     call: Option<(u64, u64)>,
 }
 
 impl Jump {
-    /// Whether instructions that a thread could stand at are gone: all displaced ones but the first.
+    /// Whether the jump overwrites the instruction at `address`: any displaced instruction but the first.
     pub fn covers(&self, address: u64) -> bool {
         (self.at + 1..self.at + self.displaced).contains(&address)
     }
 
-    /// Where a thread goes on in the stub that stands at a displaced instruction, without having executed that.
+    /// The address in the stub at which a thread continues that stands at a displaced instruction in the program.
     pub fn to_stub(&self, address: u64) -> Option<u64> {
         let within = address.checked_sub(self.at).filter(|within| *within < self.same)?;
         Some(self.copy + within)
     }
 
-    /// Where a thread goes on in the program that stands in the stub and has not begun to count or has finished, or is
+    /// The address in the program at which a thread continues that stands in the stub: before the count, after it, or
     /// in the system call.
     pub fn to_program(&self, address: u64) -> Option<u64> {
         if address == self.stub {
@@ -147,7 +150,7 @@ impl Jump {
         }
         let displaced = address.checked_sub(self.copy).filter(|within| *within < self.same);
         let in_call = self.call.and_then(|(there, here)| {
-            // Before and behind it: where it stands while the kernel works.
+            // The thread stands before or behind the `syscall` while the kernel works.
             let within = address.checked_sub(here).filter(|within| [0, 2].contains(within))?;
             Some(there + within)
         });
@@ -155,21 +158,21 @@ impl Jump {
     }
 }
 
-/// Where things are in a stub.
+/// Addresses in a generated stub.
 #[derive(Clone, Copy, Debug, Default)]
 struct Made {
-    /// The `syscall`, if it is in there.
+    /// The `syscall`, if it is displaced.
     call: Option<u64>,
-    /// Where calls return to that stay where they are, and what was displaced behind them.
+    /// Return address of the calls left in place, and address of the instructions moved from behind the call.
     behind: Option<(u64, u64)>,
 }
 
-/// Bytes that are written to the process.
+/// Bytes to write into the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Where.
+    /// Address in the process.
     pub at: u64,
-    /// What.
+    /// The bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -177,17 +180,17 @@ pub struct Write {
 #[derive(Debug)]
 struct Assembled {
     code: Vec<u8>,
-    /// Offset of what stubs call.
+    /// Offset of the code that checks calls for new code and filters.
     look: u64,
-    /// Offset of where a thread stands that has told, or could not.
+    /// Offset at which a thread stands after it has sent the signal, or could not send it.
     told: u64,
     timing: timing::Shared,
 }
 
-/// The pointers at the begin of an area.
+/// Number of pointers at the start of an area.
 const POINTERS: usize = 6;
 
-/// Some of them.
+/// The pointers that the shared code uses.
 #[derive(Clone, Copy)]
 struct Pointers {
     table: CodeLabel,
@@ -196,9 +199,9 @@ struct Pointers {
     kept: CodeLabel,
 }
 
-/// The code that all stubs of an area share.
+/// Assembles the code that all stubs of an area share.
 ///
-/// `rcx` is where to go on, `r11` the number, and the flags are in `ax`.
+/// On entry `rcx` is the return address, `r11` the system-call number, and `ax` holds the flags.
 fn assemble() -> Result<Assembled, IcedError> {
     let mut a = CodeAssembler::new(64)?;
     let mut pointers: [CodeLabel; POINTERS] = std::array::from_fn(|_| a.create_label());
@@ -259,8 +262,8 @@ fn assemble() -> Result<Assembled, IcedError> {
     Ok(Assembled { code: assembled.inner.code_buffer, look, told, timing })
 }
 
-/// Gives the signal, if a tracer lives and the process may do what it likes. Keeps all but `r11`, which is the
-/// number again.
+/// Sends the signal, if a tracer lives and no seccomp filter restricts the process. Preserves all registers but `r11`,
+/// which holds the number again at the end.
 fn tell(a: &mut CodeAssembler, at: Pointers, told: &mut CodeLabel) -> Result<(), IcedError> {
     let [mut done, mut taken] = [a.create_label(), a.create_label()];
     a.mov(r11, qword_ptr(at.table))?;
@@ -281,7 +284,7 @@ fn tell(a: &mut CodeAssembler, at: Pointers, told: &mut CodeLabel) -> Result<(),
     }
     a.jmp(done)?;
     a.set_label(&mut taken)?;
-    // `r10` is what the last call wants there: the address of the `siginfo_t`.
+    // `r10` becomes the address of the `siginfo_t`, the last argument of rt_tgsigqueueinfo(2).
     a.mov(qword_ptr(r11 + 8), r10)?;
     a.lea(r10, qword_ptr(r11 + 64))?;
     let others = [rcx, rax, rdi, rsi, rdx, r9];
@@ -290,7 +293,7 @@ fn tell(a: &mut CodeAssembler, at: Pointers, told: &mut CodeLabel) -> Result<(),
         a.mov(place(index), register)?;
     }
     a.mov(r9, qword_ptr(at.mark))?;
-    // rt_sigprocmask(2), which only asks.
+    // rt_sigprocmask(2), which only reads the mask.
     a.mov(eax, 14)?;
     a.mov(edi, 0)?;
     a.mov(esi, 0)?;
@@ -330,7 +333,7 @@ fn tell(a: &mut CodeAssembler, at: Pointers, told: &mut CodeLabel) -> Result<(),
     a.mov(r11d, 9)
 }
 
-/// Adds one to a word of the table. `r11` is the number before and afterwards; the flags are kept by the stub.
+/// Adds one to a word of the table. `r11` is the number before and afterwards; the stub preserves the flags.
 fn add_to(
     a: &mut CodeAssembler,
     table: CodeLabel,
@@ -347,7 +350,7 @@ fn assembled() -> &'static Assembled {
     HEAD.get_or_init(|| assemble().expect("the instructions stand above"))
 }
 
-/// The stubs of an area, which begins with its head.
+/// The stubs of one area.
 #[derive(Clone, Debug)]
 pub struct Stubs {
     base: u64,
@@ -358,7 +361,7 @@ pub struct Stubs {
 }
 
 impl Stubs {
-    /// Those of an area at `base` of `size` bytes, and the head to write there.
+    /// The stubs of an area of `size` bytes at `base`, still without sites, and the head to write there.
     pub fn new(base: u64, size: usize, head: Head) -> (Self, Write) {
         let mut bytes = assembled().code.clone();
         let pointers: [u64; POINTERS] =
@@ -370,13 +373,13 @@ impl Stubs {
         (Self { base, size, used, own: head.own, times: head.times }, Write { at: base, bytes })
     }
 
-    /// Where a thread stands that has told that it is about to map a file, or that could not because it blocks the
-    /// signal: a tracer that moves a thread on blocks all.
+    /// Address at which a thread stands after it has sent the signal, or could not send it because the signal is
+    /// blocked: a tracer that moves a thread on blocks all signals.
     pub fn told_at(&self) -> u64 {
         self.base + assembled().told
     }
 
-    /// Whether the instruction there reads the counter.
+    /// Whether the instruction at `address` reads the counter for timing.
     pub fn reads_counter(&self, address: u64) -> bool {
         assembled().timing.reads.iter().any(|read| self.base + read == address)
     }
@@ -386,8 +389,8 @@ impl Stubs {
         (self.base..self.base + self.size as u64).contains(&address)
     }
 
-    /// Makes the stubs of sites of a file that is mapped `bias` above its own numbers. Gives the code, to be written
-    /// first, and the jumps; `None` if there is no room, or it is too far away.
+    /// Makes the stubs of sites of a file that is mapped `bias` above its own addresses. Returns the code, to be
+    /// written first, and the jumps; `None` if the area is full or too far away.
     pub fn add(&mut self, sites: &[Site], bias: u64) -> Option<(Write, Vec<Jump>)> {
         let at = self.base + self.used as u64;
         let mut code = Vec::with_capacity(sites.len() * 64);
@@ -430,7 +433,7 @@ impl Stubs {
         Some((Write { at, bytes: code }, jumps))
     }
 
-    /// The stub of a site, behind other code.
+    /// Appends the stub of a site to `code`.
     fn stub(&self, site: &Site, bias: u64, at: u64, code: &mut Vec<u8>) -> Option<Made> {
         if self.times
             && let Some(what) = timing::can_be(site)
@@ -497,8 +500,8 @@ impl Stubs {
     }
 }
 
-/// Looks at what a call has returned, with or without the flags being kept. Gives where the distance is to be of a jump
-/// for errors, which is to lead back to behind it.
+/// Appends a check of the call's result, which preserves the flags if `keeps_flags`. Returns the index of the distance
+/// byte of the jump for errors. That path must return to the instruction behind this byte.
 fn look_for_errors(keeps_flags: bool, code: &mut Vec<u8>) -> usize {
     if keeps_flags {
         code.extend(KEEP);
@@ -514,12 +517,12 @@ fn look_for_errors(keeps_flags: bool, code: &mut Vec<u8>) -> usize {
     distance
 }
 
-/// The distance of a short jump forward.
+/// The distance of a short forward jump, as a byte.
 fn short(distance: usize) -> Option<u8> {
     u8::try_from(distance).ok().filter(|distance| *distance < 0x80)
 }
 
-/// Keeps the number or the result in `r11` and the flags in `ax`.
+/// Moves the system-call number, or the result, to `r11` and the flags to `ax`.
 #[rustfmt::skip]
 const KEEP: &[u8] = &[
     0x49, 0x89, 0xc3,                   // mov r11, rax
@@ -528,14 +531,14 @@ const KEEP: &[u8] = &[
 ];
 /// `mov rcx, own`, without the address.
 const OWN: &[u8] = &[0x48, 0xb9];
-/// Its content, and a jump if that is zero, without the distance.
+/// Loads the word at that address, and jumps if it is zero; without the distance.
 #[rustfmt::skip]
 const IF_OWN: &[u8] = &[
     0x48, 0x8b, 0x09,                   // mov rcx, [rcx]
     0xe3,                               // jrcxz
 ];
-/// Takes the offset of the thread's part of the table from its stack pointer: stacks of threads lie 8 MiB from each
-/// other, and a part has 4 KiB. Last without the distance.
+/// Derives the offset of the thread's shard from its stack pointer: the stacks of threads are 8 MiB apart, and a part
+/// has 4 KiB. The distance of the last instruction is missing.
 #[rustfmt::skip]
 const SHARD: &[u8] = &[
     0x89, 0xe1,                         // mov ecx, esp
@@ -545,17 +548,18 @@ const SHARD: &[u8] = &[
 ];
 const LOCK: u8 = 0xf0;
 
-/// `cmp rax, -4095` and a jump if it is not below, without the distance.
+/// `cmp rax, -4095` and a jump if the result is an error, without the distance.
 const IF_ERROR: &[u8] = &[0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0x73];
-/// The same of `r11`.
+/// `cmp r11, -4095` and a jump if the result is an error, without the distance.
 const IF_KEPT_ERROR: &[u8] = &[0x49, 0x81, 0xfb, 0x01, 0xf0, 0xff, 0xff, 0x73];
 
-/// The word of a number that has one of its own.
+/// The word of a number, if it has one of its own.
 fn word_of(number: u32) -> Option<usize> {
     usize::try_from(number).ok().filter(|number| *number < NUMBERS)
 }
 
-/// Adds one to the word of a number, or of that in `r11`, at some distance from `rcx`. `None`: it would be another's.
+/// Appends an increment of the word of a number, or of the number in `r11`, at `distance` from `rcx`. `None` if the
+/// number has no word of its own.
 fn increment(
     number: Option<usize>,
     prefix: &[u8],
@@ -584,9 +588,9 @@ fn increment(
     put(code, FIXED, OTHERS)
 }
 
-/// `lea rcx, [rip+5]` and a jump without the distance.
+/// `lea rcx, [rip+5]` and a jump, without the distance.
 const LOOK: &[u8] = &[0x48, 0x8d, 0x0d, 5, 0, 0, 0, 0xe9];
-/// The flags and the number or the result again.
+/// Restores the flags, and moves `r11` back to `rax`.
 #[rustfmt::skip]
 const RESTORE: &[u8] = &[
     0x04, 0x7f,                         // add al, 7fh
@@ -594,7 +598,7 @@ const RESTORE: &[u8] = &[
     0x4c, 0x89, 0xd8,                   // mov rax, r11
 ];
 
-/// The distance from the end of an instruction.
+/// A 32-bit distance from the end of an instruction to `to`.
 fn near(behind: u64, to: u64) -> Option<[u8; 4]> {
     i32::try_from(to.wrapping_sub(behind).cast_signed()).ok().map(i32::to_le_bytes)
 }
@@ -604,7 +608,7 @@ fn jump(from: u64, to: u64) -> Option<[u8; JUMP]> {
     Some([0xe9, a, b, c, d])
 }
 
-/// Instructions at another address, where those that say where they are say the same.
+/// Appends instructions as they must be at another address; IP-relative operands keep their targets.
 fn moved(bytes: &[u8], is_plain: bool, from: u64, to: u64, code: &mut Vec<u8>) -> Option<()> {
     if is_plain {
         code.extend(bytes);
@@ -679,7 +683,7 @@ mod tests {
     fn a_stub_executes_counts_with_all_kept_and_goes_to_the_call() {
         let getppid = [0xb8, 110, 0, 0, 0, 0x0f, 0x05];
         let (code, jumps) = stub(site(&getppid, 5, Some(110), true), 0x40_0000);
-        // Bytes of the instructions before.
+        // Terms: bytes of the instructions before.
         let (stubs, _) = Stubs::new(BASE, 1 << 20, HEAD);
         let (table, first) = (BASE, BASE + stubs.used as u64);
         let (counted, locked) =
@@ -743,7 +747,7 @@ mod tests {
         let (code, jumps) = stub_of(timed, site.clone(), 0x40_0000);
         assert_eq!(jumps.len(), 2);
         let at = |line: &str| code.iter().position(|one| one == line).expect(line);
-        // Counted, compared with the next that is timed, and off to the call.
+        // The call is counted, compared with the next call to be timed, and made.
         let counted = at("inc qword [rcx+2370h]");
         assert_eq!(code[counted + 1], "mov rax,[rcx+2370h]");
         assert_eq!(code[counted + 2], "cmp rax,[rcx+3370h]");
@@ -751,7 +755,7 @@ mod tests {
         let clear = counted + 4;
         let to_the_call = ["clc", "mov eax,6Eh", "jmp 0000000000401005h"];
         assert_eq!(code[clear..clear + 3], to_the_call);
-        // All go on there, with the flag as it was decided.
+        // All paths go on at the same address; the carry flag holds the decision.
         let locked = at("lock inc qword [rcx+10370h]");
         assert_eq!(code[locked + 2], "cmp rax,[rcx+18370h]");
         assert!(code[locked + 3].starts_with("jb near"), "{code:#?}");
@@ -759,14 +763,14 @@ mod tests {
             code[..locked + 6].iter().filter(|line| line.starts_with("lea r11")).collect();
         assert_eq!(goes_on.len(), 2);
         assert_eq!(goes_on[0], goes_on[1]);
-        // Behind it the flag is looked at, then the result, and nothing else has changed.
+        // Behind the call the carry flag is checked, then the result; no other code differs.
         let looked =
             code.iter().position(|one| one.starts_with("jb near") && one != &code[locked + 3]);
         let looked = looked.expect("a look at the flag");
         assert_eq!(code[looked + 1], "cmp rax,0FFFFFFFFFFFFF001h");
         assert_eq!(code[looked + 3], "cmp rax,0FFFFFFFFFFFFF000h");
         assert_eq!(code[looked + 4], "jmp 000000000040100Dh");
-        // Where somebody wants the flags, or the call makes a process, it is not timed.
+        // A call is not timed if code behind it reads the flags, or if the call creates a process.
         site.behind = Some(Behind { wants_flags: true, ..behind.clone() });
         let (code, _) = stub_of(timed, site.clone(), 0x40_0000);
         assert!(!code.iter().any(|line| line == "clc"), "{code:#?}");
@@ -775,8 +779,8 @@ mod tests {
         assert!(!code.iter().any(|line| line == "clc"), "{code:#?}");
     }
 
-    /// All of 2^32, by their classes: each is counted in its own word, or in that of the others, and no other word of the
-    /// table is added to.
+    /// Representatives of all 2^32 numbers: each is counted in its own word or in the word for all other numbers. No
+    /// other word of the table is changed.
     #[test]
     fn every_number_is_in_the_table_or_one_of_the_others() {
         let classes = [
@@ -852,7 +856,7 @@ mod tests {
             let others = unseen + 8 * OTHERS;
             assert_eq!(code[at + 4], format!("{lock}inc qword [rcx+{others:X}h]"));
         }
-        // Which call it is is looked at, and it goes on right behind.
+        // The code checks which call this is, and goes on directly behind.
         let at = code.iter().position(|line| line.starts_with("lea rcx,[rel ")).expect("a call");
         assert!(code[at + 1].starts_with("jmp 00000000001000"), "{code:#?}");
     }
@@ -895,7 +899,7 @@ mod tests {
         let code = disassembled(&head.bytes[pointers..], BASE + pointers as u64);
         assert_eq!(code.last().map(String::as_str), Some("jmp r11"), "{code:#?}");
         assert!(code.iter().all(|line| line != "(bad)"), "{code:#?}");
-        // A thread that makes code executable need not have a stack.
+        // A thread that makes code executable need not have a valid stack.
         assert!(
             code.iter().all(|line| {
                 let uses = ["push", "pop", "call", "ret"];
@@ -906,7 +910,7 @@ mod tests {
         assert_eq!(code.iter().filter(|line| *line == "syscall").count(), 4, "{code:#?}");
         let told = usize::try_from(stubs.told_at() - BASE).expect("small");
         assert_eq!(head.bytes[told - 2..told], [0x0f, 0x05], "right behind the last call");
-        // A thread that is moved on by its tracer finds all signals blocked.
+        // A thread that its tracer moves on has all signals blocked.
         let if_blocked = format!("jb {:016X}h", stubs.told_at());
         let is_it = |line: &String| line.replace("short ", "") == if_blocked;
         assert_eq!(code.iter().filter(|line| is_it(line)).count(), 1, "{if_blocked}: {code:#?}");

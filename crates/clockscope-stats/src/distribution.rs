@@ -4,12 +4,12 @@ use hdrhistogram::Histogram;
 
 use super::histogram::LogLinear;
 
-/// Each power of two has 2^5 buckets in what is printed.
+/// Buckets of the printed distribution: 2^5 for each power of two.
 const LAYOUT: LogLinear = LogLinear::new(5);
-/// Decimal digits that are kept of each value.
+/// Significant decimal digits that are kept of each value.
 const DIGITS: u8 = 3;
 
-/// A distribution that grows value by value.
+/// A distribution to which values are added one by one.
 #[derive(Clone, Debug)]
 pub struct Distribution {
     histogram: Histogram<u64>,
@@ -33,7 +33,7 @@ impl Distribution {
     /// Adds a value; those above 2^62 count as 2^62.
     pub fn add(&mut self, value: u64) {
         let value = value.min(1 << 62);
-        // The histogram grows as needed; 2^62 is within what it can hold.
+        // The histogram grows as needed; 2^62 is within its range.
         let _ = self.histogram.record(value);
         self.sum += u128::from(value);
         self.min = self.min.min(value);

@@ -1,8 +1,8 @@
-//! The control gate: of many short batches, keeps those that ran undisturbed.
+//! The control gate: selects the undisturbed ones of many short batches.
 //!
-//! Each batch is bracketed by a control loop of pure user code. On a shared machine the disturbance
-//! is often invisible to the guest (a busy sibling hyperthread, a change of frequency); a control
-//! loop that ran slower than the best one seen shows it.
+//! Each batch is bracketed by a control loop of pure user code. On a shared machine the disturbance is often invisible
+//! to the guest (a busy sibling hyperthread, a frequency change). A control loop slower than the best one seen reveals
+//! it.
 
 /// One batch of calls between its two control loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ impl Batch {
     }
 }
 
-/// The fastest control loops seen, one figure for each side, because what the batch leaves in the
-/// caches slows the loop after it.
+/// The fastest control loops seen. Each side has its own figure, because the batch leaves cache lines that slow the
+/// loop after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BestControl {
     before_ns: u64,

@@ -1,14 +1,14 @@
-//! What a path costs, from the batches of some launches: the gated median, how sure it is, and
-//! whether the launches agree; pure.
+//! The cost of a path from the batches of some launches: the gated median, its interval, and whether the launches
+//! agree. Pure.
 
 use super::gate::{Batch, BestControl};
 use super::median::{self, MedianInterval};
 
 /// Confidence of every interval.
 pub const CONFIDENCE: f64 = 0.95;
-/// Of the batches at least this share must be accepted for [`Grade::Quiet`], ...
+/// At least this share of the batches must be accepted for [`Grade::Quiet`], ...
 pub(crate) const QUIET_SHARE: f64 = 0.5;
-/// ... and the interval must end within this share of the median.
+/// ... and both ends of the interval must lie within this share of the median.
 pub(crate) const QUIET_WIDTH: f64 = 0.02;
 /// With fewer accepted batches the figures are [`Grade::Unusable`], ...
 pub const USABLE_MIN: usize = 10;
@@ -19,20 +19,20 @@ pub(crate) const REGIME_SHARE: f64 = 0.05;
 /// ... if they differ by this many nanoseconds too.
 pub(crate) const REGIME_NS: f64 = 0.5;
 
-/// How far the figures of a path can be trusted.
+/// How reliable the figures of a path are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
-    /// Most batches ran undisturbed, the median is known to 2 percent or better, and the cheapest
-    /// batch was hardly cheaper.
+    /// Most batches ran undisturbed, the median is known to 2 percent or better, and the cheapest batch was hardly
+    /// cheaper.
     Quiet,
-    /// Some batches ran undisturbed: the median is of those; or the cheapest was much cheaper.
+    /// The median covers the undisturbed batches only, or the cheapest batch was much cheaper.
     Noisy,
-    /// Hardly any batch ran undisturbed: the median is of all.
+    /// Hardly any batch ran undisturbed, so the median covers all batches.
     Unusable,
 }
 
 impl Grade {
-    /// Its name, as in JSON.
+    /// The grade's name, as in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Quiet => "quiet",
@@ -45,19 +45,19 @@ impl Grade {
 /// The batches of one path in one launch, in the order of the rounds.
 pub type Launch = Vec<Batch>;
 
-/// Which batches of a path count.
+/// The batches of a path that count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gate {
     /// For each launch and batch: whether the gate accepted it.
     pub accepted: Vec<Vec<bool>>,
-    /// Fewer were accepted than can be used; then all batches count.
+    /// Too few batches were accepted; then all batches count.
     pub is_unusable: bool,
 }
 
 impl Gate {
-    /// Compares the control loops of all batches with the best of all launches: a launch that was
-    /// disturbed throughout must not be its own measure. A batch that `was_disturbed` (launch and
-    /// batch, from 0) for another reason is not accepted either.
+    /// Compares the control loops of all batches with the best of all launches, so that a launch disturbed throughout
+    /// is not its own standard. A batch that `was_disturbed` (launch and batch, from 0) for another reason is not
+    /// accepted either.
     pub fn of(
         launches: &[Launch],
         tolerance: f64,
@@ -82,25 +82,25 @@ impl Gate {
     }
 }
 
-/// Whether so few of all batches were accepted that they cannot be used: then all count.
+/// Whether too few of all batches were accepted; then all batches count.
 pub fn is_unusable(accepted: usize, all: usize) -> bool {
     accepted < USABLE_MIN || (accepted as f64) < all as f64 * USABLE_SHARE
 }
 
-/// One launch of one path; nanoseconds a call.
+/// The figures of one launch of one path, in nanoseconds per call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LaunchSummary {
     /// The cost in the cheapest batch.
     pub min_ns: f64,
-    /// Median of the batches that count; of all if none does.
+    /// Median of the batches that count; of all batches if none of this launch counts.
     pub median_ns: f64,
     /// How many batches were made.
     pub batches: usize,
-    /// How many of them the gate accepted.
+    /// How many batches the gate accepted.
     pub accepted: usize,
 }
 
-/// One path; nanoseconds a call.
+/// The figures of one path, in nanoseconds per call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// The cost in the cheapest batch.
@@ -111,9 +111,9 @@ pub struct Summary {
     pub p5_p95_ns: (f64, f64),
     /// How many batches were made.
     pub batches: usize,
-    /// How many of them the gate accepted.
+    /// How many batches the gate accepted.
     pub accepted: usize,
-    /// How far to trust it.
+    /// How reliable the figures are.
     pub grade: Grade,
     /// Each launch by itself.
     pub launches: Vec<LaunchSummary>,
@@ -128,8 +128,8 @@ pub fn summarize(launches: &[Launch], verdict: &Gate) -> Option<Summary> {
     let median = median::median_interval(&counting, CONFIDENCE)?;
     let accepted = verdict.accepted.iter().flatten().filter(|accepted| **accepted).count();
     let width = (median.high - median.median).max(median.median - median.low);
-    // A neighbour that hardly ever rests slows the control loops as well, and nothing is rejected;
-    // its rare pauses show in the cheapest batch.
+    // A neighbour that hardly ever rests slows the control loops as well, so no batch is rejected. Its rare pauses show
+    // in the cheapest batch.
     let above = median.median - all[0];
     let grade = if verdict.is_unusable {
         Grade::Unusable
@@ -181,17 +181,17 @@ fn percentile(sorted: &[f64], percent: usize) -> f64 {
     sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
 }
 
-/// Launches that agree with each other.
+/// Launches with similar medians.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Regime {
-    /// Median of their medians, in nanoseconds a call.
+    /// Median of the launches' medians, in nanoseconds per call.
     pub median_ns: f64,
-    /// Which launches, from 0.
+    /// Numbers of the launches, from 0.
     pub launches: Vec<usize>,
 }
 
-/// The groups into which the launches fall, from the cheapest; one if they agree, none if no launch
-/// has enough accepted batches to be judged.
+/// Groups of launches with similar medians, from the cheapest. One group if all launches agree; none if no launch has
+/// enough accepted batches to be judged.
 pub fn regimes(summary: &Summary) -> Vec<Regime> {
     let known = |launch: &LaunchSummary| launch.accepted >= USABLE_MIN;
     let mut medians: Vec<(f64, usize)> = summary
@@ -224,8 +224,8 @@ fn is_apart(low_ns: f64, high_ns: f64) -> bool {
     high_ns > low_ns * (1.0 + REGIME_SHARE) && high_ns - low_ns > REGIME_NS
 }
 
-/// The cost of one path divided by that of another: the median of the quotients of the batches of
-/// the same rounds, where both count. `minus_ns` is subtracted from each cost first.
+/// The cost of one path divided by that of another: the median of the quotients of the batches of the same rounds, if
+/// both batches count. `minus_ns` is subtracted from each cost first.
 ///
 /// `None` if no round has both.
 pub fn ratio(
@@ -270,7 +270,7 @@ mod tests {
         (summarize(launches, &verdict).unwrap(), verdict)
     }
 
-    /// A launch of `quiet` batches at `cost_ns` and `noisy` ones that are half as dear again.
+    /// A launch of `quiet` batches at `cost_ns` and `noisy` batches at 1.5 times that cost.
     fn launch(cost_ns: u64, quiet: usize, noisy: usize) -> Launch {
         let mut batches = vec![batch(cost_ns, 1000); quiet];
         batches.extend(vec![batch(cost_ns * 3 / 2, 1500); noisy]);
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn ratios_are_of_the_same_rounds() {
-        // Both get dearer with time, by the same factor: the quotient does not feel it.
+        // Both costs rise with time, by the same factor, so the quotient stays the same.
         let rising = |cost: u64| (0..50).map(|n| batch(cost * (10 + n), 1000)).collect::<Launch>();
         let (above, below) = (vec![rising(60)], vec![rising(10)]);
         let verdicts = (Gate::of(&above, 0.03, |_, _| false), Gate::of(&below, 0.03, |_, _| false));

@@ -1,8 +1,7 @@
-//! Percentiles of a histogram, and the log-linear buckets that such histograms use.
+//! Percentiles of a histogram, and the layout of its log-linear buckets.
 //!
-//! A log-linear histogram has, for each power of two, the same number of buckets of equal width: a
-//! fixed relative resolution over the whole range of `u64`, and an index that costs a shift and an
-//! add to compute.
+//! A log-linear histogram has the same number of equally wide buckets for each power of two. Its relative resolution is
+//! fixed over the whole range of `u64`. Computing an index takes a shift and an addition.
 
 /// Values counted together: all `v` with `lower <= v <= lower + width - 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +10,7 @@ pub struct Bucket {
     pub lower: u64,
     /// How many different values fall into it; 0 is taken as 1.
     pub width: u64,
-    /// How many were counted.
+    /// How many values were counted.
     pub count: u64,
 }
 
@@ -30,8 +29,8 @@ pub struct Percentiles {
 
 /// The percentiles of the values in `buckets`, in any order; `None` if nothing was counted.
 ///
-/// `max` is the greatest value if it was kept apart; otherwise the top of the highest bucket in use
-/// stands for it. No percentile exceeds it.
+/// `max` is the greatest value, if known; otherwise the top of the highest bucket in use is taken. No percentile
+/// exceeds it.
 pub fn percentiles(buckets: &[Bucket], max: Option<u64>) -> Option<Percentiles> {
     let mut used: Vec<Bucket> = buckets.iter().copied().filter(|b| b.count > 0).collect();
     used.sort_unstable_by_key(|b| b.lower);
@@ -40,8 +39,8 @@ pub fn percentiles(buckets: &[Bucket], max: Option<u64>) -> Option<Percentiles> 
     Some(Percentiles { p50: at(50)?, p90: at(90)?, p99: at(99)?, max })
 }
 
-/// The value below which `percent` of the counted values lie (nearest rank), interpolated inside
-/// its bucket as if the values were spread evenly; so the error is less than the bucket's width.
+/// The value below which `percent` of the counted values lie (nearest rank), interpolated inside its bucket as if the
+/// values were spread evenly. The error is less than the bucket's width.
 ///
 /// `sorted` holds only buckets with a count, by lower bound.
 fn value_at(sorted: &[Bucket], percent: u64) -> Option<u64> {

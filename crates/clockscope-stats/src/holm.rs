@@ -1,7 +1,7 @@
-//! Holm's correction: of many comparisons, one is soon unlikely by chance.
+//! Holm's correction for many comparisons: some give a small p by chance.
 
-/// The p of each comparison of a family, corrected: those below a level are, all together, wrong
-/// with no more than the probability of that level. In the order of `p`.
+/// The corrected p of each comparison of a family, in the order of `p`. If all comparisons below a level are accepted,
+/// the probability of at least one false one is at most that level.
 ///
 /// # References
 ///

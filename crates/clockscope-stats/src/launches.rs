@@ -1,37 +1,38 @@
-//! Whether launches of two measurements differ by more than launches, and runs, do. Pure.
+//! Whether two measurements differ by more than the spread between launches and between runs. Pure.
 //!
-//! A measurement has a few launches, from which nobody knows well how much launches differ. So what
-//! the launches of all paths show is taken together, as Smyth does for genes: the variance of a path
-//! is moved towards the common one, and has its degrees of freedom besides.
+//! A measurement has only a few launches, too few to estimate the spread between launches. So the launches of all paths
+//! are pooled, as Smyth does for genes: the variance of a path is moved towards the common one and gains its degrees of
+//! freedom.
 
 use super::probability::t_two_sided;
 
-/// Launches differ by so much at least, in percent: placement in memory is drawn anew each time.
+/// Minimum spread between launches, in percent: placement in memory is random in each launch.
 const LEAST_SPREAD: f64 = 0.3;
-/// What is assumed where there is one launch only, in percent.
+/// Assumed spread for a measurement with one launch only, in percent.
 const ASSUMED_SPREAD: f64 = 1.0;
-/// Degrees of freedom of the common spread, and so its weight.
+/// Degrees of freedom, and thereby the weight, of the common spread.
 const COMMON_FREEDOM: f64 = 20.0;
-/// The common spread is that which so large a part of the paths does not exceed: some paths are worse
-/// than most, and nobody knows which will be so in the next run.
+/// Share of the paths whose spread does not exceed the common one. Some paths vary more than most, and it is unknown
+/// which paths will in the next run.
 const COMMON_RANK: f64 = 0.8;
-/// Of what the median lies above the cheapest batch, so much may differ between two runs: it is how
-/// far the machine was disturbed, and the next run is disturbed otherwise.
+/// Part of the distance from the cheapest batch to the median that may differ between two runs. That distance shows how
+/// much the machine was disturbed, and the next run is disturbed differently.
 const DISTURBANCE_PART: f64 = 0.25;
 
-/// Launches of one path in two measurements.
+/// The launches of one path in two measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LaunchPair {
     /// How many launches each measurement has.
     pub counts: (usize, usize),
-    /// Squares of what their medians lie off the mean of their measurement, in percent; their sum.
+    /// Sum of the squared distances between the medians of the launches and the mean of their measurement, in percent
+    /// squared.
     pub squares: f64,
     /// How far the median lies above the cheapest batch in each, in percent.
     pub above_cheapest: (f64, f64),
 }
 
 impl LaunchPair {
-    /// From the medians of the launches; `None` if one has none.
+    /// From the medians of the launches; `None` if either measurement has no launch.
     pub fn of(base: &[f64], other: &[f64], above_cheapest: (f64, f64)) -> Option<Self> {
         if base.is_empty() || other.is_empty() {
             return None;
@@ -44,8 +45,8 @@ impl LaunchPair {
         (self.counts.0 + self.counts.1 - 2) as f64
     }
 
-    /// The two-sided p of a change of this size (in percent) beyond an `effect` that does not matter,
-    /// if launches differ by `common` percent.
+    /// The two-sided p of a change of this size (in percent) beyond an `effect` that does not matter, if the common
+    /// spread between launches is `common` percent.
     pub fn p(&self, change: f64, effect: f64, common: f64) -> f64 {
         let least =
             if self.counts.0.min(self.counts.1) == 1 { ASSUMED_SPREAD } else { LEAST_SPREAD };
@@ -61,7 +62,7 @@ impl LaunchPair {
     }
 }
 
-/// The two-sided p of a difference that lies `beyond` what does not matter, if half of its interval of 95 % is `half`.
+/// The two-sided p of a difference that lies `beyond` the irrelevant range; `half` is half of its 95 % interval.
 pub fn p_of_interval(beyond: f64, half: f64) -> f64 {
     p_beyond(beyond, half / 1.96, COMMON_FREEDOM)
 }
@@ -75,7 +76,7 @@ fn squares(medians: &[f64]) -> f64 {
     medians.iter().map(|median| ((median - mean) / mean * 100.0).powi(2)).sum()
 }
 
-/// How much launches differ, in percent, by all paths; 0 if no path has two launches.
+/// The common spread between launches, in percent, from all paths; 0 if no path has two launches.
 pub fn common_spread<'a>(pairs: impl IntoIterator<Item = &'a LaunchPair>) -> f64 {
     let several = pairs.into_iter().filter(|pair| pair.freedom() > 0.0);
     let mut spreads: Vec<f64> = several

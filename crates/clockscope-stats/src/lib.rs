@@ -14,7 +14,7 @@ pub mod proportion;
 pub mod resolution;
 pub mod timed;
 
-/// The example of the README is tried.
+/// Tests the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,8 +1,8 @@
 //! The median and its order-statistic confidence interval, with exact binomial ranks.
 //!
-//! The interval assumes nothing about the distribution: the number of samples below the true median
-//! is binomial with p = 1/2, so the k-th smallest and k-th largest samples enclose it with a
-//! probability that can be computed exactly.
+//! The interval needs no assumption about the distribution. The number of samples below the true median is binomial
+//! with p = 1/2, so the k-th smallest and k-th largest samples enclose the median with a probability that can be
+//! computed exactly.
 
 use super::probability::incomplete_beta;
 
@@ -11,12 +11,12 @@ use super::probability::incomplete_beta;
 pub struct MedianInterval {
     /// Lower end, one of the samples.
     pub low: f64,
-    /// The sample median; of an even number the middle of two.
+    /// The sample median; for an even number of samples the middle of the central two.
     pub median: f64,
     /// Upper end, one of the samples.
     pub high: f64,
-    /// Probability (0 to 1) that the interval encloses the true median; less than what was asked
-    /// for when there are too few samples.
+    /// Probability (0 to 1) that the interval encloses the true median; less than requested if there are too few
+    /// samples.
     pub confidence: f64,
     /// How many samples there are.
     pub samples: usize,
@@ -29,8 +29,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     sorted(values).map(|values| middle(&values))
 }
 
-/// Returns the median with the narrowest symmetric order-statistic interval whose confidence is at
-/// least `confidence` (0 to 1), or from the smallest to the largest value if there are too few.
+/// Returns the median with the narrowest symmetric order-statistic interval whose confidence is at least `confidence`
+/// (0 to 1). With too few values the interval goes from the smallest to the largest.
 ///
 /// `None` if there are no values or one of them is not a number.
 ///
@@ -50,8 +50,7 @@ pub fn median_interval(values: &[f64], confidence: f64) -> Option<MedianInterval
     })
 }
 
-/// Returns the largest 0-based rank whose pair of order statistics reaches `wanted`, and the
-/// confidence that it has.
+/// Returns the largest 0-based rank whose pair of order statistics reaches `wanted`, and the confidence of that pair.
 fn enclosing_rank(samples: usize, wanted: f64) -> (usize, f64) {
     // P(Binomial(n, 1/2) <= r) is the incomplete beta function I_1/2(n - r, r + 1).
     let confidence = |rank: usize| {
@@ -141,7 +140,7 @@ mod tests {
         assert!(interval.low > 2400.0 && interval.high < 2600.0, "{interval:?}");
     }
 
-    /// By scipy 1.17.1.
+    /// Reference values of scipy 1.17.1.
     #[test]
     fn the_reference_intervals_come_out() {
         let table = [
@@ -163,7 +162,7 @@ mod tests {
         }
     }
 
-    /// n/2 - 1.96 sqrt(n)/2, within a few ranks.
+    /// The normal approximation n/2 - 1.96 sqrt(n)/2, within a few ranks.
     #[test]
     fn ten_million_samples_take_no_time() {
         let (rank, confidence) = enclosing_rank(10_000_000, 0.95);

@@ -1,24 +1,24 @@
-//! The arithmetic of ministat 20150715, faults included, so that its output can be reproduced.
+//! The arithmetic of ministat 20150715, including its errors, to reproduce its output.
 //!
-//! Use it for that only: its sum-of-squares variance cancels, its median of an even number is the
-//! upper of the two in the middle, and its 99.5 % is 99.8 %. See docs/measuring.md.
+//! Use it for that purpose only. Its sum-of-squares variance suffers from cancellation, its median of an even number of
+//! values is the upper of the central two, and its 99.5 % is 99.8 %. See docs/measuring.md.
 
 use super::probability::t_enclosing;
 
-/// The confidences that it has, in percent.
+/// ministat's confidence levels, in percent.
 pub const LEVELS: [f64; 6] = [80.0, 90.0, 95.0, 98.0, 99.0, 99.5];
-/// The two-sided confidences of the columns of its table; the last is not what [`LEVELS`] says.
+/// The two-sided confidences of the columns of ministat's table; the last differs from [`LEVELS`].
 const COLUMNS: [f64; 6] = [0.80, 0.90, 0.95, 0.98, 0.99, 0.998];
-/// Degrees of freedom in its table.
+/// Largest degrees of freedom in ministat's table.
 const TABLE_MAX: usize = 100;
-/// Entries of its last column that are not the quantile of 99.8 % rounded to three decimals:
-/// degrees of freedom and entry.
+/// Entries of the table's last column that differ from the quantile of 99.8 % rounded to three decimals: degrees of
+/// freedom and entry.
 const MISPRINTS: [(usize, f64); 7] =
     [(1, 318.313), (7, 4.782), (8, 4.499), (9, 4.296), (10, 4.143), (11, 4.024), (12, 3.929)];
-/// Its row for more degrees of freedom: the normal distribution.
+/// The table's row for more degrees of freedom: the normal distribution.
 const INFINITE: f64 = 1e12;
 
-/// A set as ministat sees it.
+/// A data set of ministat.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Set {
     sorted: Vec<f64>,
@@ -27,7 +27,7 @@ pub struct Set {
 }
 
 impl Set {
-    /// Takes values in the order of the file; `None` if there are fewer than the 3 that it wants.
+    /// Takes values in the order of the file; `None` if there are fewer than 3, ministat's minimum.
     pub fn new(mut values: Vec<f64>) -> Option<Self> {
         if values.len() < 3 {
             return None;
@@ -37,7 +37,7 @@ impl Set {
             sum += value;
             squares += value * value;
         }
-        // Stable, as its insertion is: 0 and -0 are equal and keep their order.
+        // Stable, like ministat's insertion: 0 and -0 are equal and keep their order.
         values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
         Some(Self { sorted: values, sum, squares })
     }
@@ -67,12 +67,12 @@ impl Set {
         self.sum / self.sorted.len() as f64
     }
 
-    /// The middle value, the upper one if there are two.
+    /// The middle value; for an even number of values the upper of the central two.
     pub fn median(&self) -> f64 {
         self.sorted[self.sorted.len() / 2]
     }
 
-    /// Variance from the sum of squares: wrong, even negative, where the mean is large against it.
+    /// Variance from the sum of squares: wrong, even negative, if the mean is much larger than the spread.
     pub fn variance(&self) -> f64 {
         let count = self.sorted.len() as f64;
         (self.squares - self.sum * self.sum / count) / (count - 1.0)
@@ -84,12 +84,12 @@ impl Set {
     }
 }
 
-/// A difference that it calls proven.
+/// A difference that ministat reports as proven.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
     /// The difference of the means, set minus reference.
     pub difference: f64,
-    /// Its plus or minus.
+    /// Half of the difference's confidence interval.
     pub error: f64,
     /// The standard deviation of both sets, pooled.
     pub pooled: f64,
@@ -109,7 +109,7 @@ pub fn relative(set: &Set, reference: &Set, level: usize) -> Option<Difference> 
     (difference.abs() > error).then_some(Difference { difference, error, pooled })
 }
 
-/// Its table of Student's t.
+/// ministat's table of Student's t.
 fn table(df: usize, level: usize) -> f64 {
     if let Some((_, entry)) = MISPRINTS.iter().find(|(row, _)| *row == df && level == 5) {
         return *entry;
@@ -145,7 +145,7 @@ mod tests {
         let level = LEVELS.iter().position(|level| *level == 99.5).unwrap();
         assert_eq!(format!("{:.3}", t_enclosing(0.995, 22.0)), "3.119");
         assert_eq!(table(22, level), 3.505);
-        // The deviation is 1.870829.
+        // The exact standard deviation is 1.870829.
         let large = (1..=6).map(|value| 1e9 + f64::from(value)).collect();
         assert_eq!(Set::new(large).unwrap().standard_deviation(), 0.0);
         assert_eq!(Set::new(vec![1.0, 2.0, 3.0, 4.0]).unwrap().median(), 3.0);

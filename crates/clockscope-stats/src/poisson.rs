@@ -1,11 +1,11 @@
-//! The interval of a rate that is known from a number of events. Pure.
+//! The confidence interval of a rate estimated from a number of events. Pure.
 
-/// So many standard errors to each side have 95 % between them.
+/// Standard errors to each side that enclose 95 %.
 const ERRORS: f64 = 1.959_963_985;
 /// The upper limit for no event at all: 2.5 % of processes with this mean have none.
 const NONE_MOST: f64 = 3.688_879_454;
 
-/// The interval of 95 % of the mean of which `events` happened, by Byar's approximation of Poisson's distribution.
+/// The 95 % interval of the mean of a Poisson distribution that gave `events` events, by Byar's approximation.
 ///
 /// # References
 ///

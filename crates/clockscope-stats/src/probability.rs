@@ -1,8 +1,7 @@
 //! Probabilities of the normal distribution and of Student's t.
 //!
-//! The logarithm of the gamma function and the error function are those of `libm`. The incomplete beta
-//! function is our own: that of `statrs` ends after 140 terms, which are too few for the medians of some
-//! ten thousand samples.
+//! The logarithm of the gamma function and the error function are those of `libm`. The incomplete beta function is our
+//! own, because that of `statrs` ends after 140 terms, too few for the medians of some ten thousand samples.
 
 use libm::{erfc, lgamma};
 
@@ -10,10 +9,10 @@ use libm::{erfc, lgamma};
 const EPSILON: f64 = 1e-16;
 /// Stands in for zero in a denominator of a continued fraction.
 const TINY: f64 = 1e-300;
-/// Terms after which a continued fraction is taken as it is; far more than any argument needs.
+/// Maximum number of terms of a continued fraction; far more than any argument needs.
 const TERMS_MAX: u32 = 200_000;
-/// From this many degrees of freedom on the normal distribution of a transformed t is as exact as
-/// the incomplete beta function.
+/// From this many degrees of freedom on, the normal distribution of a transformed t is as exact as the incomplete beta
+/// function.
 const NORMAL_FROM: f64 = 1e6;
 
 /// Returns the probability of a value below `z` in the standard normal distribution.
@@ -100,8 +99,8 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
     fraction
 }
 
-/// The least value between `low` and `high`, to the last bit, at which `is_below` is no longer true;
-/// `is_below` is true up to some point of the bracket and false from there on.
+/// The least value between `low` and `high`, to the last bit, at which `is_below` is false. `is_below` must be true up
+/// to some point of the bracket and false from there on.
 fn first_not_below(low: f64, high: f64, is_below: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (low, high);
     loop {
@@ -140,7 +139,7 @@ mod tests {
         }
     }
 
-    /// By the C library's `erfc`, of which `libm`'s is a translation.
+    /// Reference values of the C library's `erfc`, which `libm` translates.
     #[test]
     fn the_error_function_has_fourteen_digits() {
         let table = [

@@ -1,10 +1,10 @@
-//! The interval of a share that was estimated from samples. Pure.
+//! The confidence interval of a share estimated from samples. Pure.
 
-/// So many standard errors to each side have 95 % between them.
+/// Standard errors to each side that enclose 95 %.
 const ERRORS: f64 = 1.959_963_985;
 
-/// The interval of 95 % of a share of which `share` (0 to 1) of `samples` were found, by Wilson's score: it is
-/// never empty, also where none or all were. From 0 to 1 if there are no samples.
+/// The 95 % interval of a proportion (0 to 1) that was `share` in `samples` samples, by Wilson's score. The interval is
+/// never empty, even for shares of 0 and 1. From 0 to 1 if there are no samples.
 ///
 /// # References
 ///

@@ -1,6 +1,6 @@
-//! The steps in which a clock goes on.
+//! The step size of a clock, from consecutive readings.
 
-/// A growing account of steps between readings in a row.
+/// Statistics of the steps between consecutive readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepAccount {
     /// Steps, zero ones included.

@@ -1,32 +1,32 @@
-//! What a call costs, from some calls that were timed. Pure.
+//! The cost of a call, from a sample of timed calls. Pure.
 //!
-//! A call that is timed is sometimes interrupted: its thread loses the CPU, or waits for a page. That
-//! time is no cost of the call, and a timed call stands for many of which few were interrupted.
+//! A timed call is sometimes interrupted: its thread loses the CPU, or waits for a page. That time is no cost of the
+//! call. A timed call stands for many calls, and few of these were interrupted.
 
-/// Fewer timed calls than this say nothing of what a call costs, and nothing of why: one that met
-/// cold caches, or lost the CPU, would decide.
+/// Minimum number of timed calls for an estimate. With fewer, a single call with cold caches or a lost CPU would decide
+/// the result.
 pub const TIMED_MIN: u64 = 16;
-/// The mean must be known to this part of itself, at 95 %; a wider one is no figure.
+/// Maximum half width of the mean's 95 % interval, as a part of the mean; a wider interval gives no figure.
 const WIDTH_MAX: f64 = 0.5;
-/// So many standard errors to each side have 95 % between them.
+/// Standard errors to each side that enclose 95 %.
 const ERRORS: f64 = 1.96;
-/// The same where the error itself is estimated from three durations: Student's t with two degrees of freedom.
+/// [`ERRORS`] if the standard error itself is estimated from three durations: Student's t with two degrees of freedom.
 const ERRORS_OF_FEW: f64 = 4.303;
-/// Fewer durations say nothing of others.
+/// Minimum number of durations from which others are estimated.
 const FEW_MIN: f64 = 3.0;
-/// A call that took so many times as long as nearly all others was interrupted.
+/// A call that took this many times as long as nearly all others was interrupted.
 const INTERRUPTED: u64 = 16;
-/// With fewer timed calls than this, one in a hundred may be a single one.
+/// With fewer timed calls than this, 1 % of them is less than ten calls.
 const MANY: u64 = 1_000;
 
 /// Timed calls of about the same duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bin {
-    /// The shortest that is counted here, in the caller's unit.
+    /// The shortest duration in this bin, in the caller's unit.
     pub from: u64,
-    /// The shortest that is no longer counted here.
+    /// The shortest duration beyond this bin.
     pub to: u64,
-    /// Calls that the timed ones stand for.
+    /// Number of calls that the timed ones stand for.
     pub weight: u64,
 }
 
@@ -42,25 +42,25 @@ impl Bin {
     }
 }
 
-/// What a call costs, in the unit of the bins.
+/// The cost of a call, in the unit of the bins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeanCost {
     /// The mean of the calls that were not interrupted.
     pub mean: f64,
-    /// Whether that is known well enough to be told: [`TIMED_MIN`] calls, and an interval of 95 %
-    /// that ends within half of the mean.
+    /// Whether the mean is known well enough to be reported: at least [`TIMED_MIN`] calls, and a 95 % interval that
+    /// ends within half of the mean.
     pub is_known: bool,
-    /// Half of that interval. It covers the choice of the calls that were timed and nothing else.
+    /// Half of the 95 % interval. It covers only the random choice of the timed calls.
     pub half_width: f64,
 }
 
-/// The cost by `samples` timed calls in bins, in the order of their durations; `squares` is the sum of the
-/// squares of their weights, `exact` their weighted mean, which is used where no call was interrupted.
+/// The cost from `samples` timed calls in bins, in the order of their durations. `squares` is the sum of the squares of
+/// their weights; `exact` is their weighted mean, used if no call was interrupted.
 ///
 /// # References
 ///
-/// Kish, Survey Sampling (1965), 11.7: calls of unequal weight say as much as `(sum of weights)^2 /
-/// squares` of equal weight do.
+/// Kish, Survey Sampling (1965), 11.7: calls of unequal weight carry as much information as `(sum of weights)^2 /
+/// squares` calls of equal weight.
 pub fn cost(bins: &[Bin], samples: u64, squares: u64, exact: f64) -> MeanCost {
     let sum: f64 = bins.iter().map(|bin| bin.weight as f64).sum();
     let effective = (sum.powi(2) / squares.max(1) as f64).min(samples as f64).max(1.0);
@@ -84,8 +84,8 @@ pub fn cost(bins: &[Bin], samples: u64, squares: u64, exact: f64) -> MeanCost {
     }
 }
 
-/// From this duration on a call was interrupted: far from what 99 of 100 took, or where there are few
-/// timed calls, from what 9 of 10 and half of them took.
+/// The shortest duration that counts as an interruption: [`INTERRUPTED`] times the 99th percentile or, with few timed
+/// calls, times the 90th percentile or four medians, whichever is greater.
 fn longest_usual(bins: &[Bin], samples: u64) -> u64 {
     let all: u128 = bins.iter().map(|bin| u128::from(bin.weight)).sum();
     let at = |percent: u128| {
@@ -100,16 +100,16 @@ fn longest_usual(bins: &[Bin], samples: u64) -> u64 {
     typical.saturating_mul(INTERRUPTED)
 }
 
-/// Calls of which some were timed: a part of all, drawn for itself.
+/// A part of all calls, with a random choice of timed calls within this part.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stratum {
     /// Calls.
     pub calls: f64,
-    /// Those that were timed.
+    /// Number of timed calls.
     pub timed: f64,
-    /// The sum of their durations.
+    /// Sum of the timed calls' durations.
     pub sum: f64,
-    /// The sum of the squares of these.
+    /// Sum of the squared durations.
     pub squares: f64,
 }
 
@@ -123,7 +123,7 @@ impl Stratum {
         }
     }
 
-    /// What all its calls took, and the variance of that.
+    /// Estimated total time of all its calls, and the variance of this estimate.
     fn total(&self) -> (f64, f64) {
         let mean = self.sum / self.timed;
         let unseen = (self.calls - self.timed).max(0.0);
@@ -135,22 +135,22 @@ impl Stratum {
     }
 }
 
-/// What all calls took together, in the unit of the sums.
+/// Total time of all calls, in the unit of the sums.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TotalCost {
-    /// The estimate; exact if all were timed.
+    /// The estimate; exact if all calls were timed.
     pub total: f64,
-    /// Half of the interval of 95 %.
+    /// Half of the 95 % interval.
     pub half_width: f64,
-    /// Whether that is known well enough to be told: all calls were timed; or [`TIMED_MIN`] of them, or half of them, with
-    /// an interval that ends within half of the total.
+    /// Whether the total is known well enough to be reported: all calls were timed; or at least [`TIMED_MIN`] or half
+    /// of them were, with an interval that ends within half of the total.
     pub is_known: bool,
 }
 
-/// What calls took that were timed in parts; a part of which too few were timed to say anything of its others is
-/// taken together with the rest. `None` if none was timed.
+/// Total time of calls that were timed in parts (strata). If one part has too few timed calls to estimate its other
+/// calls, all parts are merged. `None` if no call was timed.
 ///
-/// No call is left out: what a system call waits for is its time.
+/// No duration is discarded as an interruption: the wait inside a system call is part of its time.
 ///
 /// # References
 ///
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_first_calls_stand_for_themselves_only() {
-        // 16 slow ones at the beginning, and 6,400 of which a hundred were timed.
+        // 16 slow calls at the beginning, and 6,400 calls with a hundred timed ones.
         let later: Vec<f64> = (0..100).map(|n| f64::from(9 + n % 3)).collect();
         let found = total(&[part(16, &[1000.0; 16]), part(6400, &later)]).expect("an estimate");
         assert!((found.total - (16_000.0 + 6400.0 * 9.99)).abs() < 1.0, "{found:?}");
@@ -235,7 +235,7 @@ mod tests {
         (calls.iter().map(bin).collect(), sum as f64 / weight.max(1) as f64)
     }
 
-    /// Of timed calls that stand for the same number of calls each.
+    /// The cost from timed calls that each stand for the same number of calls.
     fn cost_of(calls: &[(u64, u64)], samples: u64) -> MeanCost {
         let (bins, exact) = bins(calls);
         let weight: u64 = bins.iter().map(|bin| bin.weight).sum();
@@ -287,7 +287,7 @@ mod tests {
         assert!(!cost_of(&[(60, 15)], 15).is_known);
         assert!(cost_of(&[(60, 16)], 16).is_known);
         assert!(!cost_of(&[], 0).is_known);
-        // Twelve reads, the first of which lost the CPU: "602 us a read" is what was said once.
+        // Twelve reads; the first one lost the CPU: an earlier version reported "602 us a read".
         let once = cost_of(&[(60, 10), (90, 1), (18_000_000, 1)], 12);
         assert!(!once.is_known, "{once:?}");
         assert!(!cost_of(&[(60, 15), (900, 1)], 16).is_known, "one of 16 decides");

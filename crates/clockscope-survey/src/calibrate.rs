@@ -1,4 +1,4 @@
-//! Threads that read clocks while the CPUs are sampled, and so measure what a read costs in samples.
+//! Threads that read clocks while the CPUs are sampled, to measure the cost of a read in samples.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,9 +10,9 @@ use fastclock::ClockId;
 use clockscope_sys::loops::Loop;
 use clockscope_sys::{affinity, clock_reads};
 
-/// The work is cut into so many parts, which are spread over the survey and over the CPUs.
+/// Number of slices of the work, spread over the survey and over the CPUs.
 const SLICES: u32 = 20;
-/// Reads between two looks at the clock.
+/// Reads between two checks of the time.
 const READS: u64 = 500;
 
 /// A thread that reads a clock.
@@ -25,7 +25,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Starts it: it reads for this much CPU time in all, during `window`, and without a pause if it is ended later.
+    /// Starts the thread. It reads for `cpu` of CPU time in all, spread over `window`; after `window` it reads without
+    /// a pause until it is ended.
     pub(crate) fn start(calling: Loop, cpu: Duration, window: Duration) -> Option<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (send, receive) = std::sync::mpsc::channel();
@@ -39,7 +40,7 @@ impl Reader {
         Some(Self { stop, thread, tid })
     }
 
-    /// Ends it; gives the number of its reads.
+    /// Ends the thread; gives the number of its reads.
     pub(crate) fn end(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
@@ -51,7 +52,7 @@ fn own_tid() -> Option<i32> {
     std::fs::read_link("/proc/thread-self").ok()?.file_name()?.to_str()?.parse().ok()
 }
 
-/// CPU time of this thread, by a system call of ours: it is no read of the kind that is measured.
+/// CPU time of this thread, by our own system call, which differs from the reads that are measured.
 fn cpu_time() -> Option<Duration> {
     let (seconds, nanos) = clock_reads::by_syscall(ClockId::ThreadCputime)?;
     Some(Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?))
@@ -63,11 +64,11 @@ fn read(calling: &Loop, cpu: Duration, window: Duration, stop: &AtomicBool) -> u
     let mut reads = 0;
     for slice in 0..SLICES {
         if let Some(cpu) = cpus.iter().cycle().nth(slice as usize) {
-            // A CPU that has just gone is no matter: the kernel has put the thread elsewhere.
+            // If the CPU has just gone offline, the kernel has moved the thread, which does not matter.
             let _ = affinity::restrict_to(&[*cpu]);
         }
         let until = started + window * (slice + 1) / SLICES;
-        // On a busy host a slice makes up for those before it.
+        // On a busy host, a slice makes up for the time that earlier slices lacked.
         let enough = cpu_before + cpu * (slice + 1) / SLICES;
         while !stop.load(Ordering::Relaxed)
             && cpu_time().is_some_and(|now| now < enough)

@@ -1,42 +1,41 @@
-//! From samples in reads to reads a second, with an interval. Pure.
+//! Clock reads per second from samples, with an interval. Pure.
 
 use clockscope_model::survey::Estimate;
 use clockscope_stats::poisson;
 
-/// What the method can be wrong by beside chance: a read costs less where it overlaps with the program's own work, and more
-/// where it finds cold caches. Measured against exact counts it was 8 % at most.
+/// Systematic error of the method: a read costs less when it overlaps with the program's own work, and more with cold
+/// caches. Compared with exact counts, the error was at most 8 %.
 const SYSTEMATIC: f64 = 0.10;
-/// A process at the rate at which this many samples are expected is seen with a probability of 97.5 %.
+/// Number of expected samples at which a process is seen with a probability of 97.5 %.
 const SEEN_FROM: f64 = 3.688_879_454;
-/// Standard errors to each side.
+/// Standard errors to each side that enclose 95 %.
 const ERRORS: f64 = 1.959_963_985;
 
-/// What a read costs.
+/// The measured cost of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Time of one read in which samples see it, in nanoseconds.
+    /// Time of one read that samples can see, in nanoseconds.
     pub read_ns: f64,
-    /// Samples that this is made from.
+    /// Number of samples that the cost comes from.
     pub samples: u64,
 }
 
 impl Cost {
-    /// From the samples of a thread that did nothing but read, and the number of its reads; `None` if there were too few
-    /// to go by.
+    /// From the samples of a thread that only read, and the number of its reads; `None` if there were too few samples.
     pub fn measured(samples: u64, time_ns: u64, reads: u64) -> Option<Self> {
         const LEAST: u64 = 5;
         (samples >= LEAST && reads > 0)
             .then(|| Self { read_ns: time_ns as f64 / reads as f64, samples })
     }
 
-    /// What the estimate can be wrong by on this account, as a part of it: the samples of a thread that only reads vary
-    /// less than Poisson's, by half or more.
+    /// Relative error of the estimate due to the error of the cost. The samples of a thread that only reads vary less
+    /// than Poisson's distribution, by half or more.
     fn error(&self) -> f64 {
         ERRORS * 0.5 / (self.samples.max(1) as f64).sqrt()
     }
 }
 
-/// Reads a second, by samples in reads that stand for `time_ns` of CPU time, in a survey of `elapsed_ns`.
+/// Reads per second from samples inside reads. They stand for `time_ns` of CPU time in a survey of `elapsed_ns`.
 pub fn estimate(samples: u64, time_ns: u64, elapsed_ns: u64, cost: &Cost) -> Estimate {
     let per_second = time_ns as f64 / cost.read_ns / (elapsed_ns as f64 / 1e9);
     let of_one = if samples == 0 { 0.0 } else { per_second / samples as f64 };
@@ -49,13 +48,13 @@ pub fn estimate(samples: u64, time_ns: u64, elapsed_ns: u64, cost: &Cost) -> Est
     }
 }
 
-/// The rate from which on a process is seen with a probability of 97.5 %, in reads a second.
+/// The rate, in reads per second, from which a process is seen with a probability of 97.5 %.
 pub fn visible_from(frequency_hz: f64, elapsed_ns: u64, cost: &Cost) -> f64 {
     SEEN_FROM / (elapsed_ns as f64 / 1e9 * frequency_hz * cost.read_ns / 1e9)
 }
 
-/// A random period about `mean_ns`, within a tenth of it: programs that work in step with the timer would otherwise be
-/// seen always at the same place. `state` is any number but 0, and changes.
+/// A random period around `mean_ns`, within a tenth of it. Otherwise a program in step with the timer would always be
+/// seen at the same place. `state` is any number but 0, and changes.
 pub fn period_ns(mean_ns: u64, state: &mut u64) -> u64 {
     // Marsaglia's xorshift64 (2003).
     *state ^= *state << 13;
@@ -77,7 +76,7 @@ mod tests {
     fn a_tenth_of_a_cpu_in_reads_of_20_ns_is_5_million_a_second() {
         let found = estimate(100, 1_000_000_000, 10_000_000_000, &COST);
         assert!((found.per_second - 5e6).abs() < 1.0, "{found:?}");
-        // 100 events have an interval of 81 to 122, and 11 % go on top.
+        // For 100 events the interval is 81 to 122, widened by 11 %.
         assert!((found.low_per_second / 5e6 - 0.8136 * 0.889).abs() < 0.01, "{found:?}");
         assert!((found.high_per_second / 5e6 - 1.216 * 1.111).abs() < 0.01, "{found:?}");
     }

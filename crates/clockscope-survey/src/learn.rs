@@ -1,4 +1,4 @@
-//! Which instructions of the vDSO belong to which clock: a child reads each clock once, step by step.
+//! Maps the vDSO's instructions to clocks: a child reads each clock once, step by step.
 
 use std::ops::Range;
 
@@ -8,20 +8,20 @@ use vdso_reader::image::Image;
 use crate::reads::{Code, Steps};
 use clockscope_sys::{clock_loops, own_vdso, single_step, vdso_call::Call};
 
-/// A read has some 100 instructions, with those of the C library.
+/// Limit on the steps of a read, which takes some 100 instructions including those of the C library.
 const STEPS_MOST: u64 = 100_000;
 
 /// The vDSO of this kernel.
 #[derive(Clone, Debug)]
 pub struct Learned {
-    /// What its instructions belong to.
+    /// The clocks that its instructions belong to.
     pub code: Code,
-    /// Its size, in bytes.
+    /// Size of the image in bytes.
     pub bytes: u32,
 }
 
-/// Looks at the image and at reads of each clock; `None` if there is no image. Where no child can be traced, only the
-/// image tells. Takes some 50 ms.
+/// Analyses the image and reads of each clock; `None` if there is no image. If no child can be traced, only the image
+/// is used. Takes some 50 ms.
 pub fn vdso() -> Option<Learned> {
     let range = own_vdso::code();
     let image = Image::parse(&own_vdso::read()?.bytes).ok()?;
@@ -36,7 +36,7 @@ pub fn vdso() -> Option<Learned> {
     Some(Learned { code: Code::new(symbols, &steps), bytes })
 }
 
-/// Whether reads of a clock take a way of their own through the vDSO.
+/// Whether reads of a clock have their own path through the vDSO.
 fn has_own_way(clock: ClockId) -> bool {
     use ClockId::{BoottimeAlarm, RealtimeAlarm, ThreadCputime};
     !matches!(clock, BoottimeAlarm | RealtimeAlarm | ThreadCputime)
@@ -70,7 +70,7 @@ mod tests {
                 return skips::skip("no child can be traced step by step");
             };
             assert!(visits.len() > 3, "{clock:?}: {visits:?}");
-            // What is executed while the register holds the id is a read of this clock.
+            // An instruction executed while the register holds the id belongs to a read of this clock.
             let id = u64::from(clock.as_raw().cast_unsigned());
             let named =
                 visits.iter().filter(|(_, register)| *register == id).filter(|(offset, _)| {

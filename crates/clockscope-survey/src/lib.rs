@@ -1,13 +1,13 @@
-//! The engine of `clockscope survey`: who reads the clock on this host.
+//! The engine of `clockscope survey`: finds the processes that read the clock on this host.
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
-//! | [`sampling`] | samples all CPUs for a while, and measures meanwhile what a read costs |
-//! | [`learn`] | which instructions of the vDSO belong to which clock |
-//! | [`reads`] | from places in the vDSO and in the kernel to reads of clocks; pure |
-//! | [`estimate`] | from samples to reads a second, with an interval; pure |
+//! | [`sampling`] | samples all CPUs for a while, and measures the cost of a read meanwhile |
+//! | [`learn`] | maps the vDSO's instructions to clocks |
+//! | [`reads`] | clock reads from places in the vDSO and in the kernel; pure |
+//! | [`estimate`] | reads per second from samples, with an interval; pure |
 //! | [`report`] | rows of processes, units and containers, in order; pure |
-//! | [`processes`] | names and places of the processes that were sampled |
+//! | [`processes`] | names and places of the sampled processes |
 
 mod calibrate;
 pub mod estimate;
@@ -17,7 +17,7 @@ pub mod reads;
 pub mod report;
 pub mod sampling;
 
-/// The example of the README is tried.
+/// Tests the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

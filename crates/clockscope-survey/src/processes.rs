@@ -1,4 +1,4 @@
-//! Names and places of the processes that were sampled.
+//! Names and places of the sampled processes.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,10 +12,10 @@ use clockscope_containers::processes;
 use clockscope_sys::proc_text;
 use clockscope_syscalls::sampling::Sampled;
 
-/// Folders of control groups are not deeper.
+/// Maximum depth of control groups.
 const DEEPEST: usize = 32;
 
-/// Looks at `/proc` for those that still run; the others are where their control group says.
+/// Reads `/proc` for processes that still run; the place of the others comes from their control group.
 pub fn known(sampled: Vec<Sampled>) -> Vec<Known> {
     let mut lookup = Lookup::here();
     let mut groups: Option<HashMap<u64, String>> = None;
@@ -36,7 +36,7 @@ pub fn known(sampled: Vec<Sampled>) -> Vec<Known> {
     sampled.into_iter().map(known).collect()
 }
 
-/// The paths of control groups of version 2, by the numbers of their folders.
+/// The paths of cgroup v2 control groups, by the inode of their folders.
 fn control_groups() -> HashMap<u64, String> {
     let mounts = proc_text::read("/proc/self/mountinfo").unwrap_or_default();
     let mut groups = HashMap::new();
@@ -46,7 +46,7 @@ fn control_groups() -> HashMap<u64, String> {
     groups
 }
 
-/// Where version 2 is mounted.
+/// The mount point of cgroup v2.
 fn cgroup2(mountinfo: &str) -> Option<PathBuf> {
     let line = mountinfo.lines().find(|line| line.contains(" - cgroup2 "))?;
     line.split(' ').nth(4).map(PathBuf::from)

@@ -1,4 +1,4 @@
-//! From the place of a sample to a read of a clock. Pure.
+//! Maps the place of a sample to a clock read. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,51 +10,51 @@ use clockscope_model::survey::Route;
 use clockscope_syscalls::names;
 use clockscope_syscalls::sampling::Place;
 
-/// What a sample was taken in.
+/// The clock read that a sample was taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Read {
     /// `clock_gettime`, `gettimeofday` or `time`.
     pub function: &'static str,
-    /// The clock; `None` if the function takes none, or it was not told.
+    /// The clock; `None` if the function takes none, or if it is unknown.
     pub clock: Option<ClockId>,
-    /// How it was answered.
+    /// How the read was answered.
     pub route: Route,
-    /// What it costs.
+    /// The cost class of the read.
     pub kind: Kind,
 }
 
-/// Kinds of reads, by what they cost.
+/// Kinds of reads, by their cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Of the clocksource, through the vDSO.
+    /// A read of the clocksource, through the vDSO.
     Clocksource,
-    /// Of the clocksource, by a system call of the program.
+    /// A read of the clocksource, by a system call of the program.
     ClocksourceBySyscall,
-    /// Of processor time, or of a clock that no vDSO answers: a system call on every host.
+    /// CPU time, or a clock that no vDSO answers: a system call on every host.
     CpuTime,
-    /// Of the time of the last tick: nearly free.
+    /// The time of the last tick: nearly free.
     Coarse,
-    /// In code that reads of several kinds share, where the register told nothing.
+    /// In code that reads of several kinds share, with no clock id in the register.
     Shared,
 }
 
 impl Kind {
-    /// Whether it costs more where the kernel fell back to a slow clocksource.
+    /// Whether the read costs more after the kernel fell back to a slow clocksource.
     pub const fn is_clocksource(self) -> bool {
         matches!(self, Self::Clocksource | Self::ClocksourceBySyscall)
     }
 }
 
-/// The instructions of the vDSO.
+/// The vDSO's instructions, by offset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Code {
-    /// Functions by their names without a prefix, from offset to offset.
+    /// Functions by their names without prefix, with their range of offsets.
     functions: Vec<(Range<u32>, &'static str)>,
-    /// What is known of an instruction of `clock_gettime`.
+    /// Findings about the instructions of `clock_gettime`, by offset.
     known: BTreeMap<u32, Known>,
 }
 
-/// What reads of each clock have shown of an instruction.
+/// The clocks whose reads executed an instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Known {
     clocks: BTreeSet<ClockId>,
@@ -62,7 +62,7 @@ struct Known {
     has_id: bool,
 }
 
-/// One read of a clock that was executed step by step: each offset, and the register of the first argument there.
+/// One read of a clock, executed step by step: each offset, and the value of the first argument's register there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steps {
     /// The clock that was read.
@@ -71,7 +71,7 @@ pub struct Steps {
     pub visits: Vec<(u32, u64)>,
 }
 
-/// The functions that are told apart; the others are no reads.
+/// The functions that are distinguished; all others are no reads.
 const FUNCTIONS: [&str; 7] = [
     "clock_gettime64",
     "clock_gettime",
@@ -81,7 +81,7 @@ const FUNCTIONS: [&str; 7] = [
     "getcpu",
     "getrandom",
 ];
-/// What functions of a vDSO are called before their names: on x86, on others.
+/// Prefixes of the names of vDSO functions: on x86, and elsewhere.
 const PREFIXES: [&str; 2] = ["__vdso_", "__kernel_"];
 
 impl Code {
@@ -110,12 +110,12 @@ impl Code {
         Self { functions, known }
     }
 
-    /// The read that a sample was taken in; `None` if it was in none.
+    /// The read that a sample was taken in; `None` if it was outside of reads.
     pub fn read(&self, place: Place) -> Option<Read> {
         match place {
             Place::User | Place::Kernel => None,
             Place::Vdso { offset, clock } => self.in_vdso(offset, clock),
-            // Another image, whose registers hold no argument.
+            // This image is a different one, and its registers hold no argument.
             Place::Vdso32 { .. } => Some(Read {
                 function: "clock_gettime",
                 clock: None,
@@ -128,7 +128,7 @@ impl Code {
 
     fn in_vdso(&self, offset: u32, register: Option<u8>) -> Option<Read> {
         let function = self.functions.iter().find(|(range, _)| range.contains(&offset));
-        // Code outside of the functions is what they share: readers of the clocksource.
+        // Code outside of the functions is shared by them: it reads the clocksource.
         let function = function.map_or("clock_gettime", |(_, name)| *name);
         let read = |function, clock, kind| Some(Read { function, clock, route: Route::Vdso, kind });
         match function {
@@ -155,13 +155,13 @@ fn in_kernel(from_vdso: bool, number: u32, clock: Option<u8>) -> Read {
     let (function, without_clock) = match names::name(number).as_str() {
         "gettimeofday" => ("gettimeofday", Kind::Clocksource),
         "time" => ("time", Kind::Coarse),
-        // Processor time of other processes, and devices.
+        // CPU time of other processes, and devices.
         _ => ("clock_gettime", Kind::CpuTime),
     };
     let of_clock = clock.map_or(without_clock, kind);
     let kind = match (from_vdso, of_clock) {
         (true, kind) => kind,
-        // By system call no read is cheap, and a coarse one costs what others do.
+        // By system call no read is cheap: a coarse one costs as much as the others.
         (false, Kind::Clocksource | Kind::Coarse) => Kind::ClocksourceBySyscall,
         (false, other) => other,
     };
@@ -169,7 +169,7 @@ fn in_kernel(from_vdso: bool, number: u32, clock: Option<u8>) -> Read {
     Read { function, clock, route, kind }
 }
 
-/// What a read through the vDSO costs, by its clock.
+/// The cost class of a read through the vDSO, by its clock.
 fn kind(clock: ClockId) -> Kind {
     match reads::source("clock_gettime", Some(clock.name())) {
         Some(Source::Clocksource) => Kind::Clocksource,
@@ -178,7 +178,7 @@ fn kind(clock: ClockId) -> Kind {
     }
 }
 
-/// What reads of these clocks cost, if all cost the same.
+/// The cost class of reads of these clocks, if all have the same.
 fn common_kind(clocks: &BTreeSet<ClockId>) -> Kind {
     let mut kinds = clocks.iter().copied().map(kind);
     let first = kinds.next().unwrap_or(Kind::Shared);
@@ -189,7 +189,7 @@ fn common_kind(clocks: &BTreeSet<ClockId>) -> Kind {
 mod tests {
     use super::*;
 
-    /// A `clock_gettime` at 0x100 whose coarse part is at 0x180, a `time` and a `getcpu`.
+    /// A `clock_gettime` at 0x100 with its coarse part at 0x180, a `time` and a `getcpu`.
     fn code() -> Code {
         let symbols = [
             ("__vdso_clock_gettime", 0x100..0x200),
@@ -225,10 +225,10 @@ mod tests {
         let monotonic =
             Some(("clock_gettime", Some("CLOCK_MONOTONIC"), Route::Vdso, Kind::Clocksource));
         assert_eq!(told(vdso(0x140, Some(1))), monotonic);
-        // Held something else when the steps were watched.
+        // Here the register held another value when the steps were recorded.
         let nameless = Some(("clock_gettime", None, Route::Vdso, Kind::Clocksource));
         assert_eq!(told(vdso(0x150, Some(6))), nameless);
-        // Never seen: a retry, or a time namespace.
+        // Never recorded: a retry, or a time namespace.
         assert_eq!(told(vdso(0x160, Some(1))), monotonic);
         let shared = Some(("clock_gettime", None, Route::Vdso, Kind::Shared));
         assert_eq!(told(vdso(0x160, None)), shared);

@@ -1,4 +1,4 @@
-//! From samples to the report: processes, units and containers, the most costly first. Pure.
+//! Report from samples: processes, units and containers, the most costly first. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,28 +14,28 @@ use clockscope_model::survey::{
 use clockscope_syscalls::sampling::PlaceSamples;
 use clockscope_trace::clock_reads::{TYPICAL_ACPI_PM_NS, TYPICAL_HPET_NS};
 
-/// Cost of a read on a host whose clocksource is the TSC, in nanoseconds: what `bench` measures on most machines.
+/// Cost of a read on a host with the TSC as clocksource, in nanoseconds: the result of `bench` on most machines.
 const TYPICAL_TSC_NS: u64 = 25;
 
-/// What reads cost here.
+/// The cost of reads on this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Costs {
-    /// Of the clocksource, by the vDSO.
+    /// A read of the clocksource, through the vDSO.
     pub clocksource: Cost,
-    /// By system call: the part in the kernel, which samples see.
+    /// A read by system call: its part in the kernel, which samples see.
     pub by_syscall: Option<Cost>,
-    /// Of processor time.
+    /// A read of CPU time.
     pub cpu_time: Option<Cost>,
-    /// Of the clocksource by system call, all of it, in nanoseconds.
+    /// The complete cost of a read of the clocksource by system call, in nanoseconds.
     pub whole_syscall_ns: f64,
-    /// Whether a read by the vDSO is a system call here.
+    /// Whether the vDSO makes a system call for each read on this host.
     pub has_fallen_back: bool,
 }
 
 impl Costs {
     fn of(&self, kind: Kind, fell_back: bool) -> Option<Cost> {
         match kind {
-            // A process whose vDSO alone cannot answer.
+            // Only this process's vDSO cannot answer by itself.
             Kind::Clocksource if fell_back && !self.has_fallen_back => self.by_syscall,
             Kind::Clocksource => Some(self.clocksource),
             Kind::ClocksourceBySyscall => self.by_syscall,
@@ -45,49 +45,49 @@ impl Costs {
     }
 }
 
-/// A process that was sampled.
+/// A sampled process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// Process id.
     pub pid: i32,
-    /// Its name.
+    /// The process's name.
     pub command: String,
-    /// Where it belongs.
+    /// The process's container, pod and unit.
     pub place: Place,
-    /// Whether it was there at the end.
+    /// Whether the process still ran at the end.
     pub is_running: bool,
 }
 
-/// What a survey has found.
+/// The result of a survey.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// How long.
+    /// Duration of the survey.
     pub elapsed_ns: u64,
-    /// How often each CPU was sampled, in samples a second.
+    /// Sampling frequency of each CPU, in Hz.
     pub frequency_hz: u32,
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: u64,
-    /// Samples, and those that were lost.
+    /// Number of samples, and number of lost ones.
     pub samples: (u64, u64),
     /// CPU time of clockscope itself.
     pub own_cpu_ns: u64,
-    /// Samples of all processes but this one.
+    /// Samples of all processes except this one.
     pub places: Vec<PlaceSamples>,
-    /// These processes.
+    /// The sampled processes.
     pub processes: Vec<Known>,
-    /// What reads cost.
+    /// The cost of reads.
     pub costs: Costs,
 }
 
-/// Reads that are one row: of a function, a clock, a kind, and whether the program made the system call.
+/// Key of a row of reads: kind, function, clock, and whether the program made the system call.
 type RowKey = (Kind, &'static str, Option<ClockId>, bool);
 
-/// Samples in reads of one row.
+/// The samples in the reads of one row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InReads {
     pub(crate) samples: u64,
     pub(crate) time_ns: u64,
-    /// Samples in a system call of the vDSO.
+    /// Samples in a system call that the vDSO made.
     fell_back: u64,
 }
 
@@ -104,13 +104,13 @@ impl InReads {
         sum
     }
 
-    /// Whether the vDSO made system calls, which take longer than what it does itself.
+    /// Whether the vDSO made system calls, which take longer than its own reads.
     pub(crate) fn has_fallen_back(&self) -> bool {
         self.fell_back > self.samples / 2
     }
 }
 
-/// Samples of a process, or of several.
+/// The samples of one or several processes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     processes: u64,
@@ -120,7 +120,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Of one process.
+    /// The samples of one process.
     pub(crate) fn of<'a>(samples: impl IntoIterator<Item = &'a PlaceSamples>, code: &Code) -> Self {
         let mut tally = Self { processes: 1, ..Self::default() };
         for one in samples {
@@ -138,8 +138,8 @@ impl Tally {
         tally
     }
 
-    /// Gives samples in code that several kinds share to these kinds, as the process's other samples in the vDSO are
-    /// divided between them.
+    /// Distributes samples in shared code among the kinds that share it, in proportion to the process's other samples
+    /// in the vDSO.
     fn share_out(&mut self) {
         let is_shared = |key: &RowKey| key.0 == Kind::Shared;
         let shared = InReads::sum(self.reads.iter().filter(|(key, _)| is_shared(key)));
@@ -180,13 +180,13 @@ impl Tally {
         }
     }
 
-    /// Reads of one kind; only those of [`Kind::ClocksourceBySyscall`] are by system calls of the program.
+    /// The samples in reads of one kind; only reads of [`Kind::ClocksourceBySyscall`] are system calls of the program.
     pub(crate) fn of_kind(&self, kind: Kind) -> InReads {
         let is_syscall = kind == Kind::ClocksourceBySyscall;
         InReads::sum(self.reads.iter().filter(|(key, _)| key.0 == kind && key.3 == is_syscall))
     }
 
-    /// All but coarse reads.
+    /// All reads except coarse ones.
     fn costly(&self) -> impl Iterator<Item = (&RowKey, &InReads)> {
         self.reads.iter().filter(|(key, _)| key.0 != Kind::Coarse)
     }
@@ -199,7 +199,8 @@ impl Tally {
         self.costly().map(|(_, reads)| reads.time_ns).sum()
     }
 
-    /// Reads a second of the kinds that are wanted: each kind as one, because chance is that of its samples together.
+    /// Reads per second of the kinds wanted. Each kind is estimated as a whole, because the random error depends on its
+    /// samples together.
     fn estimate(&self, survey: &Observed, is_wanted: impl Fn(Kind) -> bool) -> Option<Estimate> {
         let mut kinds: BTreeMap<(Kind, bool), (u64, u64)> = BTreeMap::new();
         for ((kind, ..), reads) in self.costly().filter(|(key, _)| is_wanted(key.0)) {
@@ -272,7 +273,7 @@ impl Tally {
     }
 }
 
-/// The report. Who had no sample in a read is not in it.
+/// The report. Processes without a sample in a read are left out.
 pub fn report(survey: &Observed, code: &Code) -> SurveyReport {
     let mut samples: HashMap<i32, Vec<&PlaceSamples>> = HashMap::new();
     for one in &survey.places {
@@ -330,7 +331,7 @@ pub fn report(survey: &Observed, code: &Code) -> SurveyReport {
     }
 }
 
-/// The unit and the container of a process.
+/// The unit and the container of a process, as group kinds and names.
 fn groups_of(place: &Place) -> impl Iterator<Item = (&'static str, String)> {
     let unit = place.unit.as_ref().map(|unit| ("unit", unit.verbatim().to_owned()));
     let container = place.container_name().map(|name| ("container", name));
@@ -351,7 +352,7 @@ fn costs(costs: &Costs) -> Vec<ReadCost> {
         .collect()
 }
 
-/// What the reads of the clocksource would take with others.
+/// The CPU time that the reads of the clocksource would take with other clocksources.
 fn elsewhere(survey: &Observed, all: &Tally, reads: Estimate) -> Vec<Elsewhere> {
     let now = all.costly().filter(|(key, _)| key.0.is_clocksource());
     let now_ns = now.map(|(_, reads)| reads.time_ns).sum();

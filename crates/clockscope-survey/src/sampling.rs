@@ -1,4 +1,4 @@
-//! Samples all CPUs for a while, and measures meanwhile what a read costs.
+//! Samples all CPUs for a while, and measures the cost of a read meanwhile.
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
@@ -21,48 +21,48 @@ use clockscope_syscalls::BpfDecline;
 use clockscope_syscalls::sampling::{CpuSampler, PlaceSamples};
 use clockscope_trace::clock_reads::SyscallCosts;
 
-/// Samples that the cost of a read by the vDSO is made from; CPU time for them is taken.
+/// Number of samples for the cost of a read through the vDSO; determines the CPU time that is spent on measuring.
 const SAMPLES_OF_VDSO: f64 = 150.0;
-/// The same for reads by system call.
+/// Number of samples for the cost of a read by system call.
 const SAMPLES_OF_CALLS: f64 = 40.0;
-/// Each part of the measuring takes this part of the survey at most.
+/// Each measuring thread uses at most this fraction of the survey's duration: 1 / PART.
 const PART: u32 = 5;
-/// Periods change after so many of them: a change costs a part of one.
+/// Number of periods after which the periods change: each change loses a part of one.
 const PERIODS: u32 = 100;
-/// How much longer than asked for a survey goes on, at most, until reads of its own have been sampled often enough.
+/// Maximum extension of a survey, until its own reads have been sampled often enough.
 const LONGER: Duration = Duration::from_secs(30);
 const SECOND: Duration = Duration::from_secs(1);
 /// `PROC_PID_INIT_INO` in include/linux/proc_ns.h (Linux 6.18).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Why there is no survey; prints as a clause that says what to try.
+/// Why no survey is possible; prints as a clause with a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Decline {
     /// The kernel does not allow this user to sample CPUs.
     #[error("this user may not sample all CPUs; run it as root, or with CAP_BPF and CAP_PERFMON")]
     NotAllowed,
-    /// Why there is no eBPF.
+    /// eBPF cannot be used, for this reason.
     #[error(transparent)]
     Bpf(BpfDecline),
-    /// The kernel refused a part of it.
+    /// The kernel refused an operation.
     #[error("the kernel refused to {what}: {reason}; Linux 5.15 or newer is needed")]
     Refused {
-        /// What was attempted.
+        /// The operation that was attempted.
         what: String,
-        /// What the kernel said.
+        /// The kernel's answer.
         reason: String,
     },
-    /// There is none.
+    /// This process has no vDSO.
     #[error("this process has no vDSO, because the kernel was started with vdso=0 or is no Linux")]
     NoVdso,
-    /// The kernel's numbers of processes are not those of this namespace.
+    /// The kernel's process ids differ from those of this namespace.
     #[error(
         "this is a container with processes of its own; run it on the host, or in a container that \
          shares the host's processes (--pid host)"
     )]
     PidNamespace,
-    /// Own reads were hardly sampled.
+    /// The measuring threads were hardly sampled.
     #[error(
         "too few samples to measure what a read costs here; try a longer --duration or a higher \
          --freq"
@@ -80,16 +80,16 @@ impl From<BpfDecline> for Decline {
     }
 }
 
-/// How long and how often.
+/// Duration and frequency of a survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How long.
+    /// Duration of the survey.
     pub duration: Duration,
-    /// Samples a second of each CPU.
+    /// Samples per second of each CPU.
     pub frequency_hz: u32,
 }
 
-/// A survey that can begin.
+/// A prepared survey.
 #[derive(Debug)]
 pub struct Survey {
     sampler: CpuSampler,
@@ -97,14 +97,14 @@ pub struct Survey {
     code: Code,
 }
 
-/// Id of a thread that measured, its reads, and their kind.
+/// Id of a measuring thread, number of its reads, and their kind.
 type Measured = (i32, u64, Kind);
 
 impl Survey {
-    /// Prepares everything that can fail. Nothing is sampled yet.
+    /// Does everything that can fail, without sampling yet.
     ///
     /// # Errors
-    /// Why not, as a clause.
+    /// The reason, as a clause.
     pub fn prepare(options: Options, learned: Option<Learned>) -> Result<Self, Decline> {
         let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         if namespace.to_str().is_some_and(|name| name != FIRST_PID_NAMESPACE && !name.is_empty()) {
@@ -115,12 +115,12 @@ impl Survey {
         Ok(Self { sampler, options, code })
     }
 
-    /// What the instructions of the vDSO belong to.
+    /// The clocks that the vDSO's instructions belong to.
     pub fn code(&self) -> &Code {
         &self.code
     }
 
-    /// Samples; `tell` is told from time to time how long it has been going on.
+    /// Samples; calls `tell` with the elapsed time now and then.
     ///
     /// # Errors
     /// Why there is nothing to report, as a clause.
@@ -137,7 +137,7 @@ impl Survey {
         let mut until = duration;
         loop {
             self.wait(started, until, tell).map_err(failed)?;
-            // A busy host gives the threads that measure little time.
+            // On a busy host the measuring threads get little time.
             let places = self.sampler.places().map_err(failed)?;
             let is_seen = |(reader, kind): &(Reader, Kind)| {
                 *kind != Kind::Clocksource || self.cost(&places, (reader.tid, 1, *kind)).is_some()
@@ -145,7 +145,7 @@ impl Survey {
             if measuring.iter().all(is_seen) || until > duration + LONGER {
                 break;
             }
-            // Each time that it waits, the periods begin anew: a part of one is lost.
+            // Each wait restarts the periods, which loses a part of one.
             let mean = Duration::from_nanos(mean_period_ns(self.options));
             until = started.elapsed() + mean * (PERIODS / PART);
         }
@@ -198,12 +198,12 @@ impl Survey {
                 return Ok(());
             }
             self.sampler.set_periods(|| period_ns(mean, &mut random))?;
-            // The last change comes while there is much left of a period of it.
+            // The last change comes early enough for the new periods to elapse many times.
             thread::sleep(if left < step * 2 { left } else { step });
         }
     }
 
-    /// One thread for each kind of read.
+    /// Starts one thread for each kind of read.
     fn start_measuring(&self) -> Vec<(Reader, Kind)> {
         let Options { duration, frequency_hz, .. } = self.options;
         let start = |(calling, samples, kind): (Result<Loop, clock_loops::NoLoop>, f64, Kind)| {
@@ -221,7 +221,7 @@ impl Survey {
         all.into_iter().filter_map(start).collect()
     }
 
-    /// What a read cost the thread that made `reads` of a kind.
+    /// The cost of a read for the thread that made `reads` reads of a kind.
     fn cost(&self, places: &[PlaceSamples], (tid, reads, kind): Measured) -> Option<Cost> {
         let found = self.tally(places, tid).of_kind(kind);
         Cost::measured(found.samples, found.time_ns, reads)

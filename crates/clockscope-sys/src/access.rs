@@ -1,4 +1,4 @@
-//! What this process may do with files and memory, and who it is.
+//! Access rights, user ids and CPU time of this and other processes.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -43,8 +43,8 @@ pub fn address_space_limit(pid: i32) -> Option<u64> {
     (result == 0 && limit.rlim_cur != libc::RLIM64_INFINITY).then_some(limit.rlim_cur)
 }
 
-/// User and system time of a process so far, to the nanosecond, its ended threads included and no
-/// other process. One that has ended has it until it is waited for.
+/// User plus system time of a process so far, in nanosecond resolution. Ended threads are included, other processes are
+/// not. The time of an ended process can be read until its parent has waited for it.
 ///
 /// # References
 ///
@@ -79,8 +79,8 @@ pub fn lacks_privileges(pid: i32) -> bool {
     gives_privileges(Path::new(&format!("/proc/{pid}/exe")))
 }
 
-/// True if the kernel denies this process and its children to execute memory that they have written
-/// (`PR_SET_MDWE`, by which systemd does `MemoryDenyWriteExecute=`). Nobody can take it back.
+/// True if the kernel denies this process and its children to execute memory that they have written (`PR_SET_MDWE`, by
+/// which systemd does `MemoryDenyWriteExecute=`). The flag cannot be cleared.
 pub fn denies_written_code() -> bool {
     // SAFETY: takes numbers. Kernels before Linux 6.3 give an error, which is negative.
     let flags = unsafe { libc::prctl(libc::PR_GET_MDWE, 0, 0, 0, 0) };

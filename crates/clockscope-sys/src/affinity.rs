@@ -1,4 +1,4 @@
-//! On which CPUs the calling thread runs, and how often it was taken off one.
+//! CPU affinity of the calling thread, and its involuntary context switches.
 
 use std::io;
 
@@ -45,7 +45,7 @@ pub fn restrict_to(cpus: &[u32]) -> io::Result<()> {
     check(result).map(drop)
 }
 
-/// The CPU that the calling thread is on now, 0 if the kernel does not say.
+/// The CPU that the calling thread is on now, 0 if the kernel does not report it.
 pub fn current() -> u32 {
     // SAFETY: takes nothing.
     unsafe { libc::sched_getcpu() }.max(0).cast_unsigned()

@@ -1,4 +1,4 @@
-//! `bpf(2)`: maps, programs, and the tracepoints that other processes' programs hang on.
+//! `bpf(2)`: maps, programs, and the tracepoints that programs of other processes are attached to.
 
 pub mod kernel_types;
 pub mod maps;
@@ -20,18 +20,18 @@ fn attributes() -> bpf_attr {
     unsafe { std::mem::zeroed() }
 }
 
-/// Calls the kernel; gives its answer, which is not negative.
+/// Makes the system call; gives its result, which is not negative.
 fn call(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<libc::c_long> {
     let (attributes, size) = (std::ptr::from_mut(attributes), size_of::<bpf_attr>());
-    // SAFETY: the kernel reads and writes at most `size` bytes of the attributes and, beyond them, only
-    // what the addresses in them point to, which each caller answers for.
+    // SAFETY: the kernel reads and writes at most `size` bytes of the attributes. Beyond them it accesses only the
+    // memory that their addresses point to, which each caller answers for.
     super::check(unsafe { libc::syscall(libc::SYS_bpf, command as u32, attributes, size) })
 }
 
-/// Calls the kernel for a descriptor.
+/// Makes a system call that returns a file descriptor.
 fn open(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<OwnedFd> {
     let number = call(command, attributes)?;
-    // SAFETY: the commands used with this return a fresh descriptor, nobody else's.
+    // SAFETY: the commands used with this return a new descriptor that is not owned elsewhere.
     unsafe { descriptor(number) }
 }
 
@@ -39,12 +39,13 @@ fn raw_fd(fd: &OwnedFd) -> u32 {
     fd.as_raw_fd().cast_unsigned()
 }
 
-/// The address of memory that the kernel reads or writes, as it takes it.
+/// An address in the form that `bpf_attr` takes.
 fn address<T>(pointer: *const T) -> u64 {
     pointer.expose_provenance() as u64
 }
 
-/// Gives a map or program its name, which the kernel cuts here: letters, digits, `_` and `.`.
+/// Gives a map or program its name, cut to the 15 bytes and the characters that the kernel allows: letters, digits, `_`
+/// and `.`.
 fn put_name(name: &str, into: &mut [libc::c_char; 16]) {
     let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
     for (to, byte) in into.iter_mut().take(15).zip(name.bytes().filter(allowed)) {
@@ -52,12 +53,12 @@ fn put_name(name: &str, into: &mut [libc::c_char; 16]) {
     }
 }
 
-/// The tracepoint that a descriptor of a process hangs on with a BPF program; none for other probes.
+/// The tracepoint that a BPF program is attached to by descriptor `fd` of process `pid`; `None` for other probes.
 ///
 /// # Errors
 ///
-/// `ENOENT` if it is a perf event without a program; `EPERM` without `CAP_SYS_ADMIN`; others if it
-/// is neither a perf event nor a raw tracepoint, or is gone.
+/// `ENOENT` if `fd` is a perf event without a program; `EPERM` without `CAP_SYS_ADMIN`; other errors if it is neither a
+/// perf event nor a raw tracepoint, or is closed.
 ///
 /// # References
 ///

@@ -1,6 +1,6 @@
 //! Loops around the ways to read a clock, each compiled as a C program's loop would be.
 //!
-//! The answer goes to a place on the stack, or to a register, at each turn; nobody looks at it.
+//! Each turn stores the answer on the stack or in a register, where it is never read.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,14 +12,14 @@ use super::vdso_functions::Functions;
 use super::{raw_syscall, tsc};
 use fastclock::ClockId;
 
-/// A counter of the CPU, with what keeps its reading in order.
+/// An instruction that reads the CPU's counter, with the barrier that orders it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterOrder {
-    /// Reading it alone (`rdtsc`): may be done early or late.
+    /// The plain instruction (`rdtsc`), which the CPU may execute early or late.
     Bare,
-    /// Behind a barrier (`lfence`, `isb`): read after everything before it is done.
+    /// After a barrier (`lfence`, `isb`): reads after all earlier instructions.
     Fenced,
-    /// `rdtscp`: read when everything before it is done.
+    /// `rdtscp`: reads once all earlier instructions are complete.
     Rdtscp,
 }
 
@@ -35,7 +35,7 @@ pub enum NoLoop {
     /// The CPU does not have the instruction.
     #[error("this CPU does not have the instruction")]
     NoInstruction,
-    /// This process made the counter's instructions fail (`PR_SET_TSC`).
+    /// `PR_SET_TSC` makes the counter's instructions fail in this process.
     #[error("reading the counter is forbidden to this process (PR_SET_TSC)")]
     CounterForbidden,
     /// The kernel refuses the call.
@@ -55,10 +55,10 @@ pub fn instant() -> Loop {
     })
 }
 
-/// A place for an answer, written at each turn and never read.
+/// Memory for an answer, written at each turn and never read.
 ///
-/// It never crosses a cache line; whether one that may does so would depend on where the kernel put
-/// the stack of this launch.
+/// It never crosses a cache line. If it could, the cost would depend on the stack address that the kernel chose for
+/// this launch.
 #[repr(align(16))]
 struct Answer<T>(MaybeUninit<T>);
 
@@ -74,7 +74,7 @@ fn answer<T>() -> Answer<T> {
     Answer(MaybeUninit::uninit())
 }
 
-/// The loops around the function of the C library. That for `getcpu(2)` is `sched_getcpu(3)`.
+/// The loops around the function of the C library. For `getcpu(2)` that is `sched_getcpu(3)`.
 ///
 /// # Errors
 ///
@@ -236,7 +236,7 @@ fn refusal(call: Call) -> Result<(), NoLoop> {
 ///
 /// # Errors
 ///
-/// When the CPU lacks it or this process may not use it.
+/// When the CPU lacks the instruction or this process may not use it.
 pub fn of_counter(order: CounterOrder) -> Result<Loop, NoLoop> {
     if tsc::is_permitted() == Some(false) {
         return Err(NoLoop::CounterForbidden);
@@ -256,7 +256,7 @@ mod tests {
                 continue;
             }
             let mut routes = vec![by_libc(call)];
-            // arm64 has no system call `time`, and its image fewer functions.
+            // arm64 has no system call `time`, and its vDSO exports fewer functions.
             routes.extend(call.number().map(|_| by_syscall(call)));
             routes.extend(functions.address(&call.symbol()).map(|_| by_vdso(call, &functions)));
             for calling in routes {
@@ -281,7 +281,7 @@ mod tests {
         });
         match thread.join().unwrap() {
             Some(declined) => assert!(declined),
-            // On arm64 Linux can since 6.12.
+            // On arm64 Linux has this switch since 6.12.
             None => skips::skip("this kernel does not forbid the counter"),
         }
     }

@@ -58,7 +58,7 @@ pub fn by_syscall(clock: ClockId) -> Option<Timespec> {
     (status == 0).then_some((time.tv_sec, time.tv_nsec))
 }
 
-/// What `clock_getres(2)` says, in nanoseconds; `None` on an error.
+/// The result of `clock_getres(2)` in nanoseconds; `None` on an error.
 pub fn resolution_ns(clock: ClockId) -> Option<u64> {
     let mut time = UNWRITTEN;
     // SAFETY: the pointer is to a local of the right type.
@@ -67,13 +67,13 @@ pub fn resolution_ns(clock: ClockId) -> Option<u64> {
     u64::try_from(nanos).ok().filter(|_| status == 0)
 }
 
-/// The counter, read whenever the CPU sees fit.
+/// Reads the counter at any point in the CPU's instruction order.
 #[inline]
 pub fn counter() -> i64 {
     counter::bare().cast_signed()
 }
 
-/// The counter, read after everything before it.
+/// Reads the counter after all earlier instructions.
 #[inline]
 pub fn counter_fenced() -> i64 {
     counter::fenced().cast_signed()

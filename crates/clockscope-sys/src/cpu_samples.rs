@@ -1,7 +1,7 @@
-//! A timer on each CPU whose ticks run a BPF program: samples of what the CPUs do.
+//! A timer on each CPU whose ticks run a BPF program: samples of the work of all CPUs.
 //!
-//! The timer is `cpu-clock`, which needs no hardware counter and so exists in every virtual machine. It belongs to a
-//! CPU and not to a process: nobody is touched.
+//! The timer is `cpu-clock`, which needs no hardware counter and so exists in every virtual machine. The timer belongs
+//! to a CPU, so no process is modified.
 //!
 //! # References
 //!
@@ -18,19 +18,19 @@ use super::bpf::programs::Program;
 use super::perf_samples::{attributes, open_with, set_program};
 use super::{affinity, check};
 
-/// The CPUs that can run something.
+/// The list of online CPUs.
 const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
 
-/// The timer of a CPU; gone when this is dropped.
+/// The timer of a CPU; deleted when this is dropped.
 #[derive(Debug)]
 pub struct CpuTimer(OwnedFd);
 
 impl CpuTimer {
-    /// Opens the timer of a CPU, which runs a program each `period_ns` once it is started, unless the CPU is idle.
+    /// Opens the timer of a CPU. Once started, it runs a program every `period_ns`, unless the CPU is idle.
     ///
     /// # Errors
     ///
-    /// Those of `perf_event_open(2)`: `EACCES` or `EPERM` if this user may not, `ENODEV` if the CPU is offline.
+    /// Those of `perf_event_open(2)`: `EACCES` or `EPERM` without the privilege, `ENODEV` if the CPU is offline.
     pub fn open(cpu: i32, period_ns: u64, program: &Program) -> io::Result<Self> {
         let mut wanted = attributes(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK as u64);
         wanted.__bindgen_anon_1.sample_period = period_ns;
@@ -42,7 +42,7 @@ impl CpuTimer {
         Ok(timer)
     }
 
-    /// Starts it.
+    /// Starts the timer.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl CpuTimer {
         self.control(PERF_EVENT_IOC_ENABLE)
     }
 
-    /// Stops it.
+    /// Stops the timer.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl CpuTimer {
         self.control(PERF_EVENT_IOC_DISABLE)
     }
 
-    /// Changes the period. The timer begins a new one, so that a part of a period is lost.
+    /// Changes the period. The timer begins a new period; the elapsed part of the old one is lost.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl CpuTimer {
 ///
 /// # Errors
 ///
-/// If `/sys` does not tell.
+/// If `/sys` does not list them.
 pub fn online_cpus() -> io::Result<Vec<i32>> {
     affinity::listed(ONLINE_CPUS)
 }

@@ -1,31 +1,31 @@
-//! Going to the background: a child that goes on, and a parent that waits for its word.
+//! Going to the background: the parent waits until the forked child reports that it is ready.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-/// Which of the two this process is after the fork.
+/// The two sides of the fork.
 #[derive(Debug)]
 pub enum Side {
-    /// The one that goes on.
+    /// The child, which goes on in the background.
     Child(Word),
-    /// The one that was started by the user.
+    /// The parent, which the user has started.
     Parent(Waiting),
 }
 
-/// The child's word that all is well.
+/// The pipe by which the child reports that it is ready.
 #[derive(Debug)]
 pub struct Word(PipeWriter);
 
-/// The parent, with the child's exit status if there is no word.
+/// The parent's end of the pipe, and the child to wait for if no report comes.
 #[derive(Debug)]
 pub struct Waiting {
     pid: i32,
     word: PipeReader,
 }
 
-/// Forks. To be called while there is one thread.
+/// Forks. The process must have one thread only.
 ///
 /// # Errors
 ///
@@ -35,7 +35,7 @@ pub fn fork() -> io::Result<Side> {
         return Err(io::Error::other("this process has several threads"));
     }
     let (word, speaker) = io::pipe()?;
-    // SAFETY: there is one thread, so that the child finds everything as it was.
+    // SAFETY: there is one thread, so no lock is held in the child.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Side::Child(Word(speaker))),
@@ -44,11 +44,11 @@ pub fn fork() -> io::Result<Side> {
 }
 
 impl Word {
-    /// Leaves the terminal and the directory, and lets the parent end.
+    /// Leaves the terminal and the directory, and reports to the parent, which then ends.
     ///
     /// # Errors
     ///
-    /// Where `/dev/null` cannot be opened.
+    /// When `/dev/null` cannot be opened.
     pub fn give(mut self) -> io::Result<()> {
         let null = File::options().read(true).write(true).open("/dev/null")?;
         // A process that leads a group already stays in its session.
@@ -57,14 +57,14 @@ impl Word {
         dup2_stdout(&null)?;
         dup2_stderr(&null)?;
         std::env::set_current_dir("/")?;
-        // A parent that is gone needs no word.
+        // If the parent has died, no report is needed.
         let _ = self.0.write_all(b".");
         Ok(())
     }
 }
 
 impl Waiting {
-    /// Waits for the word; without one gives the child's exit status.
+    /// Waits for the report and gives 0; if none comes, gives the child's exit status.
     ///
     /// # Errors
     ///

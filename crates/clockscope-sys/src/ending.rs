@@ -1,7 +1,7 @@
-//! Being told to end: by a user, by a supervisor, or by the time.
+//! Requests to end: a signal of a user or a supervisor, or the time limit.
 //!
-//! A signal interrupts the wait for tracees. One that comes just before the wait begins would be
-//! missed; so from then on a timer sends more, until somebody has looked.
+//! A signal interrupts the wait for tracees. A signal that comes just before the wait begins would be missed. Therefore
+//! a timer repeats it until the request has been read.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::Relaxed};
@@ -9,20 +9,20 @@ use std::time::Duration;
 
 use super::{signals, ticker};
 
-/// Signals that ask for the end.
+/// Signals that request the end.
 const ASKING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 const BY_TIME: i32 = libc::SIGALRM;
-/// How often to remind of an end that was asked for.
+/// Interval at which the timer repeats a request.
 const REMINDER: Duration = Duration::from_millis(20);
 
-/// The first signal that asked, or 0.
+/// The first signal received, or 0.
 static ASKED: AtomicI32 = AtomicI32::new(0);
-/// Whether the terminal's stop (Ctrl-Z) has been asked for.
+/// Whether Ctrl-Z (SIGTSTP) was pressed.
 static STOP: AtomicBool = AtomicBool::new(false);
 /// The timer of the running [`Ending`], as an address.
 static TIMER: AtomicUsize = AtomicUsize::new(0);
 
-/// Why it is to end.
+/// The reason to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// The time is over.
@@ -31,12 +31,12 @@ pub enum Asked {
     Signal(i32),
 }
 
-/// Stands while somebody may ask.
+/// Handles the signals until it is dropped.
 #[derive(Debug)]
 pub struct Ending(());
 
 impl Ending {
-    /// Waits for signals from now on. There is one at a time.
+    /// Installs the handlers. There may be one `Ending` at a time.
     ///
     /// # Errors
     ///
@@ -51,21 +51,21 @@ impl Ending {
         Ok(Self(()))
     }
 
-    /// Asks by itself when this time is over.
+    /// Requests the end by itself after this time.
     pub fn after(&self, limit: Duration) {
         if self.asked().is_none() {
             arm(limit.max(Duration::from_nanos(1)));
         }
     }
 
-    /// From now on Ctrl-Z does not stop this process, but waits for who calls [`take_stop`], often:
-    /// a screen is to be left first. It interrupts waits, but may come just before one.
+    /// From now on Ctrl-Z does not stop this process. The caller polls [`take_stop`] and stops by itself after leaving
+    /// the screen. The signal interrupts waits, but may come just before a wait begins.
     pub fn keep_stops(&self) {
         STOP.store(false, Relaxed);
         handle(libc::SIGTSTP, note_stop as extern "C" fn(i32) as *const () as usize);
     }
 
-    /// Why it is to end, if it is.
+    /// The reason to end, if the end was requested.
     pub fn asked(&self) -> Option<Asked> {
         match ASKED.load(Relaxed) {
             0 => None,
@@ -89,13 +89,13 @@ fn timer() -> libc::timer_t {
     std::ptr::with_exposed_provenance_mut(TIMER.load(Relaxed))
 }
 
-/// Lets the timer send its signal after a while, and then as a reminder.
+/// Lets the timer send its signal after a while, and then repeat it.
 fn arm(after: Duration) {
     // The timer exists, and the times are valid.
     let _ = ticker::set_timer(timer(), after, REMINDER);
 }
 
-/// The handler: stores a number, and sets a timer, which a handler may.
+/// The signal handler: stores a number and sets a timer, both async-signal-safe.
 extern "C" fn note(signal: i32) {
     let first = ASKED.compare_exchange(0, signal, Relaxed, Relaxed).is_ok();
     if first && signal != BY_TIME {
@@ -103,12 +103,12 @@ extern "C" fn note(signal: i32) {
     }
 }
 
-/// The handler for Ctrl-Z: stores a flag.
+/// The signal handler for Ctrl-Z: stores a flag.
 extern "C" fn note_stop(_: i32) {
     STOP.store(true, Relaxed);
 }
 
-/// Whether Ctrl-Z was pressed since somebody asked last; never without [`Ending::keep_stops`].
+/// Whether Ctrl-Z was pressed since the last call; never without [`Ending::keep_stops`].
 pub fn take_stop() -> bool {
     STOP.swap(false, Relaxed)
 }

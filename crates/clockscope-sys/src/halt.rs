@@ -1,19 +1,19 @@
-//! Stopping this process with the program, and going on with it.
+//! Stops this process together with the traced program, and continues both.
 //!
-//! A shell that has stopped the program waits for this process to be stopped, and continues this
-//! process. Whoever knows the program's own number, a child of it for example, continues the program;
-//! but the kernel lets a stopped tracee go on only when its tracer does. So while this process is stopped,
-//! a child of it looks whether the program has been continued, or has ended.
+//! A shell that has stopped the program waits until this process is stopped, and later continues this process. Another
+//! process, such as a child of the program, may instead continue the program by its own process id. The kernel lets a
+//! stopped tracee go on only when its tracer does. So while this process is stopped, a child of this process polls
+//! whether the program has been continued or has ended.
 
 use std::ffi::{CStr, CString};
 use std::time::Duration;
 
-/// How often the child looks.
+/// Interval at which the child polls.
 const LOOK: Duration = Duration::from_millis(5);
-/// What a field of `/proc/PID/status` that holds signals begins with: those of the thread, and of its process.
+/// Prefixes of the fields of `/proc/PID/status` that hold pending signals: those of the thread, and of its process.
 const PENDING: [&[u8]; 2] = [b"\nSigPnd:\t", b"\nShdPnd:\t"];
 
-/// Stops this process, until somebody continues it, or the program.
+/// Stops this process until it or the program is continued.
 pub fn stop_with(program: i32) {
     let Ok(status) = CString::new(format!("/proc/{program}/status")) else { return };
     // SAFETY: takes nothing and cannot fail.
@@ -33,15 +33,14 @@ pub fn stop_with(program: i32) {
     }
 }
 
-/// In the child: continues this process's parent, again and again, from when the program has been
-/// continued.
+/// In the child: once the program has been continued, sends SIGCONT to the parent, again and again.
 fn look(status: &CStr, parent: i32) -> ! {
     let pause = libc::timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
     let mut text = [0; 4096];
     // SAFETY: async-signal-safe calls; the pointers are to locals and to a null-terminated string that
     // was made before the fork.
     unsafe {
-        // Whoever stops the group of processes does not stop the child.
+        // In a process group of its own, so that signals to the group do not stop it.
         libc::setpgid(0, 0);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         while libc::getppid() == parent {
@@ -57,8 +56,8 @@ fn look(status: &CStr, parent: i32) -> ! {
     }
 }
 
-/// Whether a process that was stopped, by its `/proc/PID/status`, has been continued or has ended. Pure, and makes
-/// no memory.
+/// Whether a process that was stopped, by its `/proc/PID/status`, has been continued or has ended. Pure; allocates no
+/// memory.
 fn goes_on(status: &[u8]) -> bool {
     const CONTINUE: u64 = 1 << (libc::SIGCONT - 1);
     let behind = |name: &[u8]| {

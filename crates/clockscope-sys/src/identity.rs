@@ -1,4 +1,4 @@
-//! What the kernel and the CPU say of themselves.
+//! Kernel release, architecture and kernel log; CPUID.
 
 use std::io;
 
@@ -23,18 +23,18 @@ pub fn kernel() -> Uname {
 /// Actions of `syslog(2)`, include/linux/syslog.h (Linux 6.18).
 const SYSLOG_ACTION_READ_ALL: libc::c_int = 3;
 const SYSLOG_ACTION_SIZE_BUFFER: libc::c_int = 10;
-/// No more than this of the log is read, in bytes.
+/// Limit on the size of the log that is read, in bytes.
 const LOG_MAX: usize = 16 << 20;
-/// How many times longer than the buffer a log can be with its stamps.
+/// Upper limit of the ratio between a log with its stamps and the kernel's buffer.
 const LOG_WRITTEN_OUT: usize = 4;
 
-/// The kernel's log as far as it is still there; `None` without the right to read it.
+/// The rest of the kernel's log in the buffer; `None` without the privilege to read it.
 pub fn kernel_log() -> Option<String> {
     let bytes = read_kernel_log().ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The kernel's log as far as it is still there: lines `<6>[    0.000000] text`.
+/// The rest of the kernel's log in the buffer: lines `<6>[    0.000000] text`.
 ///
 /// # Errors
 ///
@@ -49,8 +49,8 @@ pub fn read_kernel_log() -> io::Result<Vec<u8>> {
         libc::syscall(libc::SYS_syslog, SYSLOG_ACTION_SIZE_BUFFER, std::ptr::null_mut::<u8>(), 0)
     };
     let size = usize::try_from(size).map_err(|_| io::Error::last_os_error())?;
-    // Written out with stamps a log is longer than in the buffer, and what does not fit is left
-    // out at its beginning, where the boot is.
+    // With its stamps a log is longer than in the buffer. If it does not fit, the kernel leaves out its beginning,
+    // where the boot is.
     let mut bytes = vec![0_u8; size.saturating_mul(LOG_WRITTEN_OUT).min(LOG_MAX)];
     // SAFETY: the pointer and the size are those of a local; the messages stay in the log.
     let read = unsafe {

@@ -1,4 +1,4 @@
-//! IPC namespaces: each has System V segments of its own, which processes of no other one can attach.
+//! IPC namespaces: each has its own System V segments, which processes in other namespaces cannot attach.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt as _;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// A namespace, by the file that stands for it. When the last process has left one that nobody holds, another one may
-/// get its numbers.
+/// An IPC namespace, identified by the device and inode of its file. Once its last process has left and no open file
+/// holds it, the kernel may give these numbers to a new namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpcNamespace {
     device: u64,
@@ -17,21 +17,22 @@ pub struct IpcNamespace {
 }
 
 thread_local! {
-    /// That of this thread, once it has been looked at: only [`enter`] changes it.
+    /// The namespace of this thread, once it has been read: only [`enter`] changes it.
     static OWN: Cell<Option<IpcNamespace>> = const { Cell::new(None) };
-    /// How often this thread has moved.
+    /// How often this thread has changed its namespace.
     static MOVES: Cell<u64> = const { Cell::new(0) };
 }
 
 const OWN_FILE: &str = "/proc/thread-self/ns/ipc";
 
 impl IpcNamespace {
-    /// That of a process; `None` if it is gone or may not be looked at, or if the kernel has none.
+    /// The namespace of a process; `None` if the process is gone or may not be inspected, or if the kernel has no IPC
+    /// namespaces.
     pub fn of(pid: i32) -> Option<Self> {
         Self::read(&file_of(pid))
     }
 
-    /// That of the calling thread; `None` if the kernel has none, or there is no `/proc`.
+    /// The namespace of the calling thread; `None` if the kernel has no IPC namespaces, or `/proc` is not mounted.
     pub fn own() -> Option<Self> {
         let own = OWN.get().or_else(|| Self::read(OWN_FILE));
         OWN.set(own);
@@ -50,7 +51,8 @@ pub fn hold() -> Option<File> {
     File::open(OWN_FILE).ok()
 }
 
-/// How often the calling thread has moved to another namespace: what it has made since the last time is where it is.
+/// How often the calling thread has moved to another namespace. Segments that it made since its last move are in its
+/// present namespace.
 pub(crate) fn moves() -> u64 {
     MOVES.get()
 }
@@ -59,21 +61,21 @@ fn file_of(pid: i32) -> String {
     format!("/proc/{pid}/ns/ipc")
 }
 
-/// Where a thread wants to go on from after it has entered a namespace.
+/// Whether a thread must be able to return from the namespace that it enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// It need not come back.
+    /// The thread need not return.
     There,
-    /// It goes only if it can come back to where it is.
+    /// The thread moves only if it can return.
     ThereAndBack,
 }
 
-/// Moves the calling thread to the IPC namespace of a process, if that is another one: shared memory that this
+/// Moves the calling thread to the IPC namespace of a process, unless both are in the same one. Shared memory that this
 /// thread makes from now on can be attached there.
 ///
 /// # Errors
 ///
-/// `EPERM` without the right (`CAP_SYS_ADMIN` in both, and for the way back in the present one); `ENOENT` when the
+/// `EPERM` without the privilege (`CAP_SYS_ADMIN` in both, and for the way back in the present one); `ENOENT` when the
 /// process is gone.
 ///
 /// # References
@@ -87,7 +89,7 @@ pub fn enter(pid: i32, way: Way) -> io::Result<()> {
     }
     let there = File::open(file_of(pid))?;
     if way == Way::ThereAndBack {
-        // To move to where one is changes nothing, and takes the same right as to come back.
+        // Moving to the present namespace changes nothing, and needs the same privilege as returning to it.
         move_into_link_name_space(File::open(OWN_FILE)?.as_fd(), ipc)?;
     }
     move_into_link_name_space(there.as_fd(), ipc)?;
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
     use std::process::{Child, Command, Stdio};
 
-    /// A process in a namespace of its own, which waits for its standard input to end.
+    /// A process in its own namespace, which waits for its standard input to end.
     fn process_elsewhere() -> Child {
         let mut child = Command::new("unshare")
             .args(["--ipc", "sh", "-c", "echo; read line"])
@@ -127,7 +129,7 @@ mod tests {
             enter(std::process::id().cast_signed(), Way::There).unwrap();
             assert_eq!((IpcNamespace::own(), moves()), (own, 2));
             first.kill().and_then(|()| first.wait()).unwrap();
-            // Without the file one of the next few would get them.
+            // Without the file, one of the next few namespaces would get the same numbers.
             for _ in 0..20 {
                 let mut next = process_elsewhere();
                 assert_ne!(IpcNamespace::of(next.id().cast_signed()), there);

@@ -1,6 +1,6 @@
-//! Calls of the kernel: the only place in the command with `unsafe`.
+//! System calls and kernel interfaces: the only crate of the command with `unsafe`.
 //!
-//! Each file wraps one facility and gives out safe functions with `io::Result`.
+//! Each file wraps one facility and exports safe functions with `io::Result`.
 #![allow(unsafe_code, reason = "system calls and shared memory; every block says why it is sound")]
 
 use std::io;
@@ -57,7 +57,7 @@ pub mod wait;
 pub mod warp;
 pub mod watched_pages;
 
-/// What a C function returned, or its error if that is -1; to be asked at once.
+/// The result of a C function, or `errno` if that is -1; must be called right after the function.
 fn check<T: Copy + PartialEq + From<i8>>(returned: T) -> io::Result<T> {
     if returned == T::from(-1) { Err(io::Error::last_os_error()) } else { Ok(returned) }
 }
@@ -66,18 +66,18 @@ fn check<T: Copy + PartialEq + From<i8>>(returned: T) -> io::Result<T> {
 ///
 /// # Errors
 ///
-/// That of the call, if it has failed; to be asked at once.
+/// That of the call, if it has failed; must be called right after it.
 ///
 /// # Safety
 ///
-/// A result that is not negative is a new descriptor, which nobody else owns.
+/// A result that is not negative is a new descriptor that is not owned elsewhere.
 unsafe fn descriptor(returned: libc::c_long) -> io::Result<OwnedFd> {
     let number = RawFd::try_from(check(returned)?).map_err(io::Error::other)?;
-    // SAFETY: the descriptor is new and nobody else's, as the caller says.
+    // SAFETY: the descriptor is new and not owned elsewhere, as the caller guarantees.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// The example of the README is tried.
+/// Tests the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

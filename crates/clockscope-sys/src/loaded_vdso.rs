@@ -1,4 +1,4 @@
-//! Where a process has its vDSO image, and the bytes of it.
+//! Address and bytes of the vDSO image of a process.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,10 +8,10 @@ use crate::proc_text;
 use vdso_reader::maps::{self, Mapping};
 use vdso_reader::{Class, auxv};
 
-/// More than any image has, in bytes; an address in a larger mapping is not that of an image.
+/// Upper limit for the size of an image, in bytes; an address in a larger mapping is not the address of an image.
 const SIZE_MAX: u64 = 1 << 20;
 
-/// The vDSO image of a process as it lies in its memory.
+/// The vDSO image of a process as mapped in its memory.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// Id of the process that has it mapped.
@@ -28,7 +28,7 @@ pub struct Loaded {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// Nothing is known of any process.
+    /// `/proc` is not mounted, so no process can be inspected.
     #[error("{}", proc_text::NOT_MOUNTED)]
     NoProc,
     /// There is no such process.
@@ -47,9 +47,8 @@ pub enum LoadError {
 
 /// Reads the image of this process, or of another one.
 ///
-/// This process's image is the one in the auxiliary vector on its stack, which is what its C library
-/// uses. Of another process the kernel's copy of the vector is read, which may differ.
-///
+/// The image of this process is the one that the auxiliary vector on its stack names, which its C library uses. For
+/// another process the kernel's copy of the vector is read, which may differ.
 /// # Errors
 ///
 /// If the process does not exist, may not be read or has no image.

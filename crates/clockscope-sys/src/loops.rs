@@ -1,7 +1,7 @@
-//! A loop around one call, compiled as a user's loop would be: the call is a closure that is inlined
-//! into the loop, so that nothing but the loop itself is added to it.
+//! A loop around one call, compiled as a user's loop would be: the call is a closure that is inlined into the loop, so
+//! the loop itself is the only overhead.
 
-/// A loop: the argument says how many turns.
+/// A loop; its argument is the number of turns.
 pub struct Loop(Box<dyn Fn(u64) + Send + Sync>);
 
 impl Loop {
@@ -10,8 +10,8 @@ impl Loop {
         Self(Box::new(move |turns| plain(turns, &call)))
     }
 
-    /// The same, with work before each stretch of at most `longest` calls: for a call that comes to an
-    /// end of something.
+    /// [`Loop::around`], with `before` run before each stretch of at most `longest` calls: for a call that uses
+    /// something up, such as a read up to the end of a file.
     pub(crate) fn in_stretches(
         longest: u64,
         before: impl Fn() + Send + Sync + 'static,
@@ -39,8 +39,8 @@ impl std::fmt::Debug for Loop {
     }
 }
 
-/// The turn's counter passes through a register that the compiler cannot see into: the loop is
-/// neither unrolled nor left out.
+/// The turn's counter passes through a register whose value the compiler cannot know, so the compiler neither unrolls
+/// nor removes the loop.
 #[inline(always)]
 fn plain(turns: u64, call: &impl Fn()) {
     let mut turn = 0;

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt;
 
-/// Bytes of a page of this kernel.
+/// Page size of this kernel in bytes.
 pub fn page_size() -> usize {
     // SAFETY: takes a number.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -31,11 +31,11 @@ pub fn read(pid: i32, address: u64, into: &mut [u8]) -> io::Result<usize> {
     usize::try_from(read).map_err(|_| io::Error::last_os_error())
 }
 
-/// Fills all parts, of which each says where it begins.
+/// Fills all parts; each consists of its address and a buffer.
 ///
 /// # Errors
 ///
-/// As [`read`]; where not all can be read, `EFAULT`.
+/// As [`read`]; `EFAULT` if a part cannot be read completely.
 pub fn read_parts(pid: i32, parts: &mut [(u64, Vec<u8>)]) -> io::Result<()> {
     const BATCH: usize = 512;
     for batch in parts.chunks_mut(BATCH) {
@@ -48,7 +48,7 @@ pub fn read_parts(pid: i32, parts: &mut [(u64, Vec<u8>)]) -> io::Result<()> {
         });
         let local: Vec<libc::iovec> = local.collect();
         let count = remote.len() as libc::c_ulong;
-        // SAFETY: each local range is a part, which lives until the call returns; the kernel checks the others.
+        // SAFETY: each local range is a part, which lives until the call returns; the kernel checks the remote ranges.
         let read = unsafe {
             libc::process_vm_readv(pid, local.as_ptr(), count, remote.as_ptr(), count, 0)
         };
@@ -85,7 +85,7 @@ pub fn write(pid: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Writes the same word at `count` addresses, `stride` bytes apart; each word at once.
+/// Writes the same word at `count` addresses, `stride` bytes apart.
 ///
 /// # Errors
 ///
@@ -100,7 +100,7 @@ pub fn write_words(pid: i32, first: u64, stride: u64, count: usize, word: u64) -
             batch.iter().map(|at| remote(*at, word.len())).collect::<io::Result<Vec<_>>>()?;
         let local = vec![local; remote.len()];
         let count = remote.len() as libc::c_ulong;
-        // SAFETY: every local range is `word`, which is only read; the kernel checks the others.
+        // SAFETY: every local range is `word`, which is only read; the kernel checks the remote ranges.
         let wrote = unsafe {
             libc::process_vm_writev(pid, local.as_ptr(), count, remote.as_ptr(), count, 0)
         };
@@ -111,8 +111,8 @@ pub fn write_words(pid: i32, first: u64, stride: u64, count: usize, word: u64) -
     Ok(())
 }
 
-/// True if two processes have the same memory, not only the same content: `vfork`, `CLONE_VM`. False where
-/// the kernel does not say.
+/// True if two processes have the same memory (`vfork`, `CLONE_VM`), not only the same content. False if the kernel
+/// does not tell.
 ///
 /// # References
 ///
@@ -150,10 +150,10 @@ pub fn read_u64(pid: i32, address: u64) -> io::Result<u64> {
     }
 }
 
-/// Reads from an address of this process that may not be readable, without the danger of a signal.
+/// Reads from an address of this process that may be unreadable, without the risk of a signal.
 ///
-/// Pages that the kernel lends, such as those with the vDSO's data, refuse [`read`], and raise
-/// `SIGBUS` when touched while they are not there; the kernel's own copying gives an error.
+/// Special mappings of the kernel, such as the vDSO's data, refuse [`read`]. Touching one of their pages that is not
+/// there raises `SIGBUS`. In a `write(2)` from such a page the kernel gives an error instead.
 ///
 /// # Errors
 ///

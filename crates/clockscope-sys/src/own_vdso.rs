@@ -1,4 +1,4 @@
-//! The vDSO image that the kernel gave to this process.
+//! The vDSO image that the kernel mapped into this process.
 
 use std::fs::File;
 use std::ops::Range;
@@ -8,19 +8,19 @@ use vdso_reader::maps::{self, Mapping};
 
 use super::proc_text;
 
-/// The kernel's image as it is mapped.
+/// The kernel's image as mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnVdso {
     /// The bytes of the mapping `[vdso]`.
     pub bytes: Vec<u8>,
-    /// Distance from the start of the first mapping, and size, of the data (`[vvar]`,
-    /// `[vvar_vclock]`) right before the code, and of the code, which is last.
+    /// Distance from the start of the first mapping, and size: of the data (`[vvar]`, `[vvar_vclock]`) right before the
+    /// code, and, as the last entry, of the code.
     pub mappings: Vec<(u64, u64)>,
 }
 
 /// The kernel's image, or `None` if there is none.
 ///
-/// Not by `AT_SYSINFO_EHDR`: under another clockscope that names its image, not the kernel's.
+/// Does not use `AT_SYSINFO_EHDR`: under another clockscope, that names the image of that clockscope.
 pub fn read() -> Option<OwnVdso> {
     let maps = proc_text::read("/proc/self/maps").ok()?;
     let mappings = mappings(&maps);

@@ -1,4 +1,4 @@
-//! A clock page in a file: room for it, the mapping, and the lock of its writer.
+//! A clock page in a file: space for it, the mapping, and the lock of its writer.
 
 use std::fs::File;
 use std::io;
@@ -9,21 +9,21 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// What a mapping is for.
+/// The protection of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Reading only; a store through it would end this process.
+    /// Read only; a store through it would end this process.
     Read,
     /// Reading and writing, by the keeper of the page.
     Write,
 }
 
-/// Makes sure that the file has room for a page, so that a full file system is an error now and
-/// not a `SIGBUS` at the first store. What is in the file stays.
+/// Reserves space in the file for a page. A full file system is then an error now instead of a `SIGBUS` at the first
+/// store. The content of the file stays.
 ///
 /// # Errors
 ///
-/// `ENOSPC` where there is no room.
+/// `ENOSPC` if there is no space.
 ///
 /// # References
 ///
@@ -39,8 +39,8 @@ pub fn reserve(file: &File) -> io::Result<()> {
 
 /// Maps a page for the life of this process.
 ///
-/// The file must have [`SIZE`] bytes and keep them: whoever truncates it ends, by `SIGBUS`, the
-/// processes that use it. Only its owner can.
+/// The file must have [`SIZE`] bytes and keep them. Truncating it ends the processes that use it by `SIGBUS`; only the
+/// file's owner can do that.
 ///
 /// # Errors
 ///
@@ -61,17 +61,16 @@ pub(super) fn map_at(file: &File, offset: u64, access: Access) -> io::Result<&'s
     let null = std::ptr::null_mut();
     // SAFETY: a new mapping at an address of the kernel's choice.
     let at = unsafe { rustix::mm::mmap(null, SIZE, protection, MapFlags::SHARED, file, offset)? };
-    // SAFETY: mapped for ever, page-aligned and large enough; a page is atomics, valid with any
-    // content and whoever writes it.
+    // SAFETY: mapped for ever, page-aligned and large enough; a page consists of atomics, which are valid with any
+    // content that any process writes.
     Ok(unsafe { &*at.cast::<Page>() })
 }
 
-/// Locks a file for as long as it is open, here or in a forked child; false if somebody else has
-/// it locked.
+/// Locks a file for as long as it is open, here or in a forked child; false if it is already locked.
 ///
 /// # Errors
 ///
-/// Those of `flock(2)` besides that one.
+/// Those of `flock(2)` except `EWOULDBLOCK`.
 pub fn lock(file: &File) -> io::Result<bool> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Ok(false),

@@ -1,4 +1,4 @@
-//! The rate of the TSC as the kernel tells it to programs that count for themselves.
+//! The rate of the TSC as the kernel publishes it for programs that read the counter themselves.
 
 use aya_obj::generated::perf_event_mmap_page;
 use aya_obj::generated::perf_sw_ids::PERF_COUNT_SW_DUMMY;
@@ -8,14 +8,14 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use super::memory::page_size;
 use super::perf_samples::{attributes, open_with};
 
-/// `cap_user_time`: scale and offset of the time are there.
+/// `cap_user_time`: scale and offset of the time are valid.
 const CAP_USER_TIME: u64 = 1 << 3;
 
 /// `time_shift` and `time_mult` of the page of an event that counts nothing: a nanosecond of the
 /// kernel's clock is `mult / 2^shift` of a tick of the TSC.
 ///
-/// `None` where the kernel does not time by the TSC, or does not let this process open events. No
-/// hardware counter is needed.
+/// `None` if the kernel does not use the TSC for time, or does not let this process open events. No hardware counter is
+/// needed.
 ///
 /// # References
 ///

@@ -13,13 +13,13 @@ use super::perf_samples::{attributes, open_with};
 /// `PERF_FORMAT_TOTAL_TIME_ENABLED`, `_RUNNING` and `_GROUP`, include/uapi/linux/perf_event.h (Linux 6.18).
 const TIMES_AND_GROUP: u64 = 1 | 2 | 8;
 
-/// What a group of two counters reads as: their number, time enabled, time running, two values.
+/// The words that a group of two counters reads as: their number, time enabled, time running, two values.
 type Reading = [u64; 5];
 
 /// Instructions and cycles of the calling thread, in user mode and in the kernel.
 #[derive(Debug)]
 pub struct PerfCounters {
-    /// Instructions, which lead, and cycles.
+    /// Instructions (the group's leader) and cycles.
     group: [File; 2],
 }
 
@@ -28,16 +28,16 @@ impl PerfCounters {
     ///
     /// # Errors
     ///
-    /// `ENOENT` or `EOPNOTSUPP` where there are none, such as in most virtual machines; `EACCES` or
-    /// `EPERM` where the caller may not count the kernel (`perf_event_paranoid`); `ENOSYS` where
-    /// a filter forbids the call or the kernel was built without it.
+    /// `ENOENT` or `EOPNOTSUPP` without hardware counters, such as in most virtual machines; `EACCES` or `EPERM` if the
+    /// caller may not count the kernel (`perf_event_paranoid`); `ENOSYS` if a filter forbids the call or the kernel was
+    /// built without it.
     pub fn open() -> io::Result<Self> {
         let instructions = event(PERF_COUNT_HW_INSTRUCTIONS, -1)?;
         let cycles = event(PERF_COUNT_HW_CPU_CYCLES, instructions.as_raw_fd())?;
         Ok(Self { group: [instructions, cycles] })
     }
 
-    /// Does the work, and gives the instructions and the cycles that it took.
+    /// Runs `work`, and gives the instructions and the cycles that it took.
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl PerfCounters {
     }
 }
 
-/// What was counted between two readings, if it was counted all the time.
+/// The counts between two readings, if the counters ran all the time.
 fn passed(before: Reading, after: Reading) -> Option<[u64; 2]> {
     let [_number, enabled, running, instructions, cycles] =
         array::from_fn(|place| after[place].wrapping_sub(before[place]));
@@ -85,8 +85,8 @@ mod tests {
         assert_eq!(passed(before, before), None);
     }
 
-    /// Where there are counters, they count a loop of known length; where there are none, the
-    /// error is one of those that are documented.
+    /// Hardware counters, if there are any, count a loop of known length; without them the error is one of the
+    /// documented ones.
     #[test]
     fn counters_count_or_say_why_not() {
         let error = match PerfCounters::open() {

@@ -1,8 +1,7 @@
-//! The rings that the kernel writes records of events into, one a CPU.
+//! The ring buffers that the kernel writes event records into, one for each CPU.
 //!
-//! A ring belongs to an event of its own that counts nothing; the events that matter are opened by
-//! `perf_samples.rs` and write into the ring of their CPU. So there is one ring for any number of
-//! threads and processes.
+//! Each ring belongs to a dummy event that counts nothing. The events to record are opened by `perf_samples.rs` and
+//! write into the ring of their CPU. So one ring per CPU serves any number of threads and processes.
 
 use std::io;
 use std::mem::offset_of;
@@ -17,12 +16,12 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use super::memory::page_size;
 use super::perf_samples::{self, SampledEvent};
 
-/// In the page before the data: where the kernel will write next, and where we have read to.
+/// In the page before the data: the kernel's next write position, and our read position.
 const DATA_HEAD: usize = offset_of!(perf_event_mmap_page, data_head);
 const DATA_TAIL: usize = offset_of!(perf_event_mmap_page, data_tail);
 /// Type, misc and size of a record.
 const HEADER: usize = 8;
-/// A ring has at least this many bytes; with less it holds no two samples.
+/// Minimum size of a ring in bytes; a smaller one holds no two samples.
 pub(crate) const SMALLEST: usize = 64 << 10;
 
 /// The ring of one CPU, mapped into this process.
@@ -35,34 +34,34 @@ pub struct Ring {
     scratch: Vec<u8>,
 }
 
-// SAFETY: the mapping belongs to the ring alone, is not bound to a thread, and everything that the
-// kernel changes meanwhile is read as an atomic or lies before the head that was read.
+// SAFETY: the mapping belongs to the ring alone and is not bound to a thread. Everything that the kernel changes
+// meanwhile is read as an atomic or lies before the head that was read.
 unsafe impl Send for Ring {}
 
 /// A record as the kernel wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raw<'a> {
-    /// What the record is: `PERF_RECORD_*`.
+    /// The type of the record: `PERF_RECORD_*`.
     pub kind: u32,
     /// Flags of the record: `PERF_RECORD_MISC_*`.
     pub misc: u16,
-    /// What follows the header.
+    /// The bytes after the header.
     pub body: &'a [u8],
 }
 
 impl Ring {
-    /// Makes the ring of a CPU, with `size` bytes (a power of two, at least `SMALLEST`) or, if
-    /// this process may not lock so much memory, with half of that, and so on.
+    /// Makes the ring of a CPU, with `size` bytes, rounded up to a power of two and to `SMALLEST`. If this process may
+    /// not lock so much memory, the ring gets half of that, and so on.
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the CPU is off; `EACCES` or `EPERM` if this user may have no events, or no
-    /// memory for them (`perf_event_mlock_kb`, `RLIMIT_MEMLOCK`).
+    /// `ENODEV` if the CPU is off; `EACCES` or `EPERM` if this user may open no events, or lock no memory for them
+    /// (`perf_event_mlock_kb`, `RLIMIT_MEMLOCK`).
     pub fn new(cpu: i32, size: usize) -> io::Result<Self> {
         Self::waking(cpu, size, |size| size / 4)
     }
 
-    /// The same, which can be read at once when something is in it.
+    /// [`Ring::new`], but the ring becomes readable with its first record.
     ///
     /// # Errors
     ///
@@ -96,7 +95,7 @@ impl Ring {
         self.cpu
     }
 
-    /// Bytes that fit into it.
+    /// Size of the ring's data in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -107,7 +106,7 @@ impl Ring {
         unsafe { self.at.add(offset).cast::<AtomicU64>().as_ref() }
     }
 
-    /// Gives every record that has come since the last time, and frees their place.
+    /// Gives every record that has come since the last call, and frees its space.
     pub fn drain(&mut self, mut record: impl FnMut(Raw<'_>)) {
         let head = self.word(DATA_HEAD).load(Acquire);
         let mut tail = self.word(DATA_TAIL).load(Acquire);
@@ -122,11 +121,11 @@ impl Ring {
             self.word(DATA_TAIL).store(tail, Release);
         }
         self.scratch = scratch;
-        // Whatever is not a record is given up, or it would stand there for ever.
+        // Bytes that are not a record are skipped, or they would block the ring for ever.
         self.word(DATA_TAIL).store(head, Release);
     }
 
-    /// Length of the record that begins at `tail`; `None` if there is none, or it cannot be one.
+    /// Length of the record that begins at `tail`; `None` if there is none, or if the length is impossible.
     fn length_at(&self, tail: u64, head: u64) -> Option<usize> {
         let left = usize::try_from(head.checked_sub(tail)?).ok()?;
         if left < HEADER || left > self.size {
@@ -138,15 +137,14 @@ impl Ring {
         (length >= HEADER && length <= left).then_some(length)
     }
 
-    /// Copies from the ring, where a record may go on at the beginning.
+    /// Copies from the ring, where a record may wrap to the beginning.
     fn copy(&self, from: u64, into: &mut [u8]) {
         let start = usize::try_from(from % self.size as u64).expect("less than the size");
         let first = into.len().min(self.size - start);
         let (before, after) = into.split_at_mut(first);
         let data = self.at.as_ptr().wrapping_add(page_size());
-        // SAFETY: both ranges lie inside the data of the mapping: `start < size`, the first ends at
-        // its end at the latest, and no record is longer than the ring. The kernel does not
-        // write between tail and head.
+        // SAFETY: both ranges lie inside the data of the mapping: `start < size`, the first ends at its end at the
+        // latest, and no record is longer than the ring. The kernel does not write between tail and head.
         unsafe {
             std::ptr::copy_nonoverlapping(data.add(start), before.as_mut_ptr(), before.len());
             std::ptr::copy_nonoverlapping(data, after.as_mut_ptr(), after.len());
@@ -177,7 +175,7 @@ fn raw(bytes: &[u8]) -> Option<Raw<'_>> {
     })
 }
 
-/// Whether an event failed for want of memory that may be locked.
+/// Whether opening an event failed because too little memory may be locked.
 fn is_about_memory(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM | libc::EAGAIN))
 }
@@ -186,10 +184,10 @@ fn is_about_memory(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// Bytes of data in the rings here.
+    /// Size of the data of the test rings in bytes.
     const PAGE: usize = 4096;
 
-    /// A ring over memory of this process, as the kernel would have filled it.
+    /// A ring over memory of this process, filled as the kernel would fill it.
     fn ring(size: usize, tail: u64, bytes: &[u8]) -> Ring {
         let (null, access) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a fresh anonymous mapping; as large as the one that `Drop` unmaps.

@@ -1,9 +1,8 @@
-//! Events whose samples carry registers and stack of a thread: a breakpoint on an instruction, and
-//! the beginning of system calls.
+//! Events whose samples carry registers and stack of a thread: a breakpoint on an instruction, and the entry of system
+//! calls.
 //!
-//! An event watches one thread on one CPU, and what that thread starts from then on. It writes into
-//! the ring of its CPU (`perf_rings.rs`). A breakpoint that is not hit costs nothing that can be
-//! measured.
+//! An event watches one thread on one CPU, and the threads that this thread starts from then on. The event writes into
+//! the ring of its CPU (`perf_rings.rs`). A breakpoint that is not hit has no measurable cost.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
@@ -20,51 +19,50 @@ use aya_obj::generated::{
 pub use super::arch::perf as registers;
 use super::{check, descriptor};
 
-/// What a sample holds, in the order of the record: `PERF_SAMPLE_IP`, `TID`, `TIME`, `CALLCHAIN`,
-/// `PERIOD`, `RAW`, `REGS_USER`, `STACK_USER`.
+/// Fields of a sample, in the order of the record: `PERF_SAMPLE_IP`, `TID`, `TIME`, `CALLCHAIN`, `PERIOD`, `RAW`,
+/// `REGS_USER`, `STACK_USER`.
 pub const CONTENT: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 5 | 1 << 8 | 1 << 10 | 1 << 12 | 1 << 13;
 /// `PERF_ATTR_SIZE_VER5` (Linux 4.8 and later), include/uapi/linux/perf_event.h.
 const PERF_ATTR_SIZE_VER5: u32 = 112;
 /// Bytes of stack in a sample, at most.
 pub(crate) const STACK_BYTES: u32 = 16 << 10;
 
-/// What an event is for.
+/// The subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampledEvent {
-    /// Nothing: it only has a ring, which says that it can be read when it holds this many bytes.
+    /// Nothing: the event only has a ring.
     Nothing {
-        /// Bytes in the ring at which it can be read.
+        /// Bytes in the ring at which it becomes readable.
         wake_at: u32,
     },
-    /// Every execution of the instruction at an address, until the process executes a program.
+    /// Every execution of the instruction at an address, until the process calls `execve`.
     Execution {
         /// The address of the instruction, in the process.
         address: u64,
     },
-    /// Beginnings of system calls, so many a second.
+    /// Entries of system calls, sampled at a frequency.
     SystemCalls {
         /// Number of the tracepoint `raw_syscalls:sys_enter`.
         tracepoint: u64,
-        /// Samples a second of each thread.
+        /// Samples per second of each thread.
         frequency: u32,
     },
 }
 
-/// Opens an event for a thread (0: the calling one; -1: every thread of the host) on a CPU, whose
-/// records go into that CPU's ring ([`crate::perf_rings::Ring`]). Threads and processes that it
-/// starts are watched too.
+/// Opens an event for a thread (0: the calling one; -1: every thread of the host) on a CPU. The records go into that
+/// CPU's ring ([`crate::perf_rings::Ring`]). Threads and processes that the thread starts are watched too.
 ///
 /// # Errors
 ///
-/// Those of `perf_event_open(2)`: `EACCES` or `EPERM` if this user may not, `ESRCH` if the thread is
-/// gone, `ENOSPC` if all breakpoints of the CPU are in use, `EMFILE` if there are too many.
+/// Those of `perf_event_open(2)`: `EACCES` or `EPERM` without the privilege, `ESRCH` if the thread is gone, `ENOSPC` if
+/// all breakpoints of the CPU are in use, `EMFILE` without free file descriptors.
 pub fn open(subject: SampledEvent, thread: i32, cpu: i32, ring: impl AsFd) -> io::Result<OwnedFd> {
     let event = open_event(subject, thread, cpu)?;
     redirect(&event, ring)?;
     Ok(event)
 }
 
-/// Lets an event, and all that inherit it, write into a ring of its CPU from now on.
+/// Redirects an event, and all events that inherit from it, to a ring of its CPU from now on.
 ///
 /// # Errors
 ///
@@ -78,7 +76,7 @@ pub fn redirect(event: &OwnedFd, ring: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens an event that writes nowhere yet.
+/// Opens an event that has no ring yet.
 pub(super) fn open_event(subject: SampledEvent, thread: i32, cpu: i32) -> io::Result<OwnedFd> {
     let mut wanted = subject.attributes();
     let result = open_with(&wanted, thread, cpu, -1);
@@ -86,7 +84,7 @@ pub(super) fn open_event(subject: SampledEvent, thread: i32, cpu: i32) -> io::Re
     if wanted.remove_on_exec() == 0 || !result.as_ref().is_err_and(unknown) {
         return result;
     }
-    // A kernel before Linux 5.13. The breakpoint then stays where no code of the next program is.
+    // Linux before 5.13. The breakpoint then stays, at an address where the next program has no code.
     wanted.set_remove_on_exec(0);
     open_with(&wanted, thread, cpu, -1)
 }
@@ -110,7 +108,7 @@ impl SampledEvent {
                 event.set_remove_on_exec(1);
                 event
             }
-            // The tracepoint itself is in the kernel.
+            // The tracepoint itself is in the kernel, so the kernel is not excluded.
             Self::SystemCalls { tracepoint, frequency } => {
                 let mut event = sampling(PERF_TYPE_TRACEPOINT, tracepoint);
                 event.__bindgen_anon_1.sample_freq = frequency.into();
@@ -126,8 +124,8 @@ impl SampledEvent {
     }
 }
 
-/// Attributes of an event whose samples hold [`CONTENT`], and that tells of the programs and mappings
-/// of what it watches.
+/// Attributes of an event whose samples hold [`CONTENT`], and that also records the programs and mappings of the
+/// watched threads.
 fn sampling(kind: perf_type_id, config: u64) -> perf_event_attr {
     let mut event = attributes(kind, config);
     event.__bindgen_anon_2.wakeup_watermark = 1;
@@ -177,7 +175,7 @@ pub(super) fn open_with(
     unsafe { descriptor(number) }
 }
 
-/// Lets an event run a BPF program whenever it happens.
+/// Runs a BPF program whenever the event happens.
 ///
 /// # Errors
 ///

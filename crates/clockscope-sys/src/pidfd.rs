@@ -1,4 +1,4 @@
-//! A process that is held by a descriptor, so that its number cannot come to mean another one.
+//! A process held by a descriptor, so that a reused process id cannot refer to another process.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::poll;
 
-/// A process, or what is left of it.
+/// A process, running or ended.
 ///
 /// # References
 ///
@@ -21,24 +21,24 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// `ESRCH` if there is none; `EINVAL` if the number is none of a process.
+    /// `ESRCH` if there is none; `EINVAL` if `pid` is not the id of a process.
     pub fn open(pid: i32) -> io::Result<Self> {
-        // Of a negative number rustix makes a panic.
+        // rustix panics on a negative number.
         let pid = if pid > 0 { Pid::from_raw(pid) } else { None };
         let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
     }
 
-    /// Asks it to end: sends `SIGTERM`.
+    /// Requests the end: sends `SIGTERM`.
     ///
     /// # Errors
     ///
-    /// `EPERM` if it is another user's; `ESRCH` if it has ended.
+    /// `EPERM` if the process belongs to another user; `ESRCH` if it has ended.
     pub fn ask_to_end(&self) -> io::Result<()> {
         Ok(rustix::process::pidfd_send_signal(&self.0, Signal::TERM)?)
     }
 
-    /// Waits until it has ended, `at_most` so long; false if it has not.
+    /// Waits up to `at_most` for the end of the process; false if it still runs.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Waiting for descriptors, and the signals that end a program as a descriptor.
+//! Waiting for file descriptors, and SIGINT and SIGTERM as a file descriptor.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,21 +10,20 @@ use rustix::io::Errno;
 
 use super::{check, signals};
 
-/// Waits until one of them can be read, or the time is over; gives for each whether it is ready.
-/// A descriptor with an error or a peer that left counts as ready. The end is as exact as the
-/// kernel's timers are.
+/// Waits until a descriptor can be read, or the time is over; gives for each whether it is ready. A descriptor with an
+/// error, or with a closed peer, counts as ready. The wait ends as exactly as the kernel's timers.
 ///
 /// # Errors
 ///
-/// Those of `ppoll(2)` besides `EINTR`, which gives that none is ready.
+/// Those of `ppoll(2)` besides `EINTR`, for which none is ready.
 pub fn wait(descriptors: &[BorrowedFd], at_most: Duration) -> io::Result<Vec<bool>> {
     let seen = events(descriptors, at_most)?;
     Ok(seen.into_iter().map(|events| !events.is_empty()).collect())
 }
 
-/// [`wait`], with what has happened to each: `IN`, `HUP`, `ERR`, `NVAL`.
+/// [`wait`], with the events of each descriptor: `IN`, `HUP`, `ERR`, `NVAL`.
 pub(super) fn events(descriptors: &[BorrowedFd], at_most: Duration) -> io::Result<Vec<PollFlags>> {
-    // A time beyond what the kernel takes, some 292 billion years, is without end.
+    // A time beyond the kernel's range, some 292 billion years, is a wait without limit.
     let at_most = Timespec::try_from(at_most).ok();
     let mut polled: Vec<PollFd> =
         descriptors.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
@@ -37,7 +36,7 @@ pub(super) fn events(descriptors: &[BorrowedFd], at_most: Duration) -> io::Resul
     }
 }
 
-/// `SIGINT` and `SIGTERM`, kept away from this process and given out by a descriptor.
+/// `SIGINT` and `SIGTERM`, blocked in this process and read from a file descriptor.
 ///
 /// # References
 ///
@@ -50,20 +49,20 @@ impl EndSignals {
     ///
     /// # Errors
     ///
-    /// Those of `signalfd(2)`; then the signals end the process as ever.
+    /// Those of `signalfd(2)`; then the signals end the process as usual.
     pub fn catch() -> io::Result<Self> {
         const CAUGHT: [i32; 2] = [libc::SIGINT, libc::SIGTERM];
         let set = signals::set(&CAUGHT);
         let flags = libc::SFD_NONBLOCK | libc::SFD_CLOEXEC;
         // SAFETY: the pointer is to a local.
         let fd = check(unsafe { libc::signalfd(-1, &raw const set, flags) })?;
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor that is not owned elsewhere.
         let caught = Self(unsafe { File::from_raw_fd(fd) });
         signals::mask(libc::SIG_BLOCK, &CAUGHT)?;
         Ok(caught)
     }
 
-    /// Whether one of them came since.
+    /// Whether one of the signals has come since the last call.
     pub fn came(&self) -> bool {
         let mut info = [0; size_of::<libc::signalfd_siginfo>()];
         (&self.0).read(&mut info).is_ok_and(|read| read > 0)
@@ -98,7 +97,7 @@ mod tests {
         let thread = std::thread::spawn(|| {
             let signals = EndSignals::catch().unwrap();
             let before = signals.came();
-            // SAFETY: to this thread, which has the signal blocked.
+            // SAFETY: sent to this thread, which has the signal blocked.
             unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGTERM) };
             let ready = wait(&[signals.as_fd()], Duration::from_secs(60)).unwrap();
             (before, ready, signals.came(), signals.came())

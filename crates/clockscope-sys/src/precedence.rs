@@ -1,21 +1,21 @@
-//! Being run soon: for a few milliseconds before all ordinary threads, or with a short slice.
+//! Scheduling the calling thread sooner: for a few milliseconds before all ordinary threads, or with a short slice.
 
 use super::real_time::{put_back, scheduling, set};
 
-/// This thread goes before all that have no real-time priority, until this value is dropped.
+/// Runs the calling thread as `SCHED_RR`, before all ordinary threads, until this value is dropped.
 #[derive(Debug)]
 pub struct Precedence {
     is_given: bool,
 }
 
 impl Precedence {
-    /// Asks for it; who has no right to (`CAP_SYS_NICE`) does without.
+    /// Asks for `SCHED_RR`; without `CAP_SYS_NICE` nothing changes.
     ///
     /// # References
     ///
     /// `sched(7)`, `sched_setscheduler(2)`
     pub fn ask() -> Self {
-        // The flag may be there from the last time.
+        // The thread may still have `SCHED_RESET_ON_FORK` from the last time.
         let is_given = policy() == Some(libc::SCHED_OTHER)
             && set(0, (libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 1));
         Self { is_given }
@@ -24,7 +24,8 @@ impl Precedence {
 
 impl Drop for Precedence {
     fn drop(&mut self) {
-        // Somebody else may have lifted the thread higher meanwhile (`real_time.rs`), who also lets it down.
+        // A sentinel (`real_time.rs`) may have raised the thread to `SCHED_FIFO` meanwhile; its `Service` lowers it
+        // again.
         if !self.is_given || policy() != Some(libc::SCHED_RR) {
             return;
         }
@@ -32,8 +33,8 @@ impl Drop for Precedence {
     }
 }
 
-/// Asks for short slices of CPU time for the calling thread: it gets no more time than others, but soon after
-/// it is woken, because the scheduler prefers who asks for little. Kernels before 6.12 take no notice.
+/// Asks for short slices of CPU time for the calling thread. The thread gets no more time than others, but runs soon
+/// after it wakes, because the scheduler prefers short requests. Linux before 6.12 ignores the request.
 ///
 /// # References
 ///
@@ -43,8 +44,7 @@ pub fn take_short_slices() {
     // SAFETY: all fields are numbers, for which zero is valid.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
     attributes.size = u32::try_from(size_of::<libc::sched_attr>()).expect("some bytes");
-    // SAFETY: both calls take the address of a structure of the size that they are told, and are about this
-    // thread only.
+    // SAFETY: both calls take the address of a structure of the stated size, and concern this thread only.
     unsafe {
         let size = attributes.size;
         let this = &raw mut attributes;
@@ -57,7 +57,7 @@ pub fn take_short_slices() {
     }
 }
 
-/// The policy of the calling thread, without the flag for what it makes; `None` if it is not known.
+/// The policy of the calling thread, without `SCHED_RESET_ON_FORK`; `None` if the call fails.
 fn policy() -> Option<i32> {
     scheduling(0).map(|(policy, _)| policy & !libc::SCHED_RESET_ON_FORK)
 }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn short_slices_change_nothing_else() {
         let thread = std::thread::spawn(|| {
-            // SAFETY: takes numbers; as a system call it is about this thread only.
+            // SAFETY: takes numbers; as a system call it affects this thread only.
             unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 3) };
             take_short_slices();
             // SAFETY: the same.
@@ -88,13 +88,13 @@ mod tests {
         thread.join().expect("it ends");
     }
 
-    /// As of a user with `RLIMIT_RTPRIO`, who may have a priority and may not take away the flag.
+    /// With `RLIMIT_RTPRIO` only, a thread may take a priority but may not clear `SCHED_RESET_ON_FORK`.
     #[test]
     fn without_the_right_to_the_flag_the_thread_is_an_ordinary_one_too() {
         let served = std::thread::spawn(|| {
             let before = policy();
             let precedence = Precedence::ask();
-            // SAFETY: takes numbers; as a system call it is about this thread only.
+            // SAFETY: takes numbers; as a system call it affects this thread only.
             unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
             drop(precedence);
             assert_eq!(policy(), before);

@@ -43,13 +43,13 @@ pub fn user(name: &str) -> io::Result<User> {
     if let Ok(number) = name.parse() {
         return Ok(User { uid: number, gid: number });
     }
-    // Some C libraries say in this way that there is none.
+    // Some C libraries report in these ways that there is no such user.
     let is_absent = [0, libc::ENOENT, libc::ESRCH, libc::EBADF, libc::EPERM].contains(&error);
     Err(if is_absent { not_found() } else { io::Error::from_raw_os_error(error) })
 }
 
-/// Makes this process that user for good, without other groups and without capabilities. To be
-/// called while there is one thread.
+/// Makes this process that user for good, without other groups and without capabilities. The process must have one
+/// thread only.
 ///
 /// # Errors
 ///

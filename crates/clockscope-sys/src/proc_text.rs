@@ -1,4 +1,4 @@
-//! Text of the kernel's in which names of programs and files stand, which need not be UTF-8.
+//! Texts of the kernel that contain names of programs and files, which need not be UTF-8.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,7 +10,7 @@ use std::path::Path;
 ///
 /// Those of reading it.
 pub fn read(path: impl AsRef<Path>) -> io::Result<String> {
-    // The kernel says that it has no bytes: whoever asks for its size first reads it in small pieces.
+    // The kernel reports a size of 0, so a read by that size would take many small pieces.
     let mut bytes = Vec::with_capacity(4096);
     File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(match String::from_utf8(bytes) {
@@ -24,7 +24,7 @@ pub fn is_mounted() -> bool {
     Path::new("/proc/self").exists()
 }
 
-/// What to say where it does not.
+/// The error message if `/proc` is not mounted.
 pub const NOT_MOUNTED: &str = "/proc is not mounted; try: mount -t proc proc /proc";
 
 #[cfg(test)]

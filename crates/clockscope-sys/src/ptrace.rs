@@ -1,4 +1,4 @@
-//! `ptrace(2)`, as far as it is used here: seized tracees only.
+//! `ptrace(2)`, as far as clockscope uses it: seized tracees only.
 
 use std::io;
 use std::ptr::without_provenance_mut;
@@ -23,10 +23,10 @@ const GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
 /// `PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG`, the same (Linux 6.4 and later).
 const GET_SYSCALL_USER_DISPATCH: libc::c_uint = 0x4211;
 
-/// How a stopped tracee goes on.
+/// Up to which event a resumed tracee runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
-    /// At full speed until the next event.
+    /// Until the next ptrace event.
     Run,
     /// Until it enters or leaves a system call.
     ToSyscall,
@@ -66,8 +66,8 @@ pub fn seize(pid: i32, options: i32) -> io::Result<()> {
     call(libc::PTRACE_SEIZE, pid, 0, number(options)?).map(drop)
 }
 
-/// Lets a stopped tracee go on, with a signal (0: none). A step that the kernel makes by itself is made
-/// ([`is_at_breakpoint`]), unless the tracee is to stop at system calls: no request does both.
+/// Resumes a stopped tracee, with a signal (0: none). If the kernel has a step of its own pending
+/// ([`is_at_breakpoint`]), that step is made, unless the tracee is to stop at system calls: no request does both.
 ///
 /// # Errors
 ///
@@ -82,14 +82,14 @@ pub fn resume(pid: i32, how: Resume, signal: i32) -> io::Result<()> {
     call(request, pid, 0, number(own.unwrap_or(signal))?).map(drop)
 }
 
-/// Whether a stopped tracee has come to a hardware breakpoint of perf's and the kernel has it execute that instruction as a
-/// single step. If the step is not made, the thread's breakpoints stay off. Never on CPUs that can
-/// pass a breakpoint (`RF` of x86-64).
+/// Whether a stopped tracee has reached a hardware breakpoint of perf and the kernel is about to execute that
+/// instruction as a single step. If the step is not made, the thread's breakpoints stay disabled. Always false on CPUs
+/// that can resume across a breakpoint (`RF` of x86-64).
 pub fn is_at_breakpoint(pid: i32) -> bool {
     step::own_step(pid, 0).is_some()
 }
 
-/// Leaves a tracee in its group-stop, but hears of what ends it.
+/// Leaves a tracee in its group-stop, but gets notice of the event that ends the group-stop.
 ///
 /// # Errors
 ///
@@ -98,7 +98,7 @@ pub fn listen(pid: i32) -> io::Result<()> {
     call(libc::PTRACE_LISTEN, pid, 0, 0).map(drop)
 }
 
-/// Asks a tracee to stop; it does so where it could be given a signal.
+/// Asks a tracee to stop; it stops where a signal could be delivered.
 ///
 /// # Errors
 ///
@@ -107,8 +107,8 @@ pub fn interrupt(pid: i32) -> io::Result<()> {
     call(libc::PTRACE_INTERRUPT, pid, 0, 0).map(drop)
 }
 
-/// The signals that a stopped tracee blocks, one bit each; in a call that has changed them for its
-/// time (`sigsuspend`), those from before.
+/// The signals that a stopped tracee blocks, one bit each. In a call that changes them temporarily (`sigsuspend`),
+/// those from before the call.
 ///
 /// # Errors
 ///
@@ -129,19 +129,19 @@ pub fn set_signal_mask(pid: i32, mask: u64) -> io::Result<()> {
     call(libc::PTRACE_SETSIGMASK, pid, size_of::<u64>(), address).map(drop)
 }
 
-/// Lets a stopped tracee go for good, with a signal (0: none).
+/// Detaches from a stopped tracee, with a signal (0: none).
 ///
 /// # Errors
 ///
 /// `ESRCH` when it has died meanwhile.
 pub fn detach_with(pid: i32, signal: i32) -> io::Result<()> {
-    // Nor does this request step; but what is no signal of the program's would kill it.
+    // This request makes no step either; but a SIGTRAP that is not the program's own would kill the program.
     let signal = step::own_step(pid, signal).unwrap_or(signal);
     call(libc::PTRACE_DETACH, pid, 0, number(signal)?).map(drop)
 }
 
-/// Address of the area that a stopped tracee has registered with `rseq(2)`; `None` if it
-/// has none, or the kernel does not say (before Linux 5.13).
+/// Address of the area that a stopped tracee has registered with `rseq(2)`; `None` if it has none, or if the kernel
+/// does not report it (before Linux 5.13).
 pub fn rseq_area(pid: i32) -> Option<u64> {
     // `struct ptrace_rseq_configuration`: pointer, size, signature, flags, padding.
     let mut area = [0_u64; 3];
@@ -150,8 +150,8 @@ pub fn rseq_area(pid: i32) -> Option<u64> {
     (area[0] != 0).then_some(area[0])
 }
 
-/// True if a stopped tracee is given its own system calls as signals (`PR_SET_SYSCALL_USER_DISPATCH`);
-/// false where the kernel does not say (before Linux 6.4).
+/// True if a stopped tracee gets its own system calls as signals (`PR_SET_SYSCALL_USER_DISPATCH`); false if the kernel
+/// does not report it (before Linux 6.4).
 pub fn dispatches_system_calls(pid: i32) -> bool {
     // `struct ptrace_sud_config`: mode, selector, offset, length.
     let mut config = [0_u64; 4];
@@ -186,7 +186,7 @@ pub fn single_step(pid: i32, signal: i32) -> io::Result<()> {
 pub fn is_syscall(pid: i32, address: u64) -> io::Result<bool> {
     let at = usize::try_from(address).map_err(io::Error::other)?;
     let offset = at % size_of::<u64>();
-    // An aligned word does not reach into a page that may not be there.
+    // An aligned word does not reach into a page that may be unmapped.
     let mut bytes = peek(libc::PTRACE_PEEKTEXT, pid, at - offset)?.to_le_bytes()[offset..].to_vec();
     let wanted = registers::SYSCALL;
     if bytes.len() < wanted.len() && wanted.starts_with(&bytes) {
@@ -195,18 +195,17 @@ pub fn is_syscall(pid: i32, address: u64) -> io::Result<bool> {
     Ok(bytes.starts_with(&wanted))
 }
 
-/// A word of a stopped tracee.
+/// Reads a word of a stopped tracee: of its memory or of its `struct user`, depending on `request`.
 pub(crate) fn peek(request: libc::c_uint, pid: i32, address: usize) -> io::Result<u64> {
     let mut word = 0_u64;
     let into = (&raw mut word).expose_provenance();
-    // The system call itself stores the word where `data` points; the wrapper of the C library has
-    // a variable of its own for that.
+    // The system call stores the word at `data`. The C library's wrapper would use its own variable for that.
     // SAFETY: the pointer is to a local of the right size.
     check(unsafe { libc::syscall(libc::SYS_ptrace, request, pid, address, into) })?;
     Ok(word)
 }
 
-/// The number that comes with an event: the new process, or the former thread id.
+/// The number that belongs to an event: the id of the new process, or the former thread id.
 ///
 /// # Errors
 ///
@@ -217,7 +216,7 @@ pub fn event_message(pid: i32) -> io::Result<i32> {
     i32::try_from(message).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// The registers of a stopped tracee.
+/// Reads the registers of a stopped tracee.
 ///
 /// # Errors
 ///
@@ -226,7 +225,7 @@ pub fn registers(pid: i32) -> io::Result<Registers> {
     Registers::of(pid)
 }
 
-/// Changes the registers of a stopped tracee.
+/// Writes the registers of a stopped tracee.
 ///
 /// # Errors
 ///
@@ -235,7 +234,7 @@ pub fn set_registers(pid: i32, registers: &Registers) -> io::Result<()> {
     registers.give_to(pid)
 }
 
-/// Where the local storage of a stopped tracee's thread is.
+/// Address of the thread-local storage of a stopped tracee.
 ///
 /// # Errors
 ///
@@ -244,7 +243,7 @@ pub fn thread_pointer(pid: i32) -> io::Result<u64> {
     registers::thread_pointer(pid)
 }
 
-/// Who sent the signal that a tracee has stopped for: sender's process id, and the code.
+/// Process id of the sender, and `si_code`, of the signal that a tracee has stopped for.
 ///
 /// # Errors
 ///
@@ -257,12 +256,12 @@ pub fn signal_sender(pid: i32) -> io::Result<(i32, i32)> {
     Ok((unsafe { info.si_pid() }, info.si_code))
 }
 
-/// What a tracee is told of the signal that it has stopped for.
+/// The `siginfo_t` of the signal that a tracee has stopped for.
 #[derive(Clone, Copy)]
 pub struct SignalInfo(libc::siginfo_t);
 
 impl SignalInfo {
-    /// That of a stopped tracee.
+    /// Reads the signal information of a stopped tracee.
     ///
     /// # Errors
     ///
@@ -274,7 +273,8 @@ impl SignalInfo {
         Ok(Self(info))
     }
 
-    /// Tells it to a tracee that has stopped for a signal; the signal must be the same when it goes on.
+    /// Writes the signal information to a tracee that has stopped for a signal; the tracee must then be resumed with
+    /// the same signal.
     ///
     /// # Errors
     ///
@@ -284,15 +284,16 @@ impl SignalInfo {
         call(libc::PTRACE_SETSIGINFO, pid, 0, from).map(drop)
     }
 
-    /// Whether the instruction at which the tracee stands is the cause: executed again it gives the signal again, and a
-    /// tracee that blocks it is killed then (`SYNCHRONOUS_MASK` in kernel/signal.c, Linux 6.18).
+    /// Whether the signal comes from the instruction at which the tracee stands. Such an instruction gives the signal
+    /// again when it is executed again, and the kernel then kills a tracee that blocks the signal (`SYNCHRONOUS_MASK`
+    /// in kernel/signal.c, Linux 6.18).
     pub fn is_fault(&self) -> bool {
         let of_instructions =
             [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGTRAP, libc::SIGFPE, libc::SIGSYS];
         of_instructions.contains(&self.0.si_signo) && self.0.si_code > libc::SI_USER
     }
 
-    /// The number that was sent with it, if a process has queued it (`SI_QUEUE`).
+    /// The value that was sent with the signal, if a process has queued it (`SI_QUEUE`).
     pub fn queued_value(&self) -> Option<u64> {
         // SAFETY: with this code the kernel has filled in the value, and any bits are a pointer.
         let value = unsafe { self.0.si_value() };
@@ -321,7 +322,7 @@ pub enum SyscallStop {
     Other,
 }
 
-/// What system call a tracee has stopped at.
+/// Whether a tracee has stopped at the entry or exit of a system call, and that call.
 ///
 /// # Errors
 ///
@@ -347,7 +348,7 @@ pub fn syscall_info(pid: i32) -> io::Result<SyscallStop> {
     })
 }
 
-/// True if the tracee has a seccomp filter; `None` if the kernel does not tell us.
+/// True if the tracee has a seccomp filter; `None` if the kernel does not report it.
 ///
 /// # References
 ///
@@ -364,12 +365,12 @@ pub fn has_seccomp_filter(pid: i32) -> Option<bool> {
     }
 }
 
-/// A seccomp filter of a stopped tracee, the last one that was set first, as words of eight bytes
-/// (`struct sock_filter`); `None` behind the last.
+/// Seccomp filter number `index` of a stopped tracee, as words of eight bytes (`struct sock_filter`); `None` if it has
+/// no more than `index` filters.
 ///
 /// # Errors
 ///
-/// `EACCES` without `CAP_SYS_ADMIN`, or under a filter; `EMEDIUMTYPE` for a filter that is none of these.
+/// `EACCES` without `CAP_SYS_ADMIN`, or under a filter; `EMEDIUMTYPE` for a filter that is not classic BPF.
 pub fn seccomp_filter(pid: i32, index: usize) -> io::Result<Option<Vec<[u8; 8]>>> {
     const NONE: [i32; 2] = [libc::ENOENT, libc::EINVAL];
     let length = match call(SECCOMP_GET_FILTER, pid, index, 0) {

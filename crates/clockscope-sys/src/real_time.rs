@@ -1,19 +1,18 @@
-//! Being scheduled above real-time threads that wait for this process.
+//! Real-time priority for a tracer whose tracees are real-time threads.
 //!
-//! A tracee that has stopped waits for its tracer. If real-time threads keep all CPUs that the tracer may
-//! use, it runs in what their throttling leaves (`sched_rt_runtime_us`: 50 ms in each second), or never. So the
-//! tracer takes a priority above that of its tracees, as soon as one of them has a real-time priority
-//! and while one has, and only then: its work costs nobody else more than an ordinary thread's.
-//! Where it may not do so (`CAP_SYS_NICE`, `RLIMIT_RTPRIO`), it stays what it is. Who may have priorities up
-//! to a limit has a sentinel of that one.
+//! A stopped tracee waits for its tracer. If real-time threads occupy all CPUs that the tracer may use, the tracer runs
+//! only in the time that real-time throttling leaves free (`sched_rt_runtime_us`: 50 ms in each second), or never. So
+//! the tracer takes a priority above that of its tracees as soon as one of them has a real-time priority, and only
+//! while one has. For other threads its work then costs no more than an ordinary thread's. Without the privilege
+//! (`CAP_SYS_NICE`, `RLIMIT_RTPRIO`) its priority stays as it is. If `RLIMIT_RTPRIO` sets a limit, the sentinel runs at
+//! that priority.
 //!
-//! Each stop shows the priority of the thread that waits. A thread that spins never stops, and may have got
-//! its priority since it was seen last. So a sentinel, a thread of the highest priority, looks ten times a second
-//! whether the tracer wants to run and cannot; then it lifts it to the highest priority, and the tracer looks
-//! at all tracees anew.
+//! Each stop shows the priority of the tracee that waits. A thread that spins never stops, and may have got its
+//! priority after its last stop. So a sentinel, a thread of the highest priority, checks ten times a second whether the
+//! tracer wants to run and cannot. If so, the sentinel raises the tracer to the highest priority, and the tracer checks
+//! all tracees again.
 //!
-//! A `SCHED_DEADLINE` tracee is above every priority that can be had here, for the share of the time that
-//! it has reserved.
+//! A `SCHED_DEADLINE` tracee is above every priority that the tracer can take, for its reserved share of the time.
 //!
 //! # References
 //!
@@ -30,40 +29,41 @@ use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
 
-/// How often the sentinel looks; it lifts a thread that has not run from one look to the next.
+/// Interval of the sentinel's checks. It raises a thread that wanted to run but did not run between two checks.
 const LOOK: Duration = Duration::from_millis(100);
-/// Looks after which a thread that was lifted, or took a priority by itself, asks whether it still needs one.
+/// Number of checks after which a thread with a raised priority checks whether it still needs the priority.
 const REVIEW: u32 = 10;
 /// `SCHED_DEADLINE`, include/uapi/linux/sched.h (Linux 6.18).
 const DEADLINE: i32 = 6;
 /// The highest priority: `sched(7)`.
 const HIGHEST: i32 = 99;
 
-/// The policy of a thread that goes before others; what it makes is ordinary.
+/// The policy of a thread that runs before ordinary ones; its children get the default policy.
 const FIRST: i32 = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
 
 /// How a thread is scheduled: policy and priority.
 pub(super) type Scheduling = (i32, i32);
 
-/// This thread serves others, until this value is dropped: see the head of this file.
+/// Lets the calling thread run before the threads that it serves, until this value is dropped: see the head of this
+/// file.
 ///
-/// Services of one thread may nest: they share a sentinel, and what the inner one has taken is given
-/// back when the outermost one ends, or when an inner one reviews.
+/// Services of one thread may nest: they share a sentinel. A priority that an inner one has taken is given back when
+/// the outermost one ends, or when an inner one reviews.
 #[derive(Debug)]
 pub struct Service {
     duty: Rc<Duty>,
-    /// The real-time priority that it has for the sake of others; 0 for none.
+    /// The real-time priority taken for this service; 0 for none.
     priority: i32,
-    /// The lowest priority that was refused: from this on it need not be tried.
+    /// The lowest priority that was refused; this one and higher ones are not tried again.
     refused: i32,
 }
 
-/// What the services of a thread share.
+/// The state that the services of a thread share.
 #[derive(Debug)]
 struct Duty {
-    /// How the thread was scheduled before the outermost one, with the flag for what it makes.
+    /// How the thread was scheduled before the outermost service, with `SCHED_RESET_ON_FORK`.
     before: Scheduling,
-    /// `None` where no thread could be made.
+    /// `None` if no thread could be started.
     sentinel: Option<Sentinel>,
 }
 
@@ -80,14 +80,14 @@ impl Service {
             *current = Rc::downgrade(&duty);
             duty
         });
-        // A service inside another one does not know what that has taken.
+        // An inner service does not know the priority that an outer one has taken, so it must review.
         if let Some(sentinel) = &duty.sentinel {
             sentinel.shared.is_due.store(true, Relaxed);
         }
         Self { duty, priority: 0, refused: i32::MAX }
     }
 
-    /// This thread waits for us: we go before it.
+    /// Takes a priority above that of `thread`, which waits for the calling one.
     pub fn serve(&mut self, thread: i32) {
         let needed = above(thread);
         if needed > self.priority {
@@ -100,8 +100,8 @@ impl Service {
         self.duty.sentinel.as_ref().is_some_and(|sentinel| sentinel.shared.is_due.load(Relaxed))
     }
 
-    /// Looks at all that may wait for us: takes the priority that it needs, or gives up the one that it
-    /// needs no more.
+    /// Takes the priority that these threads, which may wait for the calling one, need; gives up a priority that is no
+    /// longer needed.
     pub fn review(&mut self, threads: impl Iterator<Item = i32>) {
         if let Some(sentinel) = &self.duty.sentinel {
             sentinel.shared.is_due.store(false, Relaxed);
@@ -111,7 +111,7 @@ impl Service {
 
     fn take(&mut self, priority: i32) {
         let before = self.duty.before;
-        // A lower one than it had before does nobody a service.
+        // A priority lower than the one from before is of no use.
         let is_own = priority == 0 || (is_real_time(before.0) && before.1 >= priority);
         if is_own {
             put_back(before);
@@ -120,7 +120,7 @@ impl Service {
             if set(0, (FIRST, priority)) {
                 self.priority = priority;
             } else {
-                // It keeps what it has, until that is needed no more.
+                // The thread keeps its present priority until that is no longer needed.
                 self.refused = priority;
             }
         }
@@ -147,27 +147,27 @@ impl Drop for Duty {
     }
 }
 
-/// Schedules the calling thread as before. Who has taken a priority without `CAP_SYS_NICE`, by
-/// `RLIMIT_RTPRIO`, may not take the flag for what it makes away again: `sched(7)`. To an ordinary thread
-/// the flag does nothing but that its children have no negative nice value.
+/// Schedules the calling thread as before. A thread that has taken a priority by `RLIMIT_RTPRIO`, without
+/// `CAP_SYS_NICE`, may not clear `SCHED_RESET_ON_FORK` again: `sched(7)`. For an ordinary thread, the only effect of
+/// the flag is that its children have no negative nice value.
 pub(super) fn put_back(before: Scheduling) -> bool {
     set(0, before) || set(0, (before.0 | libc::SCHED_RESET_ON_FORK, before.1))
 }
 
-/// Gives the calling thread the highest priority that it may have, for good. For threads that sleep until
-/// somebody needs them at once.
+/// Gives the calling thread the highest priority that it may have, for good. For threads that sleep until they are
+/// needed at once.
 pub fn take_the_highest() {
     let _ = highest();
 }
 
-/// The same; gives the priority, or `None` where there may be none.
+/// [`take_the_highest`], but gives the priority, or `None` if none is allowed.
 fn highest() -> Option<i32> {
     let limit = getrlimit(Resource::Rtprio).current.and_then(|limit| i32::try_from(limit).ok());
     let limit = limit.unwrap_or(HIGHEST).min(HIGHEST);
     [HIGHEST, limit].into_iter().find(|priority| *priority > 0 && set(0, (FIRST, *priority)))
 }
 
-/// The thread that looks whether another one is kept from running.
+/// The thread that checks whether another one is kept from running.
 #[derive(Debug)]
 struct Sentinel {
     shared: Arc<Watch>,
@@ -176,16 +176,16 @@ struct Sentinel {
 
 #[derive(Debug, Default)]
 struct Watch {
-    /// The thread that is watched is to look at all threads.
+    /// The watched thread must review all threads.
     is_due: AtomicBool,
-    /// It has taken a priority.
+    /// The watched thread has a raised priority.
     is_above: AtomicBool,
     over: Mutex<bool>,
     ended: Condvar,
 }
 
 impl Sentinel {
-    /// Watches over the calling thread.
+    /// Starts a sentinel that watches the calling thread.
     fn post() -> Option<Self> {
         // SAFETY: takes nothing and cannot fail.
         let thread = unsafe { libc::gettid() };
@@ -214,7 +214,7 @@ impl Drop for Sentinel {
 }
 
 impl Watch {
-    /// Looks until it is over; a thread that cannot run is given this priority.
+    /// Checks `thread` until `over` is set; raises it to `priority` if it cannot run.
     fn stand(&self, (thread, priority): (i32, i32), stat: &File, time: &File) {
         let (mut last, mut looks) = (None, 0_u32);
         loop {
@@ -250,15 +250,15 @@ fn wants_to_run(stat: &File) -> bool {
     behind_name.and_then(|at| text.get(at + 2)) == Some(&b'R')
 }
 
-/// Time that a thread has run, ns: the first word of `/proc/PID/schedstat`, Documentation/scheduler/sched-stats.rst
-/// (Linux 6.18).
+/// CPU time of a thread in ns: the first word of `/proc/PID/schedstat`, Documentation/scheduler/sched-stats.rst (Linux
+/// 6.18).
 fn time_on_cpu(time: &File) -> Option<u64> {
     let mut text = [0; 64];
     let length = time.read_at(&mut text, 0).ok()?;
     std::str::from_utf8(&text[..length]).ok()?.split(' ').next()?.parse().ok()
 }
 
-/// The priority that goes before this thread; 0 if any thread does, or it is gone.
+/// The priority just above this thread's; 0 if the thread has no real-time priority, or is gone.
 fn above(thread: i32) -> i32 {
     match scheduling(thread) {
         Some((policy, priority)) if is_real_time(policy) => (priority + 1).min(HIGHEST),
@@ -267,7 +267,7 @@ fn above(thread: i32) -> i32 {
     }
 }
 
-/// Whether the calling thread goes before ordinary ones, and waits for whatever it makes, which is ordinary.
+/// Whether the calling thread has a real-time priority. It then must not wait for its children, which are ordinary.
 pub fn is_first() -> bool {
     scheduling(0).is_some_and(|(policy, _)| is_real_time(policy))
 }
@@ -292,7 +292,7 @@ pub(super) fn scheduling(thread: i32) -> Option<Scheduling> {
     (result == 0).then_some((policy, parameters.sched_priority))
 }
 
-/// Says how a thread is to be scheduled (0: the calling one). True if that is allowed.
+/// Sets how a thread is scheduled (0: the calling one). True if that is allowed.
 pub(super) fn set(thread: i32, (policy, priority): Scheduling) -> bool {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: takes numbers, and a pointer to a local of the right type.
@@ -341,7 +341,7 @@ mod tests {
         served.join().expect("it ends");
     }
 
-    /// Starts a thread of this priority; gives its number, and what ends it.
+    /// Starts a thread of this priority; gives its number, and the sender that ends it.
     fn real_time_thread(priority: i32) -> (i32, std::sync::mpsc::Sender<()>) {
         let (tell, number) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
@@ -354,7 +354,7 @@ mod tests {
         (number.recv().expect("lives"), end)
     }
 
-    /// As of a user with `RLIMIT_RTPRIO`, who may have a priority and may not take away the flag.
+    /// With `RLIMIT_RTPRIO` only, a thread may take a priority but may not clear `SCHED_RESET_ON_FORK`.
     #[test]
     fn without_the_right_to_the_flag_a_priority_is_given_back_too() {
         if !is_allowed_or_skip() {
@@ -366,7 +366,7 @@ mod tests {
             let mut service = Service::begin();
             service.serve(low);
             assert_eq!(scheduling(0), Some((FIRST, 11)));
-            // SAFETY: takes numbers; as a system call it is about this thread only.
+            // SAFETY: takes numbers; as a system call it affects this thread only.
             unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
             service.serve(high);
             assert_eq!(scheduling(0), Some((FIRST, 11)), "a higher one is refused");
@@ -388,7 +388,7 @@ mod tests {
         let served = std::thread::spawn(move || {
             let before = scheduling(0);
             let outer = Service::begin();
-            // As if the sentinel had lifted it while nobody could review.
+            // As if the sentinel had raised the thread before it could review.
             set(0, (FIRST, HIGHEST));
             let mut inner = Service::begin();
             assert!(inner.is_due(), "the inner one looks what it needs");
@@ -410,7 +410,7 @@ mod tests {
         }
         let over = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&over);
-        // Both on one CPU, where the other spins; it ends by itself when the first has run again.
+        // Both threads run on one CPU, where the other one spins; it ends by itself when the first has run again.
         let served = std::thread::spawn(move || {
             let mut service = Service::begin();
             service.review(std::iter::empty());

@@ -1,4 +1,4 @@
-//! A word that says "the tracer lives" and that the kernel changes when it dies, however it dies.
+//! A word that means "the tracer lives"; the kernel changes it when the tracer dies, in whatever way.
 //!
 //! The kernel walks the robust list of a thread that exits, even by SIGKILL, and sets bit 30
 //! (`FUTEX_OWNER_DIED`) in every futex on it that holds the thread's id. The word lies in a page
@@ -27,7 +27,7 @@ pub(crate) struct ListNode(AtomicUsize);
 pub(crate) struct List(&'static ListHead);
 
 impl List {
-    /// A list of nobody for futexes that lie `futex_offset` bytes behind their nodes.
+    /// An empty list, for futexes that lie `futex_offset` bytes behind their nodes.
     pub(crate) fn new(futex_offset: isize) -> io::Result<Self> {
         let futex_offset = libc::c_long::try_from(futex_offset).map_err(io::Error::other)?;
         let (next, pending) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -36,19 +36,19 @@ impl List {
         Ok(Self(head))
     }
 
-    /// Puts a node, and so its futex, on the list. The kernel may look at any moment.
+    /// Puts a node, and thereby its futex, on the list. The kernel may read the list at any moment.
     pub(crate) fn add(&self, node: &'static ListNode) {
         node.0.store(self.0.next.load(Acquire), Release);
         self.0.next.store(address(node), Release);
     }
 
-    /// Makes this the robust list of the calling thread, whose id is given.
+    /// Makes this the robust list of the calling thread; gives the thread's id.
     ///
-    /// The C library's own list of this thread, for robust mutexes, is replaced: this program has none.
+    /// Replaces the C library's list of this thread, which serves robust mutexes: this program has none.
     ///
     /// # Errors
     ///
-    /// Where the kernel has no futexes.
+    /// If the kernel has no futexes.
     ///
     /// # References
     ///
@@ -68,20 +68,20 @@ fn address<T>(of: &'static T) -> usize {
     std::ptr::from_ref(of).expose_provenance()
 }
 
-/// Puts the upper half of `head` on this thread's robust list, for the life of the process, and gives the thread's id;
-/// the caller stores that id in the upper half, and zero before the thread ends in peace.
+/// Puts the upper half of `head` on this thread's robust list, for the life of the process, and gives the thread's id.
+/// The caller stores that id in the upper half, and zero before the thread ends normally.
 ///
 /// # Errors
 ///
-/// Where the kernel has no futexes.
+/// If the kernel has no futexes.
 pub fn announce_upper_half(head: &'static AtomicU64) -> io::Result<u32> {
     let offset = if cfg!(target_endian = "little") { size_of::<u32>() } else { 0 };
     let node: &'static ListNode = Box::leak(Box::new(ListNode(AtomicUsize::new(0))));
     let futex = head.as_ptr().addr() + offset;
     let list = List::new(futex.wrapping_sub(address(node)).cast_signed())?;
     list.add(node);
-    // The kernel finds another number than this thread's id there until the caller stores it, and
-    // leaves it alone. When it does write, this thread, the only writer, has ended.
+    // Until the caller stores this thread's id, the kernel finds another number in the word and leaves it alone. When
+    // the kernel does write, this thread, the only writer, has ended.
     list.set()
 }
 
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn the_kernel_marks_the_upper_half_of_an_owner_that_died() {
         let (own, head) = head_after_a_thread(false);
-        // Nobody waits, so that the kernel leaves the id in place.
+        // No thread waits on the futex, so the kernel leaves the id in place.
         assert_eq!((head & DIED, head & 0xffff_ffff), (DIED, 8), "{own:x} {head:x}");
         assert_eq!(head_after_a_thread(true).1, 9);
     }

@@ -1,16 +1,15 @@
-//! Memory and descriptors of this process: whether it has as many as it needs, and how it comes by
-//! more. A stack that cannot grow and memory that is refused end a program without a word that anybody
-//! understands, so the limits are read first.
+//! Limits of this process on memory and file descriptors. A stack that cannot grow, or memory that is refused, ends a
+//! program without a clear message, so the limits are checked first.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// What the deepest path needs, in bytes, with a margin; measured in a build without optimisation.
+/// Stack that the deepest path needs, in bytes, with a margin; measured in a build without optimisation.
 const STACK: u64 = 512 << 10;
-/// The same for all memory that is mapped, threads' stacks and libraries among it; and for what of it is private and
-/// writable (`RLIMIT_DATA`, since Linux 4.7).
+/// Mapped memory that this process needs, in bytes, including stacks of threads and libraries. Also its private
+/// writable part (`RLIMIT_DATA`, since Linux 4.7).
 const ADDRESSES: u64 = 64 << 20;
 
-/// What it lacks and how that is mended, if it does.
+/// The first limit that is too low and the command that raises it; `None` if all suffice.
 pub fn lacks() -> Option<String> {
     let all = [
         (Resource::Stack, STACK, "stack", "ulimit -s"),
@@ -26,13 +25,13 @@ pub fn lacks() -> Option<String> {
     })
 }
 
-/// Whether the address space is limited to less than several threads' heaps may reserve.
+/// Whether the limit on the address space is below the sum that the heaps of several threads may reserve.
 pub fn has_few_addresses() -> bool {
     getrlimit(Resource::As).current.is_some_and(|limit| limit < 1 << 30)
 }
 
-/// Raises the limit on open descriptors (`RLIMIT_NOFILE`) as far as is allowed without asking. Programs
-/// started before keep theirs; a refusal leaves the limit as it is.
+/// Raises the soft limit on open descriptors (`RLIMIT_NOFILE`) to the hard limit. Programs started before keep theirs;
+/// if the call is refused, the limit stays as it is.
 pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let _ =

@@ -1,5 +1,5 @@
-//! A clock page in a memory file that nobody but this process can write or cut, whoever opens it:
-//! the seals are on the file, not on a descriptor.
+//! A clock page in a memory file that only this process can write or truncate. The seals are on the file, so they hold
+//! for every descriptor that another process opens.
 
 use std::fs::File;
 use std::io;
@@ -25,8 +25,8 @@ pub struct SealedPage {
 }
 
 impl SealedPage {
-    /// Makes one, zeroed, for the life of this process. It lies in its file at [`INSTALL_MARK`], because
-    /// that is where the image maps from; what is before it takes no memory.
+    /// Makes a zeroed page for the life of this process. The page lies in its file at [`INSTALL_MARK`], the offset that
+    /// the image maps; the part before it takes no memory.
     ///
     /// # Errors
     ///
@@ -36,7 +36,7 @@ impl SealedPage {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create("clockscope-page", flags)?);
         let size = INSTALL_MARK + SIZE as u64;
-        // A limit on the size of files would otherwise be a signal (`SIGXFSZ`).
+        // Exceeding a limit on the size of files would otherwise raise a signal (`SIGXFSZ`).
         if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < size) {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
@@ -57,7 +57,7 @@ impl SealedPage {
         self.file.as_raw_fd()
     }
 
-    /// The number of the file's inode, by which other processes tell that it is this file.
+    /// The inode number, by which other processes recognise the file.
     pub fn inode(&self) -> u64 {
         self.inode
     }
@@ -83,7 +83,7 @@ mod tests {
         refused(stranger.set_len(0));
         refused(stranger.set_len(INSTALL_MARK + 2 * SIZE as u64));
         let map = |access| {
-            // SAFETY: a new mapping at an address of the kernel's choice, of which nothing is used.
+            // SAFETY: a new mapping at an address of the kernel's choice; its content is not used.
             let at = unsafe {
                 let null = std::ptr::null_mut();
                 let offset = libc::off_t::try_from(INSTALL_MARK).unwrap();

@@ -1,4 +1,4 @@
-//! Notice from the kernel when somebody sets `CLOCK_REALTIME`.
+//! Notice from the kernel when `CLOCK_REALTIME` is set.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,7 +20,7 @@ use super::poll;
 #[derive(Debug)]
 pub struct SetWatch(OwnedFd);
 
-/// Far beyond every measurement, in seconds from now.
+/// An expiry beyond every measurement, in seconds from now.
 const NEVER: i64 = 1 << 30;
 
 impl SetWatch {
@@ -47,18 +47,18 @@ impl SetWatch {
 
     /// Waits until the clock is set or the time is over; true if it was set.
     pub fn wait(&self, at_most: Duration) -> bool {
-        // However the wait ends, the timer knows whether the clock was set.
+        // However the wait ends, reading the timer tells whether the clock was set.
         let _ = poll::wait(&[self.as_fd()], at_most);
         let was_set = rustix::io::read(&self.0, &mut [0; 8]) == Err(Errno::CANCELED);
         if was_set {
-            // A timer that cannot be armed again gives no more notices; the polling goes on.
+            // A timer that cannot be armed again gives no more notices; the caller still polls.
             let _ = self.arm();
         }
         was_set
     }
 }
 
-/// Ready to be read when the clock was set.
+/// The descriptor becomes readable when the clock is set.
 impl AsFd for SetWatch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

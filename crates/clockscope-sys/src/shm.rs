@@ -1,9 +1,9 @@
-//! System V shared memory: the one kind that another process can map with a single system call,
-//! without a file descriptor, a path or a file system.
+//! System V shared memory: the only kind that another process can map with a single system call, without a file
+//! descriptor, a path or a file system.
 //!
-//! Every segment is marked for removal as soon as it is attached here: it lives while somebody
-//! has it attached and is gone when the last process is, however that ends. A helper does that, so
-//! that nothing stays if this process is killed in between.
+//! Every segment is marked for removal as soon as it is attached here. The segment then lives until the last process
+//! that has it attached ends, in whatever way. A helper process makes, attaches and marks it, so no segment remains if
+//! this process is killed in between.
 
 use std::ffi::c_void;
 use std::io;
@@ -22,7 +22,7 @@ pub struct Segment<T> {
     size: usize,
     at: NonNull<T>,
     owner: Option<(u32, u32)>,
-    /// Where its number is valid: how often the thread that made it had moved.
+    /// How often the thread that made the segment had changed its namespace; the id is valid in that namespace only.
     moves: u64,
     content: PhantomData<T>,
 }
@@ -55,11 +55,11 @@ impl<T: SharedContent> Segment<T> {
         Self::make(size, mode, 0)
     }
 
-    /// The same, attached in place of memory that starts at the exposed address `place`.
+    /// [`Segment::new`], attached over the memory that starts at the exposed address `place`.
     ///
     /// # Safety
     ///
-    /// The memory is mapped, nobody uses it any more, and the segment need not be dropped before it.
+    /// The memory is mapped, it is not used any more, and the segment need not be dropped before it.
     pub(crate) unsafe fn new_at(place: usize, size: usize, mode: i32) -> io::Result<Self> {
         Self::make(size, mode, place)
     }
@@ -73,15 +73,16 @@ impl<T: SharedContent> Segment<T> {
         Ok(Self { id, size, at, owner: None, moves, content: PhantomData })
     }
 
-    /// Touches the pages of the first bytes, so that they count as this process's memory and in its control group, whoever uses them
-    /// later. Where the kernel cannot (before Linux 5.14), they count as that of who writes them first.
+    /// Touches the pages of the first bytes. They then count as memory of this process and its control group, whichever
+    /// process uses them later. If the kernel cannot do so (before Linux 5.14), pages count for the process that first
+    /// writes them.
     pub fn touch(&self, bytes: usize) {
         let size = bytes.min(self.size);
         // SAFETY: the range is in the segment, which is attached here; its content stays.
         unsafe { libc::madvise(self.at.as_ptr().cast(), size, libc::MADV_POPULATE_WRITE) };
     }
 
-    /// The number by which another process of its IPC namespace attaches it.
+    /// The id by which another process of its IPC namespace attaches the segment.
     pub fn id(&self) -> i32 {
         self.id
     }
@@ -93,13 +94,13 @@ impl<T: SharedContent> Segment<T> {
         unsafe { self.at.as_ref() }
     }
 
-    /// Gives the segment to a user, who alone may attach it then.
+    /// Gives the segment to a user; only this user may attach it then.
     ///
     /// # Errors
     ///
-    /// `EPERM` when this process may not.
+    /// `EPERM` without the privilege.
     pub fn give_to(&mut self, uid: u32, gid: u32, mode: i32) -> io::Result<()> {
-        // SAFETY: all-zero is a value of this plain struct, of which the kernel reads three fields.
+        // SAFETY: all-zero is a value of this plain struct; the kernel reads three of its fields.
         let mut data: libc::shmid_ds = unsafe { std::mem::zeroed() };
         data.shm_perm.uid = uid;
         data.shm_perm.gid = gid;
@@ -110,18 +111,18 @@ impl<T: SharedContent> Segment<T> {
         Ok(())
     }
 
-    /// User and group that it was given to, if it was.
+    /// User and group that the segment was given to, if it was.
     pub fn owner(&self) -> Option<(u32, u32)> {
         self.owner
     }
 
-    /// True if this thread is in the IPC namespace where it has made the segment, and has been since. In any other
-    /// one its number is nobody's, or another segment's.
+    /// True if this thread has stayed in the IPC namespace where it made the segment. In another namespace the id is
+    /// invalid, or that of another segment.
     pub fn is_here(&self) -> bool {
         self.moves == ipc_namespace::moves()
     }
 
-    /// True if no other process has it attached. Whoever may attach it can do so right after this.
+    /// True if no other process has the segment attached. A process that may attach it can do so right after this.
     pub fn is_alone(&self) -> bool {
         if !self.is_here() {
             return false;
@@ -133,8 +134,8 @@ impl<T: SharedContent> Segment<T> {
         asked.is_ok() && data.shm_nattch == 1
     }
 
-    /// Sets everything to zero that anybody has touched. The pages stay: to give them to the kernel and take others
-    /// costs ten times as much. False if that cannot be told.
+    /// Zeroes all pages that were touched. The pages stay: freeing them and taking new ones costs ten times as much.
+    /// False if the touched pages are not known.
     pub fn clear(&mut self) -> bool {
         let mut is_there = vec![0_u8; self.size.div_ceil(PAGE)];
         let at = self.at.as_ptr().cast::<u8>();
@@ -144,10 +145,10 @@ impl<T: SharedContent> Segment<T> {
         }
         for page in (0..is_there.len()).filter(|page| is_there[*page] & 1 == 1) {
             let bytes = (self.size - page * PAGE).min(PAGE);
-            // SAFETY: inside of the segment, and nobody borrows from it; any content is valid.
+            // SAFETY: inside the segment, which is not borrowed; any content is valid.
             unsafe { at.add(page * PAGE).write_bytes(0, bytes) };
         }
-        // What is on a disk is not there either.
+        // mincore(2) reports a swapped-out page as absent, too.
         nothing_is_swapped_out()
     }
 }
@@ -172,7 +173,7 @@ fn nothing_is_swapped_out() -> bool {
     const SHM_INFO: libc::c_int = 14;
     let mut all = AllSegments::default();
     let pointer = (&raw mut all).cast::<libc::shmid_ds>();
-    // SAFETY: for this question the kernel writes a `struct shm_info`, for which there is room.
+    // SAFETY: for `SHM_INFO` the kernel writes a `struct shm_info`, for which there is room.
     check(unsafe { libc::shmctl(0, SHM_INFO, pointer) }).is_ok() && all.swapped == 0
 }
 
@@ -180,7 +181,7 @@ fn nothing_is_swapped_out() -> bool {
 struct Making {
     size: usize,
     mode: i32,
-    /// Where it is to be attached; 0 leaves that to the kernel.
+    /// Address to attach it at; 0 lets the kernel choose.
     place: usize,
     id: i32,
     at: usize,
@@ -188,15 +189,15 @@ struct Making {
 }
 
 impl Making {
-    /// Makes it in a process of its own that has this process's memory. So the three steps are done
-    /// together, even if this process is killed (SIGKILL) between them. That process is in no group with
-    /// this one and takes no signals; only who kills it by its own number can leave a segment.
+    /// Makes the segment in a helper process that shares this process's memory. So the three steps are all done even if
+    /// this process is killed (SIGKILL) between them. The helper is in its own process group and blocks signals; only a
+    /// SIGKILL to its own process id can leave a segment behind.
     ///
-    /// A real-time thread does it itself: what it makes is an ordinary process (`SCHED_RESET_ON_FORK`), which
-    /// other real-time threads may keep from running, and this one, which they wait for, would wait for that.
-    /// A segment stays then if this process is killed in the few microseconds.
+    /// A real-time thread takes the steps itself. Its helper would be an ordinary process (`SCHED_RESET_ON_FORK`),
+    /// which other real-time threads may keep from running while they wait for this one. If this process is killed in
+    /// these few microseconds, a segment remains.
     fn make(mut self) -> io::Result<(i32, usize)> {
-        // The clone fails where no process may be added (ulimit -u): then without, too.
+        // The clone fails if no more processes are allowed (ulimit -u); then the steps are taken here, too.
         if real_time::is_first() || !self.let_helper_make() {
             self.steps();
         }
@@ -206,7 +207,7 @@ impl Making {
         }
     }
 
-    /// False if there can be no helper, and nothing was done.
+    /// False if no helper could be started, and nothing was done.
     fn let_helper_make(&mut self) -> bool {
         let mut stack = [0_u128; 512];
         // SAFETY: all-zero is a value of this plain set.
@@ -222,17 +223,17 @@ impl Making {
             libc::clone(in_helper, top, flags, std::ptr::from_mut(self).cast())
         };
         if child != -1 {
-            // It has ended. Where somebody else has waited for it, nothing is left to do.
+            // The helper has ended. If another thread has waited for it, nothing is left to do.
             let _ = wait::child(child);
         }
-        // SAFETY: the mask is the one of before.
+        // SAFETY: the mask is that from before.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut()) };
         child != -1
     }
 
     fn steps(&mut self) {
         let flags = if self.place == 0 { 0 } else { libc::SHM_REMAP };
-        // SAFETY: takes numbers; attaches at an address of the kernel's choice, or in place of memory that nobody uses.
+        // SAFETY: takes numbers; attaches at an address of the kernel's choice, or over memory that is not used.
         unsafe {
             self.id = libc::shmget(libc::IPC_PRIVATE, self.size, libc::IPC_CREAT | self.mode);
             if self.id == -1 {
@@ -249,7 +250,7 @@ impl Making {
     }
 }
 
-/// The helper: leaves the group, to which somebody may send SIGKILL, first.
+/// The helper: first leaves the process group, to which a SIGKILL may be sent.
 extern "C" fn in_helper(making: *mut c_void) -> libc::c_int {
     // SAFETY: the address of a `Making` whose owner waits until this has ended.
     unsafe {
@@ -287,7 +288,7 @@ mod tests {
     #[test]
     fn it_is_known_whether_another_process_has_it() {
         let mut segment = Segment::<Word>::new(4096, 0o600).unwrap();
-        // Another test may fork meanwhile, and its child has the segment until it executes something.
+        // Another test may fork meanwhile, and its child has the segment attached until `execve`.
         let is_alone = |segment: &Segment<Word>| {
             (0..100_000).any(|_| {
                 segment.is_alone() || {

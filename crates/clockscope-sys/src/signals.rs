@@ -1,4 +1,4 @@
-//! Signals of this process: kept away from it, so that they can be passed on to the program.
+//! Signals to this process, blocked here so that they can be forwarded to the program.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,11 +11,11 @@ use super::{check, proc_text};
 pub struct Received {
     /// The number of the signal.
     pub signal: i32,
-    /// Who sent it; 0 if the kernel did (the terminal).
+    /// Process id of the sender; 0 if the kernel sent it (the terminal).
     pub sender: i32,
 }
 
-/// Signals that a user or a supervisor sends to this process in the belief that it is the program.
+/// Signals that a user or a supervisor sends to this process although they are meant for the program.
 pub const FORWARDED: [i32; 8] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -27,10 +27,10 @@ pub const FORWARDED: [i32; 8] = [
     libc::SIGTSTP,
 ];
 
-/// What SIGPIPE did before Rust's start-up code ignored it; the program gets that again.
+/// The action of SIGPIPE before Rust's start-up code ignored it; the program gets that action again.
 static SIGPIPE_BEFORE: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 
-/// Runs before `main`: remembers what SIGPIPE does.
+/// Runs before `main`: stores the action of SIGPIPE.
 extern "C" fn remember_sigpipe() {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: asks only; the pointer is to a local of the right type, valid when zeroed.
@@ -47,15 +47,15 @@ extern "C" fn remember_sigpipe() {
 #[unsafe(link_section = ".init_array")]
 static REMEMBER_SIGPIPE: extern "C" fn() = remember_sigpipe;
 
-/// The signal mask of this thread from before; put back in the program before it starts.
+/// The former signal mask of this thread; restored in the program before it starts.
 #[derive(Clone, Copy)]
 pub struct Mask(libc::sigset_t);
 
-/// Blocks [`FORWARDED`] in this thread and all that it makes, so that [`wait`] gets them.
+/// Blocks [`FORWARDED`] in this thread and in the threads that it starts, so that [`wait`] gets them.
 ///
 /// # Errors
 ///
-/// None in practice.
+/// `EINVAL` from `pthread_sigmask(3)`, for an invalid `how` only; the one used here is valid.
 pub fn block() -> io::Result<Mask> {
     mask(libc::SIG_BLOCK, &FORWARDED).map(Mask)
 }
@@ -64,7 +64,7 @@ pub fn block() -> io::Result<Mask> {
 ///
 /// # Errors
 ///
-/// None in practice.
+/// Those of `sigwaitinfo(2)` except `EINTR`, after which the wait goes on; Linux documents no other.
 pub fn wait() -> io::Result<Received> {
     let forwarded = set(&FORWARDED);
     loop {
@@ -98,7 +98,7 @@ pub(super) fn set(signals: &[i32]) -> libc::sigset_t {
     }
 }
 
-/// Blocks or unblocks signals in this thread (`SIG_BLOCK`, `SIG_UNBLOCK`); gives the mask of before.
+/// Blocks or unblocks signals in this thread (`SIG_BLOCK`, `SIG_UNBLOCK`); gives the former mask.
 pub(super) fn mask(how: i32, signals: &[i32]) -> io::Result<libc::sigset_t> {
     let (set, mut before) = (set(signals), set(&[]));
     // SAFETY: both pointers are to locals of the right type.
@@ -108,11 +108,11 @@ pub(super) fn mask(how: i32, signals: &[i32]) -> io::Result<libc::sigset_t> {
     }
 }
 
-/// Has a handler called at a signal, without `SA_RESTART`, so that it interrupts waits.
+/// Installs a handler without `SA_RESTART`, so that the signal interrupts waits.
 ///
 /// # Safety
 ///
-/// The handler does only what a handler may, and takes what the flags say.
+/// The handler is async-signal-safe, and has the arguments that the flags require.
 pub(super) unsafe fn handle(signal: i32, handler: usize, flags: i32) -> io::Result<()> {
     // SAFETY: all-zero is a value of this plain struct.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -126,7 +126,7 @@ pub(super) unsafe fn handle(signal: i32, handler: usize, flags: i32) -> io::Resu
 ///
 /// # Errors
 ///
-/// `ESRCH` when it is gone.
+/// `ESRCH` if the process is gone; `EPERM` without the right to signal it.
 pub fn send(pid: i32, signal: i32) -> io::Result<()> {
     // SAFETY: takes numbers.
     check(unsafe { libc::kill(pid, signal) }).map(drop)
@@ -138,9 +138,8 @@ pub fn is_thread_of(process: i32, thread: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) == 0 }
 }
 
-/// True if a thread's process ignores a signal: by its own wish, or because nobody has said otherwise.
-/// Without a tracer the kernel drops such a signal, and nothing is interrupted. (A handler for one that is
-/// ignored otherwise does not show here.)
+/// True if a thread's process ignores a signal, explicitly or by default. Without a tracer the kernel drops such a
+/// signal and interrupts nothing. (A handler for a signal that is ignored by default is not taken into account.)
 pub fn is_ignored(thread: i32, signal: i32) -> bool {
     const BY_DEFAULT: [i32; 4] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
     BY_DEFAULT.contains(&signal)
@@ -155,7 +154,7 @@ pub fn is_handled(thread: i32, signal: i32) -> bool {
     (1..=64).contains(&signal) && signal_set(&status, "SigCgt:") >> (signal - 1) & 1 != 0
 }
 
-/// True if a signal waits for a thread for which its process has a handler, and that it does not block.
+/// True if a signal is pending for a thread that does not block it, and the thread's process has a handler for it.
 pub fn is_to_be_handled(thread: i32) -> bool {
     let Ok(status) = proc_text::read(format!("/proc/{thread}/status")) else { return false };
     let set = |name| signal_set(&status, name);
@@ -168,18 +167,17 @@ pub fn signal_set(status: &str, name: &str) -> u64 {
     line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Stops this process, until somebody continues it.
+/// Stops this process until it is continued.
 pub fn stop_self() {
     // SAFETY: takes a number; SIGSTOP cannot be caught.
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-/// Ends this process by the signal that ended the program, without a core file of ours; returns
-/// if the signal does not kill.
+/// Ends this process by the signal that ended the program, without a core file of this process; returns if the signal
+/// does not kill.
 pub fn die_by(signal: i32) {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a local of the right type; the default action of the signal is
-    // exactly what is wanted.
+    // SAFETY: the pointer is to a local of the right type; the default action of the signal is intended.
     unsafe {
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
         libc::signal(signal, libc::SIG_DFL);
@@ -189,8 +187,8 @@ pub fn die_by(signal: i32) {
     unsafe { libc::raise(signal) };
 }
 
-/// In a forked child: gives signals back as they were before this program began. Calls only
-/// functions that are safe between `fork` and `execve`.
+/// In a forked child: restores the signal settings from before this program began. Calls only functions that are safe
+/// between `fork` and `execve`.
 pub(super) fn restore_in_child(mask: &Mask) {
     // SAFETY: takes numbers and a pointer to a set; both calls are async-signal-safe.
     unsafe {

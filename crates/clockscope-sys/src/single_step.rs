@@ -1,4 +1,4 @@
-//! Counting instructions, and seeing where they are, by executing them one at a time in a forked child.
+//! Counts and locates instructions by executing them one at a time in a forked child.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -8,9 +8,9 @@ use super::loops::Loop;
 use super::ptrace::{self, Registers};
 use super::{raw_syscall, wait};
 
-/// What the child passes to `getppid`, which takes nothing, between two runs.
+/// Marker between two runs: the child passes it to `getppid`, which takes no arguments.
 const MARK: usize = 0x636c_6f63_6b73_6370;
-/// Exit codes of a child that was refused before its first mark are this and the error number.
+/// Base of the exit codes of a child that was refused before its first mark; the error number is added.
 const REFUSED: i32 = 64;
 /// The largest error number that fits into an exit code beside [`REFUSED`].
 const ERROR_MAX: i32 = 255 - REFUSED;
@@ -18,20 +18,20 @@ const ERROR_MAX: i32 = 255 - REFUSED;
 /// Instructions of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Steps {
-    /// In user mode, all.
+    /// All instructions in user mode.
     pub user: u64,
-    /// Of those, at addresses in the range that was asked for.
+    /// Instructions of these at addresses in the given range.
     pub in_range: u64,
-    /// Of those, instructions that enter the kernel.
+    /// Instructions of these that enter the kernel.
     pub syscalls: u64,
 }
 
-/// Forks a child that makes runs of `turns[0]`, `turns[1]`, ... turns of `calling`, and executes
-/// them one instruction at a time. Every run but the first, which finds nothing prepared, has the
-/// same instructions around its turns.
+/// Forks a child that makes runs of `turns[0]`, `turns[1]`, ... turns of `calling`, and executes the child one
+/// instruction at a time. Every run but the first, which may have to fill caches of libraries, has the same
+/// instructions around its turns.
 ///
-/// The child has one thread, this one, and does nothing but make the runs: it allocates nothing,
-/// so it does not matter what other threads of this process held when it was forked.
+/// The child has one thread, this one, and does nothing but make the runs. It allocates nothing, so locks that other
+/// threads of this process held at the fork do not matter.
 ///
 /// # Errors
 ///
@@ -40,8 +40,8 @@ pub struct Steps {
 ///
 /// # References
 ///
-/// `PTRACE_SINGLESTEP` in `ptrace(2)`: an instruction that enters the kernel is one step, with all that
-/// the kernel does for it
+/// `PTRACE_SINGLESTEP` in `ptrace(2)`: an instruction that enters the kernel is one step, with all the work of the
+/// kernel for it
 pub fn count(
     calling: &Loop,
     turns: &[u64],
@@ -53,14 +53,14 @@ pub fn count(
     turns.iter().map(|_| child.run(range, most, &mut known, &mut |_| ())).collect()
 }
 
-/// Where one turn of `calling` comes by in a range of addresses: each instruction that it executes there, and what the
-/// register of a function's first argument held before it.
+/// The instructions that one turn of `calling` executes in a range of addresses: for each its address, and the value of
+/// the first argument's register before it.
 ///
 /// # Errors
 ///
 /// Those of [`count`].
 pub fn visits(calling: &Loop, range: &Range<u64>, most: u64) -> io::Result<BTreeSet<(u64, u64)>> {
-    // The first run finds nothing prepared.
+    // The first run may differ, because nothing is prepared yet.
     let mut child = Child::start(calling, &[1, 1])?;
     let (mut known, mut visits) = (HashMap::new(), BTreeSet::new());
     child.run(range, most, &mut known, &mut |_| ())?;
@@ -72,7 +72,7 @@ pub fn visits(calling: &Loop, range: &Range<u64>, most: u64) -> io::Result<BTree
     Ok(visits)
 }
 
-/// In the child: lets itself be traced, and makes the runs with a mark before each and one behind.
+/// In the child: starts being traced, and makes the runs with a mark before each and one after the last.
 fn child(calling: &Loop, turns: &[u64]) -> ! {
     // SAFETY: system calls that take numbers.
     unsafe {
@@ -104,7 +104,7 @@ struct Child {
 }
 
 impl Child {
-    /// Forks a child that makes these runs, and goes on to the first.
+    /// Forks a child that makes these runs, and advances it to the first mark.
     fn start(calling: &Loop, turns: &[u64]) -> io::Result<Self> {
         // SAFETY: the child makes the runs and exits; see `count`.
         match unsafe { libc::fork() } {
@@ -118,17 +118,17 @@ impl Child {
         }
     }
 
-    /// Waits for its first stop and goes on to the first mark.
+    /// Waits for the child's first stop and advances it to the first mark.
     fn started(&mut self) -> io::Result<()> {
         self.wait()?;
         ptrace::set_options(self.pid, libc::PTRACE_O_EXITKILL)?;
         let mut known = HashMap::new();
-        // From `raise` to the mark are a few hundred instructions of the C library.
+        // Between `raise` and the mark the C library executes a few hundred instructions.
         self.run(&(0..0), 100_000, &mut known, &mut |_| ()).map(drop)
     }
 
-    /// Executes up to and with the next mark; the mark does not count. `known` says of addresses whether
-    /// an instruction that enters the kernel stands there; `seen` is told the registers before each.
+    /// Executes up to and including the next mark; the mark does not count. `known` caches by address whether the
+    /// instruction there enters the kernel; `seen` gets the registers before each instruction.
     fn run(
         &mut self,
         range: &Range<u64>,
@@ -152,7 +152,7 @@ impl Child {
                 return Ok(steps);
             }
             registers = ptrace::registers(self.pid)?;
-            // arm64 stops twice behind a call, and nothing is executed in between (`syscall_trace_exit` in
+            // arm64 stops twice after a call, and executes nothing in between (`syscall_trace_exit` in
             // arch/arm64/kernel/ptrace.c, Linux 6.12).
             let stands_still = is_behind_call && registers.pc() == pc;
             is_behind_call = is_syscall;
@@ -171,7 +171,7 @@ impl Child {
         self.wait()
     }
 
-    /// Waits for a stop. Signals that others send are not passed on: the child does not live long.
+    /// Waits for a stop. Signals from other processes are not passed on: the child does not live long.
     fn wait(&mut self) -> io::Result<()> {
         let status = wait::child(self.pid)?;
         if libc::WIFSTOPPED(status) {
@@ -190,7 +190,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if !self.ended {
-            // SAFETY: the child is ours and has not been waited for, so the number is still its.
+            // SAFETY: the child is ours and has not been waited for, so the number still refers to it.
             unsafe {
                 libc::kill(self.pid, libc::SIGKILL);
                 libc::waitpid(self.pid, std::ptr::null_mut(), libc::__WALL);
@@ -212,7 +212,7 @@ mod tests {
     use crate::arch::registers::known;
     use crate::loops::Loop;
 
-    /// The instructions of one call: two turns without one turn, without those of an empty turn.
+    /// The instructions of one call: those of two turns minus those of one turn, minus those of an empty turn.
     fn of_one_call(calling: &Loop, range: &Range<u64>) -> Steps {
         let steps = |calling: &Loop| {
             let steps = count(calling, &[1, 1, 2], range, 100_000).unwrap();
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_child_that_dies_is_an_error() {
         let call = Loop::around(|| {
-            // SAFETY: ends this child, as is wanted.
+            // SAFETY: ends this child, as intended.
             unsafe { libc::_exit(0) };
         });
         let error = count(&call, &[1], &(0..0), 100_000).unwrap_err();

@@ -1,4 +1,4 @@
-//! Starting the program: a child that waits for a word before it executes.
+//! Starts the program: a forked child waits for a command before it executes the program.
 
 use std::ffi::{CString, OsString};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -12,23 +12,23 @@ use super::signals::{self, Mask};
 #[derive(Debug)]
 pub struct Waiting {
     pid: i32,
-    /// `None` once the word is given.
+    /// `None` once the command is given.
     go: Option<PipeWriter>,
     is_ready: bool,
     failure: Option<PipeReader>,
 }
 
-/// The word that lets the child execute the program.
+/// The command to execute the program.
 const GO: u8 = 1;
-/// The word that ends the child instead.
+/// The command to exit instead.
 const GIVE_UP: u8 = 2;
-/// What the child says when it has only to read its word and to execute.
+/// The child's report that it will make no other calls than to read the command and to execute.
 const READY: u8 = 3;
 
 /// Forks a child that will execute `path` with `arguments` (the program's name first).
 ///
-/// Standard input, output and error and the environment are the child's as they are ours. The system call by which
-/// it waits has `mark` as its sixth argument.
+/// The child has our standard input, output and error, and our environment. The system call in which it waits has
+/// `mark` as its sixth argument.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub fn fork(path: &Path, arguments: &[OsString], mask: &Mask, mark: u64) -> io::
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
-            // Both ends of the other pipe stay open: nobody is killed for writing to a parent that has died.
+            // Both ends of the other pipe stay open, so that writing to a parent that has died raises no SIGPIPE.
             drop(go);
             execute(&path, &argv, &envp, mask, mark, &ready, &failed)
         }
@@ -59,9 +59,8 @@ pub fn fork(path: &Path, arguments: &[OsString], mask: &Mask, mark: u64) -> io::
     }
 }
 
-/// In the child: waits for the word (or for the end of the tracer: then the program starts without
-/// one), executes, and reports the error number if that fails. The pipes close by themselves in
-/// the program.
+/// In the child: waits for the command, executes, and reports the error number if that fails. If the tracer dies, the
+/// program starts without a command. `execve` closes the pipes.
 fn execute(
     path: &CString,
     argv: &[*const libc::c_char],
@@ -82,7 +81,7 @@ fn execute(
         if word == GIVE_UP {
             libc::_exit(0);
         }
-        // With an argument after its own: what the call before has left there is the mark.
+        // The sixth argument is set too: otherwise its register would still hold the mark of the call before.
         let (path, argv, envp) = (path.as_ptr(), argv.as_ptr(), envp.as_ptr());
         libc::syscall(libc::SYS_execve, path, argv, envp, 0_usize, 0_usize, 0_usize);
         let error = (*libc::__errno_location()).to_ne_bytes();
@@ -107,8 +106,8 @@ impl Waiting {
         self.pid
     }
 
-    /// Waits until the child makes no system calls but the one with the mark and `execve`, so that whoever
-    /// counts its calls from then on counts only the program's.
+    /// Waits until the child makes no system calls but the one with the mark and `execve`. A counter of its calls that
+    /// starts then counts only those of the program.
     ///
     /// # Errors
     ///
@@ -122,8 +121,8 @@ impl Waiting {
         Ok(())
     }
 
-    /// Lets the child execute the program. The pipe in the answer tells why it could not: it is at
-    /// its end when the program has started.
+    /// Lets the child execute the program. The pipe in the result reports the error of `execve`; it is at its end when
+    /// the program has started.
     ///
     /// # Errors
     ///
@@ -140,24 +139,23 @@ impl Waiting {
     }
 }
 
-/// Without the word the program must not start; only a tracer that is killed cannot say so, and
-/// then it does.
+/// Without the command the program must not start. A tracer that is killed cannot send `GIVE_UP`: then the program
+/// starts.
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(mut go) = self.go.take() {
-            // A child that is gone needs no word.
+            // If the child has died, the write fails; that does not matter.
             let _ = go.write_all(&[GIVE_UP]);
         }
     }
 }
 
-/// Why the program could not be executed.
+/// The pipe that reports why the program could not be executed.
 #[derive(Debug)]
 pub struct Failure(PipeReader);
 
 impl Failure {
-    /// The error of `execve`, or `None` when the program has started. Waits for the child to do
-    /// one or the other.
+    /// The error of `execve`, or `None` when the program has started. Waits until the child has done either.
     pub fn wait(mut self) -> Option<io::Error> {
         let mut number = [0; 4];
         self.0
@@ -171,7 +169,7 @@ impl Failure {
 mod tests {
     use super::*;
 
-    /// Who counts system calls would otherwise book those of a child that is late to the program.
+    /// Otherwise a counter of system calls would attribute those of a late child to the program.
     #[test]
     fn a_child_that_is_ready_makes_one_call_with_the_mark_before_it_executes() {
         const MARK: u64 = 0x6d61_726b;

@@ -1,15 +1,15 @@
-//! What the kernel does beside each system call of the calling thread.
+//! The kernel's additional work in each system call of the calling thread.
 //!
-//! The kernel keeps a word for each thread that says why its system calls cannot take the short
-//! way: a probe on `sys_enter` or `sys_exit` is attached (by whomever, in whatever way), the call is
-//! audited, a tracer stops at it. A BPF program of twelve instructions reads that word.
+//! The kernel keeps a word for each thread with the reasons why its system calls cannot take the short path. Reasons
+//! are a probe on `sys_enter` or `sys_exit` (of any process and kind), auditing, and a tracer that stops at the call. A
+//! BPF program of twelve instructions reads that word.
 
 use std::io;
 
 use super::bpf::programs::{Program, Purpose, instruction};
 use aya_obj::generated::bpf_insn;
 
-/// What is done beside each system call.
+/// The kinds of additional work in each system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyscallWork {
     /// A probe is attached to `sys_enter` or `sys_exit`: BPF, perf or ftrace.
@@ -22,18 +22,17 @@ pub struct SyscallWork {
 const BIT_TRACEPOINT: u32 = 1 << 1;
 const BIT_AUDIT: u32 = 1 << 4;
 const BIT_USER_DISPATCH: u32 = 1 << 5;
-/// What the program returns if it cannot read; no bit that high is in use.
+/// Result of the program if it cannot read the word; no bit that high is in use.
 const UNREADABLE: u32 = 1 << 31;
 
 /// Reads the word of the calling thread.
 ///
-/// The place of the word is known for x86-64 since Linux 5.11 and is tried out: a feature that sets
-/// another bit of it is switched on and off again, and the bit must follow.
+/// The offset of the word is known for x86-64 since Linux 5.11. It is tested: a feature that sets another bit of the
+/// word is switched on and off again, and the bit must follow.
 ///
 /// # Errors
 ///
-/// Without the right to load BPF programs that read kernel memory, and where the word is not in
-/// its place.
+/// Without the privilege to load BPF programs that read kernel memory, and if the word is not at its offset.
 ///
 /// # References
 ///
@@ -90,12 +89,12 @@ fn program() -> [bpf_insn; 12] {
     ]
 }
 
-/// With every address allowed the feature changes nothing but the word.
+/// With every address allowed, the feature changes nothing but this word.
 fn set_user_dispatch(on: bool) -> io::Result<()> {
     const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
     let all = if on { libc::c_ulong::MAX } else { 0 };
-    // SAFETY: takes numbers; concerns the calling thread only. No address is outside of the range
-    // from 0 that is allowed to make system calls, so none is ever turned into a signal.
+    // SAFETY: takes numbers; concerns the calling thread only. The range of addresses that may make system calls, from
+    // 0 on, covers all, so no call is turned into a signal.
     let result = unsafe {
         let mode = libc::c_ulong::from(on);
         libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, mode, 0 as libc::c_ulong, all, 0 as libc::c_ulong)
@@ -119,7 +118,7 @@ mod tests {
                 false
             }
         };
-        // Not all kernels have the feature; without it the word cannot be changed, and so is not known.
+        // Some kernels lack the feature; then the word cannot be tested and is not known.
         assert!(set_user_dispatch(false).is_ok() || !is_read);
     }
 }

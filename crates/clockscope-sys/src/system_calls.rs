@@ -1,8 +1,7 @@
-//! The system calls that can be measured: a table, one row a call.
+//! The system calls that can be measured, in a table with one row for each call.
 //!
-//! To add a call, add a row to [`TABLE`] and a function that prepares what the call needs and wraps
-//! the call in a closure. The closure makes the call by the instruction itself and gives the
-//! kernel's answer.
+//! To add a call, add a row to [`TABLE`] and a function that prepares the call and wraps it in a closure. The closure
+//! makes the call by the instruction itself and gives the kernel's result.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -19,7 +18,7 @@ use super::raw_syscall::{self, argument};
 
 /// Size of the file that `read` reads, in bytes; a power of two.
 const FILE_BYTES: usize = 1 << 20;
-/// A number that no system call has on any architecture (they end at 547 on x86-64, Linux 6.18).
+/// A number without a system call on every architecture (on x86-64 they end at 547, Linux 6.18).
 const NO_SUCH_CALL: libc::c_long = 65_535;
 const PAGE: usize = 4096;
 
@@ -28,11 +27,11 @@ const PAGE: usize = 4096;
 pub struct SystemCall {
     /// Its name on the command line and in JSON.
     pub name: &'static str,
-    /// The error that is its right answer; `None` if it must succeed.
+    /// The error that the call must give; `None` if it must succeed.
     pub expected_error: Option<i32>,
     /// The call is made by the C library's function, not by the instruction in the loop itself.
     pub by_libc: bool,
-    /// Opens and allocates what the call needs; its errors are those of doing so.
+    /// Opens and allocates the resources of the call; gives the errors of doing so.
     pub prepare: fn() -> io::Result<PreparedCall>,
 }
 
@@ -58,10 +57,10 @@ const fn row(name: &'static str, prepare: fn() -> io::Result<PreparedCall>) -> S
     SystemCall { name, expected_error: None, by_libc: false, prepare }
 }
 
-/// Every system call that can be measured, in the order in which they are shown.
+/// Every system call that can be measured, in the order of the report.
 pub static TABLE: [SystemCall; 15] = [
     row("getppid", getppid),
-    // As perf bench makes it.
+    // As perf bench calls it.
     SystemCall { by_libc: true, ..row("getppid-libc", getppid_by_libc) },
     row("getpid", getpid),
     row("read", read),
@@ -79,11 +78,11 @@ pub static TABLE: [SystemCall; 15] = [
 ];
 
 impl SystemCall {
-    /// Makes the call once and looks at the answer.
+    /// Makes the call once and checks the result.
     ///
     /// # Errors
     ///
-    /// What the kernel answered, if that is not what the table says.
+    /// The kernel's result, if it is not the one in the table.
     pub fn try_once(&self, once: &Once) -> io::Result<()> {
         self.judge((once.0)())
     }
@@ -108,7 +107,7 @@ impl PreparedCall {
     }
 }
 
-/// A file descriptor, kept open by whoever has a copy.
+/// A file descriptor, open as long as a copy of this value exists.
 #[derive(Clone, Debug)]
 struct Shared {
     number: RawFd,
@@ -172,7 +171,7 @@ fn sched_yield() -> io::Result<PreparedCall> {
     Ok(PreparedCall::of(|| unsafe { raw_syscall::none(libc::SYS_sched_yield) }))
 }
 
-/// Reads one byte where `from` stands.
+/// Reads one byte at the position of `from`.
 fn read_of(from: Shared) -> impl Fn() -> isize + Send + Sync + Clone + 'static {
     move || {
         let mut byte = 0_u8;
@@ -188,9 +187,8 @@ fn read_of(from: Shared) -> impl Fn() -> isize + Send + Sync + Clone + 'static {
     }
 }
 
-/// At the end of the file a read gives nothing and costs less. So a loop goes back to the start
-/// before its first read, and again after as many reads as the file has bytes: one `lseek` in a
-/// batch.
+/// At the end of the file a read gives no byte and costs less. So the loop goes back to the start before its first
+/// read, and again after as many reads as the file has bytes: one `lseek` in a batch.
 fn read() -> io::Result<PreparedCall> {
     let file = file()?;
     let start = file.clone();
@@ -275,8 +273,8 @@ fn mmap_and_munmap() -> io::Result<PreparedCall> {
     let access = argument(libc::PROT_READ | libc::PROT_WRITE);
     let flags = argument(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     Ok(PreparedCall::of(move || {
-        // SAFETY: the mapping is new and nobody else knows of it; an error number is not the
-        // address of a page, and is refused.
+        // SAFETY: the mapping is new and has no other user; an error number is not the address of a page, and is
+        // refused.
         unsafe {
             let mapped = raw_syscall::six(libc::SYS_mmap, 0, PAGE, access, flags, argument(-1), 0);
             let unmapped = raw_syscall::two(libc::SYS_munmap, mapped.cast_unsigned(), PAGE);
@@ -399,8 +397,8 @@ mod tests {
         assert!(read.judge(-5000).is_ok(), "error numbers end at 4095");
     }
 
-    /// The loop of 1,000,000 reads of one byte: each of them gives a byte, also those after the end
-    /// of the file would have been reached.
+    /// A loop of 1,000,000 reads of one byte: each of them gives a byte, also those after as many reads as the file has
+    /// bytes.
     #[test]
     fn the_read_loop_never_stands_at_the_end_of_the_file() {
         let file = file().unwrap();

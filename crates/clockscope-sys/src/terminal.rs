@@ -1,4 +1,4 @@
-//! The terminal: its width, reading single keys from it, and keeping other output off it.
+//! The terminal: its width, its single keys, and protection of the screen from other output.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -14,7 +14,7 @@ use rustix::termios::{
 
 use super::poll;
 
-/// Columns of the terminal on standard output; `None` if it is none, or does not say.
+/// Columns of the terminal on standard output; `None` if it is no terminal, or does not report its size.
 ///
 /// # References
 ///
@@ -24,8 +24,8 @@ pub fn columns() -> Option<usize> {
     (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
-/// Whether the locale of this process has UTF-8: by `LC_ALL`, `LC_CTYPE` and `LANG`, of which the first that is set
-/// counts (`locale(7)`).
+/// Whether the locale of this process uses UTF-8: by the first of `LC_ALL`, `LC_CTYPE` and `LANG` that is set
+/// (`locale(7)`).
 pub fn has_utf_8() -> bool {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
@@ -38,7 +38,7 @@ fn is_utf_8(locale: &str) -> bool {
     matches!(codeset.as_str(), "utf-8" | "utf8")
 }
 
-/// The controlling terminal, whatever the standard streams are.
+/// The controlling terminal, which may differ from the standard streams.
 ///
 /// # Errors
 ///
@@ -47,7 +47,7 @@ pub fn controlling() -> io::Result<File> {
     File::options().read(true).write(true).open("/dev/tty")
 }
 
-/// Columns and rows; those of the usual terminal for one that does not say.
+/// Columns and rows; 80 and 24 if the terminal does not report them.
 ///
 /// # References
 ///
@@ -59,7 +59,7 @@ pub fn size(terminal: &File) -> (usize, usize) {
     }
 }
 
-/// The keys that were pressed; waits for one as long as this.
+/// The keys that were pressed; waits up to `at_most` for one.
 ///
 /// # Errors
 ///
@@ -76,20 +76,19 @@ pub fn keys(mut terminal: &File, at_most: Duration) -> io::Result<Vec<u8>> {
     Ok(keys)
 }
 
-/// Whether this process may use its terminal now: it is not in the background.
+/// Whether this process is in the terminal's foreground group, so that it may use the terminal.
 pub fn is_ours(terminal: &File) -> bool {
     tcgetpgrp(terminal).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
-/// A terminal that gives each key at once and shows none, until this is dropped. Ctrl-C and the
-/// like stay signals.
+/// A terminal in single-key mode without echo, until this is dropped. Ctrl-C and the like stay signals.
 pub struct Keys {
     terminal: File,
     before: Termios,
 }
 
 impl Keys {
-    /// Changes the terminal. Not to be called in the background.
+    /// Switches the terminal to single-key mode. Must not be called in the background.
     ///
     /// # Errors
     ///
@@ -108,33 +107,33 @@ impl Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        // Keys that nobody read are forgotten. Nothing can be done about a terminal that is gone.
+        // Unread keys are discarded. If the terminal is gone, both calls fail, and that does not matter.
         let _ = tcflush(&self.terminal, QueueSelector::IFlush);
         let _ = tcsetattr(&self.terminal, OptionalActions::Now, &self.before);
     }
 }
 
-/// Puts a file in the place of a standard stream.
+/// Replaces a standard stream by a file.
 type Put = fn(&OwnedFd) -> rustix::io::Result<()>;
 
-/// The standard streams that are terminals, taken away from them: input reads nothing, and what
-/// is written is kept in a file without a name and written to the terminal when this is dropped.
+/// Redirects the standard streams that are terminals. Input reads nothing. Output is kept in a temporary file and
+/// written to the terminal when this is dropped.
 pub struct SetAside {
     written: File,
-    /// What the streams were, and how they become that again.
+    /// The original streams, and the function that restores each.
     input: Option<OwnedFd>,
     outputs: Vec<(Put, OwnedFd)>,
 }
 
 impl SetAside {
-    /// Takes the streams away, for this process and those that it starts from now on.
+    /// Redirects the streams, for this process and those that it starts from now on.
     ///
     /// # Errors
     ///
     /// When there is no room for a temporary file.
     pub fn streams() -> io::Result<Self> {
         let written = tempfile::tempfile()?;
-        // Several descriptions of one file would write over one another.
+        // Without `O_APPEND` the open file descriptions would overwrite one another's output.
         let appending =
             File::options().append(true).open(format!("/proc/self/fd/{}", written.as_raw_fd()))?;
         let appending = OwnedFd::from(appending);
@@ -166,7 +165,7 @@ impl Drop for SetAside {
             let _ = put(before);
         }
         let terminal = self.outputs.pop().map(|(_, before)| File::from(before));
-        // Nothing can be done about a terminal that is gone.
+        // If the terminal is gone, the output is lost.
         let Some(mut terminal) = terminal else { return };
         if self.written.rewind().is_ok() {
             let mut bytes = [0; 1 << 16];

@@ -1,12 +1,11 @@
-//! A timer that interrupts [`super::wait::next_or_tick`] in regular intervals.
+//! A timer that interrupts [`super::wait::next_or_tick`] at regular intervals.
 //!
-//! The timer sends a signal to the thread that made it. The signal stays blocked in that thread
-//! except while it waits, so no other system call of it ever ends early. The handler stores one
-//! word. What comes while the thread is busy is delivered as soon as it wants to wait, and before
-//! it does the word is looked at: that tick is not lost. Between that look and the system call
-//! there are a few instructions, in which a signal interrupts nothing. Such a tick is noted and
-//! seen at the next event or, because the timer goes on by itself, one interval later. Ticks that
-//! come together count as one.
+//! The timer sends a signal to the thread that made it. The thread unblocks the signal only while it waits, so the
+//! signal interrupts no other system call. The handler sets one word. A signal that comes while the thread is busy is
+//! delivered when the thread unblocks it; the thread reads the word after that and before it waits, so that tick is not
+//! lost. Between this read and the system call there are a few instructions in which a signal interrupts nothing. Such
+//! a tick sets the word, and the thread sees it at the next event or, because the timer goes on, one interval later.
+//! Ticks that come together count as one.
 //!
 //! # References
 //!
@@ -24,11 +23,11 @@ use super::{check, signals};
 thread_local! {
     /// The ticker of this thread.
     static CURRENT: Cell<Option<&'static AtomicBool>> = const { Cell::new(None) };
-    /// What happens to tracees is asked for before the next tick is told.
+    /// The next due tick is reported only after a look for events of tracees.
     static WAITS_FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A running timer of this thread; ends when dropped.
+/// A running timer of this thread, deleted when dropped.
 #[derive(Debug)]
 pub struct Ticker {
     timer: libc::timer_t,
@@ -36,8 +35,8 @@ pub struct Ticker {
 }
 
 impl Ticker {
-    /// Starts to tick every `interval`, for the thread that calls. A thread has one ticker at a
-    /// time: a second one takes the place of the first.
+    /// Starts a tick every `interval`, for the calling thread. A thread has one ticker at a time: a second one replaces
+    /// the first.
     ///
     /// # Errors
     ///
@@ -46,7 +45,7 @@ impl Ticker {
         let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = ticked;
         // SAFETY: the handler has the signature that `SA_SIGINFO` asks for, and stores one word.
         unsafe { signals::handle(signal(), handler as usize, libc::SA_SIGINFO)? };
-        // The word is never given back: a signal that the kernel still holds may name it.
+        // The word is never freed: a pending signal may still hold its address.
         let due: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
         signals::mask(libc::SIG_BLOCK, &[signal()])?;
         let timer = make_timer(signal(), std::ptr::from_ref(due).cast_mut().cast())?;
@@ -56,13 +55,13 @@ impl Ticker {
         Ok(ticker)
     }
 
-    /// Ticks every `interval` from now on. Does nothing if it does so already.
+    /// Ticks every `interval` from now on. Does nothing if that is the present interval.
     ///
     /// # Errors
     ///
-    /// None in practice.
+    /// `EINVAL` from `timer_settime(2)`, for an invalid timer or time only; both are valid here.
     pub fn set(&mut self, interval: Duration) -> io::Result<()> {
-        // A timer of zero would be none.
+        // An interval of zero would disarm the timer.
         let interval = interval.max(Duration::from_micros(1));
         if interval == self.interval {
             return Ok(());
@@ -78,18 +77,18 @@ impl Drop for Ticker {
         // SAFETY: the timer was made by `start` and is deleted once.
         unsafe { libc::timer_delete(self.timer) };
         CURRENT.set(None);
-        // A signal that came before finds the handler still there, and its word.
+        // A pending signal still finds the handler, and its word.
         let _ = signals::mask(libc::SIG_UNBLOCK, &[signal()]);
     }
 }
 
-/// True if the thread has a ticker that has ticked since a tick was told last.
+/// True if the thread has a ticker with a tick that was not reported yet.
 pub(super) fn is_due() -> bool {
     CURRENT.get().is_some_and(|due| due.load(Relaxed))
 }
 
-/// With a tick due: says whether it is told now, which takes it, or what happened to tracees comes
-/// first; by turns.
+/// With a tick due: true if the tick is to be reported now, which clears it; false if events of tracees come first.
+/// Alternates between the two.
 pub(super) fn take_turn() -> bool {
     let told = !WAITS_FIRST.replace(!WAITS_FIRST.get());
     if told && let Some(due) = CURRENT.get() {
@@ -98,23 +97,23 @@ pub(super) fn take_turn() -> bool {
     told
 }
 
-/// Runs one system call that a tick interrupts, if the thread has a ticker; `None` without doing so
-/// if a tick came before.
+/// Runs one system call that a tick interrupts, if the thread has a ticker; `None`, without the call, if a tick was due
+/// before.
 pub(super) fn interruptible<T>(call: impl FnOnce() -> T) -> Option<T> {
     let Some(due) = CURRENT.get() else { return Some(call()) };
-    // Both succeed: the signal and what to do with it are valid.
+    // Both calls succeed: the signal and the operation are valid.
     let _ = signals::mask(libc::SIG_UNBLOCK, &[signal()]);
     let result = (!due.load(Relaxed)).then(call);
     let _ = signals::mask(libc::SIG_BLOCK, &[signal()]);
     result
 }
 
-/// The signal: a real-time one, none of those that a user sends or a terminal makes.
+/// The signal: a real-time signal, which neither users nor terminals send.
 fn signal() -> i32 {
     libc::SIGRTMIN() + 5
 }
 
-/// Notes the tick in the word of its ticker.
+/// Stores the tick in the word of its ticker.
 extern "C" fn ticked(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel gives a valid pointer to the handler of a signal (`SA_SIGINFO`).
     let (code, value) = unsafe { ((*info).si_code, (*info).si_value()) };
@@ -140,7 +139,7 @@ pub(super) fn make_timer(signal: i32, value: *mut libc::c_void) -> io::Result<li
     Ok(timer)
 }
 
-/// Lets a timer send its signal after a while, and then again and again. A handler may call it.
+/// Lets a timer send its signal after a while, and then at each interval. Async-signal-safe.
 pub(super) fn set_timer(
     timer: libc::timer_t,
     after: Duration,
@@ -167,7 +166,7 @@ mod tests {
         io::Error::last_os_error()
     }
 
-    /// Waits for ticks; each is told.
+    /// Waits for a tick, with each interruption checked.
     fn wait_for_tick() {
         while !is_due() {
             let error = interruptible(wait_forever);

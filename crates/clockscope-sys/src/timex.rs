@@ -1,13 +1,13 @@
-//! What the kernel says of its own clock discipline. Read only.
+//! The state of the kernel's clock discipline. Read only.
 
 use std::io;
 
-/// `struct timex`, as far as clockscope looks at it.
+/// The fields of `struct timex` that clockscope uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timex {
     /// Frequency correction in parts per million, times 65,536.
     pub freq: i64,
-    /// Length of a tick of `USER_HZ` in microseconds; 10,000 unless somebody tuned it.
+    /// Length of a tick of `USER_HZ` in microseconds; 10,000 unless it was tuned.
     pub tick: i64,
     /// Phase that is still to be slewed away.
     pub offset: i64,
@@ -17,7 +17,8 @@ pub struct Timex {
     pub esterror: i64,
     /// The state of the discipline: `STA_*` bits.
     pub status: i32,
-    /// TAI minus UTC in seconds; 0 if nobody set it.
+    /// TAI minus UTC in seconds; 0 if it was never set.
+    /// Those of `adjtimex(2)`, if a filter forbids even reading.
     pub tai: i32,
 }
 
@@ -52,8 +53,7 @@ impl Timex {
         self.status & libc::STA_UNSYNC == 0
     }
 
-    /// How much faster than `CLOCK_MONOTONIC_RAW` the kernel lets `CLOCK_MONOTONIC` run, in parts
-    /// per million.
+    /// Rate of `CLOCK_MONOTONIC` minus that of `CLOCK_MONOTONIC_RAW`, in parts per million.
     pub fn frequency_ppm(&self) -> f64 {
         self.freq as f64 / 65_536.0 + (self.tick - 10_000) as f64 * 100.0
     }

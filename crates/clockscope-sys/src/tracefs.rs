@@ -1,4 +1,4 @@
-//! Files of tracefs, also where it is mounted nowhere.
+//! Files of tracefs, even if it is not mounted.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -8,8 +8,8 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use rustix::mount::{fsconfig_create, fsmount, fsopen};
 
-/// Reads a file of tracefs, by its path below the mount point. Where it is not mounted, it is
-/// mounted for this call, where nobody else sees it.
+/// Reads a file of tracefs, by its path below the mount point. If tracefs is not mounted, this call makes a detached
+/// mount, which other processes cannot see.
 ///
 /// # Errors
 ///
@@ -33,7 +33,7 @@ pub fn read(path: &str) -> io::Result<String> {
     Ok(text)
 }
 
-/// The number of a tracepoint, by which perf events know it; `folder` is that of its group.
+/// The number by which perf events refer to a tracepoint; `folder` is that of its group.
 ///
 /// # Errors
 ///

@@ -9,20 +9,20 @@ use rustix::process::{
 use super::arch::counter;
 pub use super::arch::counter::{COUNTER_NAMES, has_rdtscp, has_read_after, has_thread_pointer};
 
-/// The counter now, read after everything before it is done.
+/// Reads the counter after all earlier instructions.
 pub fn before() -> Ticks {
     Ticks(counter::fenced())
 }
 
-/// The counter now, read when everything before it is done; needs [`has_read_after`].
+/// Reads the counter once all earlier instructions are complete; needs [`has_read_after`].
 pub fn after() -> Ticks {
     Ticks(counter::after())
 }
 
-/// Whether this thread may read the counter (`PR_GET_TSC`): true if reading it works, false if it raises
-/// `SIGSEGV`; `None` where the kernel has no such switch.
+/// Whether this thread may read the counter (`PR_GET_TSC`): true if reading it works, false if it raises `SIGSEGV`;
+/// `None` if the kernel has no such switch.
 ///
-/// The vDSO reads the counter too: without permission most of its clock reads die by the signal.
+/// The vDSO reads the counter too: without permission the signal kills most of its clock reads.
 ///
 /// # References
 ///
@@ -42,8 +42,8 @@ pub fn permit() -> bool {
     set_time_stamp_counter_readability(TimeStampCounterReadability::Readable).is_ok()
 }
 
-/// Takes the permission from this thread, which must not read a clock or the counter until it is
-/// given back; says whether that worked. A reading ends the process by a signal.
+/// Takes the permission from this thread; true if that worked. Until it is given back, reading a clock or the counter
+/// ends the process by a signal.
 pub fn forbid() -> bool {
     set_time_stamp_counter_readability(TimeStampCounterReadability::RaiseSIGSEGV).is_ok()
 }

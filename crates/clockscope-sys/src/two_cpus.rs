@@ -11,7 +11,7 @@ use super::affinity;
 ///
 /// # Errors
 ///
-/// When one of the CPUs or threads cannot be had; then neither runs.
+/// If one of the CPUs or threads is not available; then neither runs.
 pub fn on_two_cpus<A: Send, B: Send>(
     cpus: (u32, u32),
     first: impl FnOnce() -> A + Send,

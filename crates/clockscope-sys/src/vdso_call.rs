@@ -1,4 +1,4 @@
-//! Calling the functions of this process's own vDSO by their addresses.
+//! Calls the functions of this process's own vDSO by their addresses.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -10,14 +10,15 @@ use super::loaded_vdso;
 use super::raw_syscall;
 use super::vdso_functions::Functions;
 
-/// A function of the vDSO, with what it is asked for.
+/// A function of the vDSO, with the clock that it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// `clock_gettime(2)` of this clock.
     ClockGettime(ClockId),
     /// `gettimeofday(2)`, without a time zone.
     Gettimeofday,
-    /// `time(2)`, with a place for the answer.
+    /// `time(2)`, with memory for the answer.
+    /// Whether the vDSO's function enters the kernel.
     Time,
     /// `clock_getres(2)` of `CLOCK_MONOTONIC`.
     ClockGetres,
@@ -28,24 +29,24 @@ pub enum Call {
 /// How the vDSO's function answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// Without entering the kernel.
+    /// The function answers in user mode.
     Fast,
-    /// By making the system call itself.
+    /// The function makes the system call itself.
     Syscall,
 }
 
-/// Calls of one function in a row; long enough that reading the clock twice does not show.
+/// Calls of one function in a row, so many that the two clock reads around them do not show.
 const BATCH: u32 = 200;
-/// Batches both ways that are made even if the time is used up.
+/// Batches, for each route, that are measured even if the time is used up.
 const BATCHES_MIN: u32 = 5;
 /// An error number that no system call gives.
 const FENCED: i32 = 3999;
 
-/// The C signature of every function of the vDSO that we call, widened to three arguments.
+/// The C signature of the vDSO functions called here, widened to three arguments.
 type Function = unsafe extern "C" fn(usize, usize, usize) -> libc::c_long;
 
 impl Call {
-    /// Every call, in the order in which they are shown.
+    /// Every call, in the order of the report.
     pub fn all() -> Vec<Self> {
         let clocks = ClockId::ALL.into_iter().map(Self::ClockGettime);
         clocks.chain([Self::Gettimeofday, Self::Time, Self::ClockGetres, Self::Getcpu]).collect()
@@ -85,15 +86,15 @@ pub struct Callable {
     function: Function,
     number: libc::c_long,
     arguments: [usize; 3],
-    /// What `arguments` point to; kept alive and in place.
+    /// The memory that `arguments` point to; kept alive and in place.
     answer: Box<[u64; 8]>,
 }
 
-/// Prepares all calls of the functions in `image`, if these are the bytes of this process's own.
+/// Prepares all calls of the functions in `image`, if these are the bytes of this process's own vDSO.
 ///
-/// Left out are functions that the image does not have, and those that the kernel refuses to answer, such
-/// as the alarm clocks of a machine without such a clock. Gives nothing for another image: its functions
-/// are not in this process.
+/// Leaves out functions that the image does not have, and calls that the kernel refuses, such as alarm clocks on a
+/// machine without the hardware for them. Gives `None` for another image, because its functions are not in this
+/// process.
 pub fn callables(image: &[u8]) -> Option<Vec<Callable>> {
     let own = loaded_vdso::load(None).ok()?.bytes;
     let functions = Functions::own().ok().filter(|_| own == image)?;
@@ -106,7 +107,7 @@ impl Callable {
         let number = call.number()?;
         let pointer = std::ptr::with_exposed_provenance::<()>(address);
         // SAFETY: the address is that of a function of this process's own vDSO, which stays mapped; calls
-        // pass what the function of this name takes.
+        // pass the arguments that the function of this name takes.
         let function = unsafe { std::mem::transmute::<*const (), Function>(pointer) };
         let mut answer = Box::new([0u64; 8]);
         let room = answer.as_mut_ptr().expose_provenance();
@@ -131,12 +132,13 @@ impl Callable {
         unsafe { libc::syscall(self.number, a, b, c) }
     }
 
-    /// The function, with what it is asked for.
+    /// The function, with the clock that it reads.
     pub fn call(&self) -> Call {
         self.call
     }
 
-    /// What it costs both ways: the fastest of the batches of calls that are made in this time, and of a few at least.
+    /// Cost of a call through the vDSO and by system call: the fastest of the batches made within this time, at least
+    /// `BATCHES_MIN`.
     pub fn cost(&self, within: Duration) -> (Picos, Picos) {
         let start = Instant::now();
         let (mut vdso, mut syscall) = (Duration::MAX, Duration::MAX);
@@ -165,11 +167,11 @@ fn per_call(total: Duration) -> Picos {
     Picos::per_call(Nanos(nanos), u64::from(BATCH))
 }
 
-/// Finds out for each function whether it enters the kernel, or nothing if that cannot be tested.
+/// Finds out for each function whether it enters the kernel; `None` if that cannot be tested.
 ///
-/// A thread of its own forbids itself the system calls in question, so that they fail with an error
-/// number of our own choice, and calls the functions: those that give this number have made the
-/// system call. The rest of the process is not affected.
+/// A separate thread forbids itself the system calls in question, so that they fail with an error number of our choice.
+/// It then calls the functions: a function that returns this number has made the system call. The rest of the process
+/// is not affected.
 ///
 /// # References
 ///
@@ -178,33 +180,33 @@ pub fn paths(callables: &[Callable]) -> Option<Vec<Path>> {
     let jobs: Vec<(Function, [usize; 3])> =
         callables.iter().map(|one| (one.function, one.arguments)).collect();
     let numbers: Vec<libc::c_long> = callables.iter().map(|one| one.number).collect();
-    // Where the user's threads or memory are limited, none may be had.
+    // If the user's threads or memory are limited, the thread may not start.
     let worker = std::thread::Builder::new().name("fenced".to_owned()).spawn(move || {
         forbid(&numbers).then(|| jobs.iter().map(|job| fenced_path(job.0, job.1)).collect())
     });
     worker.ok()?.join().ok().flatten()
 }
 
-/// How this function answers on a thread whose system calls are forbidden.
+/// Whether this function enters the kernel, on a thread whose system calls are forbidden.
 fn fenced_path(function: Function, arguments: [usize; 3]) -> Path {
     let status = by_vdso(function, arguments);
     if as_int(status) == -FENCED { Path::Syscall } else { Path::Fast }
 }
 
 fn by_vdso(function: Function, [a, b, c]: [usize; 3]) -> libc::c_long {
-    // SAFETY: `function` is an entry of this process's own vDSO, and the arguments are those that its
-    // `Callable` was made with: integers, and addresses in memory that is large enough and outlives the call
-    // (who calls from another thread waits for it). Functions ignore arguments beyond their own.
+    // SAFETY: `function` is an entry of this process's own vDSO, and the arguments are those that its `Callable` was
+    // made with: integers, and addresses in memory that is large enough and outlives the call (a caller waits for a
+    // thread that it lets make the call). Functions ignore arguments beyond their own.
     unsafe { function(a, b, c) }
 }
 
-/// What a function returned that returns a C int, which is in the low half of the register.
+/// The C int that a function returned, in the low half of the register.
 #[expect(clippy::cast_possible_truncation, reason = "the other half has no meaning")]
 const fn as_int(status: libc::c_long) -> i32 {
     status as i32
 }
 
-/// Makes these system calls fail with [`FENCED`] on this thread; false if that is not possible.
+/// Makes these system calls fail with [`FENCED`] on this thread; false if that fails.
 fn forbid(numbers: &[libc::c_long]) -> bool {
     let statement = |code: u32, k: u32| libc::sock_filter {
         code: u16::try_from(code).expect("all codes are below 256"),

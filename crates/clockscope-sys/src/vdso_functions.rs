@@ -1,11 +1,11 @@
-//! Where the functions of the vDSO lie that a program of this process would call: those of the image
-//! that `AT_SYSINFO_EHDR` names, which under another clockscope is not the kernel's.
+//! Addresses of the vDSO functions that a program in this process would call. They are in the image that
+//! `AT_SYSINFO_EHDR` names; under another clockscope that is not the kernel's image.
 
 use vdso_reader::Image;
 
 use super::loaded_vdso::{self, LoadError};
 
-/// The functions that the image exports: name of the symbol, and its address in this process.
+/// The functions that the image exports: symbol name, and address in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Functions(Vec<(String, usize)>);
 
@@ -21,7 +21,7 @@ pub enum NoFunctions {
 }
 
 impl Functions {
-    /// Those of this process's own image.
+    /// The functions of this process's own image.
     ///
     /// # Errors
     ///

@@ -6,43 +6,43 @@ use std::time::Duration;
 
 use super::{access, check, ticker};
 
-/// What happened to a child or tracee.
+/// A state change of a child or tracee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It ended with this code.
+    /// The process ended with this exit code.
     Exited(i32),
-    /// A signal killed it.
+    /// This signal killed the process.
     Killed(i32),
-    /// It stopped to be given a signal.
+    /// The tracee stopped before the delivery of this signal.
     Signal(i32),
-    /// It stopped before or after a system call.
+    /// The tracee stopped before or after a system call.
     Syscall,
-    /// It stopped for an event (`PTRACE_EVENT_*`), with the signal of that stop.
+    /// The tracee stopped for an event (`PTRACE_EVENT_*`), with the signal of that stop.
     Event(i32, i32),
 }
 
-/// Whom, what, and the processor time of it and the children that it waited for.
+/// A state change, with its process and the CPU time of that process and its awaited children.
 #[derive(Clone, Copy, Debug)]
 pub struct Waited {
     /// Process or thread id.
     pub pid: i32,
-    /// What happened to it.
+    /// The state change.
     pub status: Status,
-    /// User and system time.
+    /// User and system time, with that of children that the process waited for.
     pub cpu: Duration,
-    /// Of it, that of the process itself; zero for what has not ended, and for threads.
+    /// The process's own part of `cpu`; zero before it has ended, and for threads.
     pub own_cpu: Duration,
 }
 
-/// Waits for the next thing that happens to any child or tracee, threads included.
+/// Waits for the next state change of any child or tracee, threads included.
 ///
-/// A stop stays what it is until the tracee is resumed or [`take_stop`] is called: the kernel
-/// forgets a signal that a tracer has waited for but not passed on, so if this process dies in
-/// between, a stop that is only looked at loses nothing.
+/// A stop stays pending until the tracee is resumed or [`take_stop`] is called. The kernel forgets a signal that a
+/// tracer has waited for but not passed on. Therefore, if this process dies in between, a stop that was only looked at
+/// loses no signal.
 ///
 /// # Errors
 ///
-/// `ECHILD` when there is none left.
+/// `ECHILD` if no child or tracee is left.
 ///
 /// # References
 ///
@@ -55,9 +55,8 @@ pub fn next() -> io::Result<Waited> {
     }
 }
 
-/// As [`next`], but `None` when this thread's [`super::ticker::Ticker`] has ticked. However much
-/// happens to the tracees, each tick is told, and however often it ticks, between two ticks comes
-/// what has happened. A signal that a handler of this process took counts as a tick.
+/// As [`next`], but `None` when this thread's [`super::ticker::Ticker`] has ticked. Ticks and state changes alternate
+/// if both are pending, so neither waits for ever. A signal that a handler of this process took counts as a tick.
 ///
 /// # Errors
 ///
@@ -88,7 +87,7 @@ fn wait(flags: i32) -> io::Result<libc::siginfo_t> {
     waitid(libc::P_ALL, 0, flags)
 }
 
-/// Waits once; a stop stays what it is.
+/// Waits once; a stop stays pending.
 fn waitid(of: libc::idtype_t, id: libc::id_t, flags: i32) -> io::Result<libc::siginfo_t> {
     let flags = flags | libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
@@ -98,7 +97,7 @@ fn waitid(of: libc::idtype_t, id: libc::id_t, flags: i32) -> io::Result<libc::si
     Ok(unsafe { info.assume_init() })
 }
 
-/// Waits for a stop or the end of a child, whatever signals come meanwhile; gives its status word.
+/// Waits for a stop or the end of a child, across interruptions by signals; gives its status word.
 pub(super) fn child(pid: i32) -> io::Result<i32> {
     let mut status = 0;
     loop {
@@ -110,7 +109,7 @@ pub(super) fn child(pid: i32) -> io::Result<i32> {
     }
 }
 
-/// What was waited for; `None` if a signal came first, nothing has happened, or it has happened to
+/// The state change waited for; `None` if a signal came first, if nothing has happened, or if the end is that of
 /// another thread.
 fn seen(info: io::Result<libc::siginfo_t>) -> io::Result<Option<Waited>> {
     let info = match info {
@@ -127,19 +126,18 @@ fn seen(info: io::Result<libc::siginfo_t>) -> io::Result<Option<Waited>> {
     }
     let status = Status::from_raw(status << 8 | 0x7f);
     if matches!(status, Status::Event(libc::PTRACE_EVENT_EXEC, _)) {
-        // Until it is taken, a thread that got the number of its process by `execve` cannot be
-        // looked at; it has no signal to lose.
+        // Until this stop is taken, a thread that got its process's number by `execve` cannot be inspected; the stop
+        // has no signal to lose.
         take_stop(pid);
     }
     Ok(Some(Waited { pid, status, cpu: Duration::ZERO, own_cpu: Duration::ZERO }))
 }
 
-/// What has happened to one tracee: `None` if nothing has, or it is running. As [`next`], it leaves
-/// a stop as it is.
+/// The pending state change of one tracee; `None` if there is none. As with [`next`], a stop stays pending.
 ///
 /// # Errors
 ///
-/// `ECHILD` when it is no tracee (any more).
+/// `ECHILD` if `pid` is no tracee (any more).
 pub fn look(pid: i32) -> io::Result<Option<Status>> {
     let info = waitid(libc::P_PID, pid.cast_unsigned(), libc::WNOHANG)?;
     // SAFETY: the kernel fills these fields for children, and leaves them zero if there is nothing.
@@ -152,14 +150,14 @@ pub fn look(pid: i32) -> io::Result<Option<Status>> {
     })
 }
 
-/// Takes the end of a child or tracee; `None` if its number belongs to another thread by now, one
-/// that executed a program.
+/// Takes the end of a child or tracee; `None` if its number belongs to another thread by now, which has called
+/// `execve`.
 fn reap(pid: i32) -> io::Result<Option<Waited>> {
     let mut status = 0;
     // SAFETY: all-zero is a value of this plain struct.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     let flags = libc::__WALL | libc::WNOHANG;
-    // What it waited for is somebody else's, and this is the last moment to tell them apart.
+    // `rusage` includes awaited children; after `wait4` the process's own time can no longer be read.
     let own_cpu = access::cpu_time(pid).unwrap_or_default();
     // SAFETY: both pointers are to locals of the right type.
     if check(unsafe { libc::wait4(pid, &raw mut status, flags, &raw mut usage) })? == 0 {
@@ -169,7 +167,7 @@ fn reap(pid: i32) -> io::Result<Option<Waited>> {
     Ok(Some(Waited { pid, status: Status::from_raw(status), cpu, own_cpu }))
 }
 
-/// Takes the stop of a tracee that is not resumed yet, so that [`next`] does not show it again.
+/// Takes the stop of a tracee that is not resumed yet, so that [`next`] does not report it again.
 pub fn take_stop(pid: i32) {
     // SAFETY: no status is asked for.
     unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG) };
@@ -181,7 +179,7 @@ fn seconds(time: libc::timeval) -> Duration {
 }
 
 impl Status {
-    /// Takes apart the status word of `wait4(2)` for a tracee.
+    /// Decodes the status word of `wait4(2)` for a tracee.
     pub fn from_raw(status: i32) -> Self {
         if libc::WIFEXITED(status) {
             Self::Exited(libc::WEXITSTATUS(status))

@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 
 use super::two_cpus::on_two_cpus;
 
-/// Turns between two looks at the time.
+/// Turns between two checks of the time.
 const TURNS: u32 = 16;
-/// Hand-overs that should come about: on a busy machine the two threads seldom run at once.
+/// Hand-overs to reach: on a busy machine the two threads seldom run at once.
 const ENOUGH: u64 = 10_000;
-/// For them the time may be made longer by up to this factor, ...
+/// To reach them, the time may be extended by up to this factor, ...
 const LONGER: u32 = 8;
 /// ... but not to more than this.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// What two CPUs saw of each other.
+/// The result of comparing the readings of two CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Warp {
     /// Readings right after another CPU's.
     pub handovers: u64,
-    /// Readings less than the one before, by CPU.
+    /// Number of readings less than the one before, by CPU.
     pub seen: [u64; 2],
-    /// The worst of them, in the unit of the readings.
+    /// The largest step back, in the unit of the readings.
     pub max: u64,
     /// The least positive difference between a reading and the other CPU's before it.
     pub floor: Option<u64>,
@@ -35,7 +35,7 @@ impl Warp {
         self.seen[0] + self.seen[1]
     }
 
-    /// Seen from both sides: no constant offset explains it.
+    /// Both CPUs saw steps back, so no constant offset explains them.
     pub const fn is_random(&self) -> bool {
         self.seen[0] > 0 && self.seen[1] > 0
     }
@@ -50,7 +50,7 @@ impl Warp {
         }
     }
 
-    /// Adds a reading of one CPU right after one of the other's.
+    /// Adds a reading of one CPU that follows a reading of the other.
     fn add(&mut self, side: usize, before: i64, now: i64) {
         self.handovers += 1;
         let difference = now.abs_diff(before);
@@ -62,7 +62,7 @@ impl Warp {
         }
     }
 
-    /// What both saw.
+    /// The sum of both results.
     pub fn and(self, other: Self) -> Self {
         let floors = [self.floor, other.floor];
         Self {
@@ -74,7 +74,7 @@ impl Warp {
     }
 }
 
-/// This time, or longer where the two CPUs hardly meet in it.
+/// This time, extended on demand if the two CPUs hardly ever run at once.
 pub fn patiently(time: Duration) -> RangeInclusive<Duration> {
     time..=time.max((time * LONGER).min(LONGEST))
 }
@@ -83,18 +83,19 @@ pub fn patiently(time: Duration) -> RangeInclusive<Duration> {
 #[repr(align(128))]
 struct Alone<T>(T);
 
-/// What the two CPUs share.
+/// The state that the two CPUs share.
 struct Shared {
     /// The greatest reading so far.
     last: Alone<AtomicI64>,
     handovers: Alone<AtomicU64>,
 }
 
-/// Compares readings on two CPUs, for the shorter time if they have met often enough by then, else on to the longer.
+/// Compares readings on two CPUs. Stops after the shorter time if there were enough hand-overs by then, otherwise goes
+/// on up to the longer one.
 ///
 /// # Errors
 ///
-/// When one of the CPUs or threads cannot be had.
+/// If one of the CPUs or threads is not available.
 ///
 /// # References
 ///
@@ -111,7 +112,7 @@ pub fn measure(
     Ok(first.and(second))
 }
 
-/// The work of one CPU. No lock: a thread that is taken off its CPU holds nobody up.
+/// The loop of one CPU. It takes no lock, so a preempted thread does not block the other one.
 fn side(
     read: &impl Fn() -> i64,
     shared: &Shared,
@@ -128,7 +129,7 @@ fn side(
     while !is_over(start.elapsed()) {
         let before = warp.handovers;
         for _ in 0..TURNS {
-            // The reading follows this load: what is seen here was read before.
+            // The reading follows this load, so it must not be less than the value loaded.
             let seen = shared.last.0.load(Ordering::Acquire);
             let now = read();
             if seen != known {

@@ -1,8 +1,8 @@
-//! Pages of shared memory, each with a word that says "the tracer lives" and that the kernel changes when the thread
-//! that has announced itself there dies ([`crate::robust`]). They can lie in several IPC namespaces.
+//! Pages of shared memory, each with a word that means "the tracer lives". The kernel changes the word when the thread
+//! that has announced itself there dies ([`crate::robust`]). The pages can lie in several IPC namespaces.
 //!
-//! A thread has one robust list, and the kernel wants each futex equally far behind its node. Therefore the nodes lie in
-//! private memory as far apart as the pages, which other processes may write.
+//! A thread has one robust list, and the kernel wants each futex at the same distance from its node. Other processes
+//! may write the pages, so the nodes lie in private memory, as far apart as the pages.
 
 use std::io;
 use std::sync::atomic::AtomicU32;
@@ -14,24 +14,24 @@ use super::memory::page_size;
 use super::robust::{List, ListNode};
 use super::shm::{Segment, SharedContent};
 
-/// As many at most: one for each IPC namespace. The kernel looks at no more than 2,048 words (`ROBUST_LIST_LIMIT`).
+/// Maximum number of pages, one for each IPC namespace. The kernel reads at most 2,048 words (`ROBUST_LIST_LIMIT`).
 pub const MOST: usize = 128;
 
-/// Pages with a `T` at the beginning of each, for the life of this process.
+/// Pages that each begin with a `T`, for the life of this process.
 #[derive(Debug)]
 pub struct WatchedPages<T: 'static> {
     /// Address of the nodes; the pages are behind them.
     at: usize,
     word: fn(&T) -> &AtomicU32,
     pages: Vec<&'static Segment<T>>,
-    /// Where the next page goes once there are [`MOST`].
+    /// Index of the page that is replaced next once there are [`MOST`].
     next: usize,
     /// The thread that has announced itself, and its list.
     announced: Option<(u32, List)>,
 }
 
 impl<T: SharedContent> WatchedPages<T> {
-    /// No pages yet; `word` gives the word in one.
+    /// No pages yet; `word` selects the watched word of a page.
     ///
     /// # Errors
     ///
@@ -46,9 +46,9 @@ impl<T: SharedContent> WatchedPages<T> {
         Ok(Self { at, word, pages: Vec::new(), next: 0, announced: None })
     }
 
-    /// Makes one more page, in the IPC namespace of the calling thread: the one that has announced itself, if one has.
-    /// If there are [`MOST`], the new one takes the place of the oldest one, whose word is withdrawn: references to that
-    /// see the new one from then on, and processes that have attached it keep it.
+    /// Makes one more page, in the IPC namespace of the calling thread. If a thread has announced itself, it must be
+    /// the caller. If there are [`MOST`] pages, the new one replaces the oldest, whose word is withdrawn. References to
+    /// the oldest see the new one from then on; processes that have attached the oldest keep it.
     ///
     /// # Errors
     ///
@@ -59,8 +59,8 @@ impl<T: SharedContent> WatchedPages<T> {
             (self.word)(oldest.get()).store(0, Release);
         }
         let place = self.at + (MOST + index) * page_size();
-        // SAFETY: the page is our own memory, never used yet or the oldest segment's, which is never dropped. Whatever is
-        // read or written through references to that is any content of the same type.
+        // SAFETY: the page is our own memory, unused or that of the oldest segment, which is never dropped. References
+        // to that segment then read and write content of the same type.
         let page = unsafe { Segment::new_at(place, page_size(), mode) }?;
         let page: &'static Segment<T> = Box::leak(Box::new(page));
         let is_new = index == self.pages.len();
@@ -79,12 +79,11 @@ impl<T: SharedContent> WatchedPages<T> {
         Ok(page)
     }
 
-    /// Puts the calling thread's id into the words of all pages, and of those that come, and the words on its robust
-    /// list.
+    /// Puts the calling thread's id into the words of all present and future pages, and the words on its robust list.
     ///
     /// # Errors
     ///
-    /// Where the kernel has no futexes.
+    /// If the kernel has no futexes.
     pub fn announce(&mut self) -> io::Result<()> {
         let Some(first) = self.pages.first() else { return Ok(()) };
         let word = (self.word)(first.get()).as_ptr().addr();
@@ -126,7 +125,7 @@ mod tests {
     /// `FUTEX_OWNER_DIED`, include/uapi/linux/futex.h (Linux 6.18).
     const DIED: u32 = 1 << 30;
 
-    /// The words after a thread has announced itself in two pages and one that came later, and has ended.
+    /// The words after a thread has announced itself in two pages and in one added later, and has ended.
     fn words_after_a_thread(goes_in_peace: bool) -> (u32, Vec<u32>) {
         let thread = std::thread::spawn(move || {
             let mut pages = WatchedPages::<Words>::new(|words| &words.word).unwrap();
@@ -148,7 +147,7 @@ mod tests {
     fn the_kernel_marks_the_words_of_all_pages_when_their_thread_dies() {
         let (own, words) = words_after_a_thread(false);
         assert_ne!(own, 0);
-        // The kernel takes the id out.
+        // The kernel removes the thread's id.
         assert_eq!(words, [DIED; 3]);
         assert_eq!(words_after_a_thread(true).1, [0; 3]);
     }
@@ -158,7 +157,7 @@ mod tests {
         std::thread::spawn(|| {
             let mut pages = WatchedPages::<Words>::new(|words| &words.word).unwrap();
             let first = pages.add(0o600).unwrap();
-            // As a process that has attached it.
+            // Stands for a process that has attached the page.
             // SAFETY: attached at an address of the kernel's choice, for ever.
             let elsewhere = unsafe { libc::shmat(first.id(), std::ptr::null(), 0) };
             assert_ne!(elsewhere.addr(), usize::MAX);

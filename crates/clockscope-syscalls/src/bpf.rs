@@ -1,12 +1,12 @@
 //! Counts system calls in the kernel, by eBPF on `sys_enter` and `sys_exit`.
 //!
-//! The kernel's half is `count.bpf.c`; it adds up in maps and sends nothing, so that no call is
-//! lost however many there are.
+//! The kernel's part is `count.bpf.c`. It adds up in maps and sends no events to user space, so no call is lost, at any
+//! rate.
 //!
-//! # What was measured and chosen
+//! # Measurements and choice
 //!
-//! A loop of `getppid` on an AMD EPYC guest, Linux 6.18, as multiples of the untraced 168 ns, the
-//! cheapest of nine rounds, taken while this was built; `make bench` measures the program that was chosen:
+//! A loop of `getppid` on an AMD EPYC guest, Linux 6.18, as multiples of the untraced 168 ns. Cheapest of nine rounds,
+//! measured during development; `make bench` measures the chosen program:
 //!
 //! | program | followed | other processes |
 //! |---|--:|--:|
@@ -18,17 +18,17 @@
 //! | the same by process: counts, time | 1.88, 2.87 | 1.55, 1.90 |
 //! | the same from perf events: counts, time | 2.27, 3.09 | 2.21, 2.65 |
 //!
-//! So threads are found in an array by the low bits of their number, a lookup that the kernel
-//! inlines (a hash or task-local storage is a call); probes are `tp_btf`, which read registers without a
-//! helper, where no thread can be preempted in one; totals are in a part of an array for each CPU, without atomic operations. A breakdown needs a
-//! hash, with atomic additions because a process runs on several CPUs.
+//! So threads are found in an array by the low bits of their number, a lookup that the kernel inlines (a hash or
+//! task-local storage is a call). Probes are `tp_btf`, which read registers without a helper, on kernels that do not
+//! preempt a thread inside such a probe. Totals are in a per-CPU part of an array, without atomic operations. A
+//! breakdown needs a hash, with atomic additions because a process runs on several CPUs.
 //!
-//! # What is counted
+//! # Counted calls
 //!
-//! Every call that reaches `sys_enter`, at that moment; errors and time at `sys_exit`. Calls that a
-//! seccomp filter or a tracer refuses do not reach `sys_enter`: they are counted at `sys_exit`,
-//! without a time, and so not at all without [`BpfOptions::time`]. A call interrupted by a signal
-//! is an error, and again a call when the kernel restarts it, as in `strace`.
+//! Every call is counted at `sys_enter`; its error and time at `sys_exit`. Calls that a seccomp filter or a tracer
+//! refuses do not reach `sys_enter`. They are counted at `sys_exit`, without a time, and therefore not at all without
+//! [`BpfOptions::time`]. A call interrupted by a signal is an error, and a second call when the kernel restarts it, as
+//! in `strace`.
 
 use std::collections::HashMap;
 use std::hint;
@@ -57,44 +57,44 @@ static OBJECT: Option<&[u8]> = {
 #[cfg(not(have_bpf))]
 static OBJECT: Option<&[u8]> = None;
 
-/// What to count, and how finely.
+/// The quantities to count, and the breakdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BpfOptions {
     /// Count errors and measure time too: needs a second probe, at `sys_exit`.
     pub time: bool,
     /// Keep the distribution of times; implies `time`.
     pub latency: bool,
-    /// How finely calls are told apart.
+    /// How calls are broken down.
     pub breakdown: Breakdown,
-    /// Calls with this value in register `r9` are not the program's and are not counted.
+    /// Calls with this value as sixth argument are clockscope's own and are not counted.
     pub mark: u64,
-    /// Count only these x86-64 numbers (and no 32-bit call); `None` counts all.
+    /// Count only these native numbers (and no 32-bit call); `None` counts all.
     pub numbers: Option<Vec<u32>>,
-    /// Threads are found by this many low bits of their number, and by a slower way if two have
-    /// the same; `None` takes 16. For tests, which make collisions.
+    /// Number of low bits of the thread number that index `threads`; threads that collide are found by a slower lookup.
+    /// `None` takes 16. For tests, which make collisions.
     pub thread_bits: Option<u8>,
-    /// Take the probes of perf events also where the cheaper ones miss nothing. For tests.
+    /// Use the probes of perf events even if the cheaper ones miss no call. For tests.
     pub events: bool,
 }
 
-/// What could not be counted or told apart, in calls or threads.
+/// Counts of calls or threads that were lost or could not be attributed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BpfLosses {
-    /// Threads that could not be followed for want of kernel memory; their calls are missing.
+    /// Threads that could not be followed because kernel memory was short; their calls are missing.
     pub threads: u64,
-    /// Calls that are missing in distributions, which are full.
+    /// Calls that are missing in the distributions because those are full.
     pub undistributed_calls: u64,
-    /// Calls that are in rows of process 0 because the breakdown is full.
+    /// Calls attributed to process 0 because the breakdown is full.
     pub unattributed_calls: u64,
-    /// How often the kernel did not run a probe because that CPU was at another: as many system calls, births or deaths of
-    /// threads, of followed threads or of others, are not noticed.
+    /// How often the kernel skipped a probe because that CPU was inside another one. Each skip loses a system call, or
+    /// the start or end of a thread; the threads may be followed ones or others.
     pub probes_left_out: u64,
 }
 
-/// A running count; dropping it takes the probes out of the kernel.
+/// A running count; dropping it removes the probes from the kernel.
 #[derive(Debug)]
 pub struct BpfCounter {
-    /// The probes, in the kernel until this is dropped.
+    /// The attached probes.
     _attached: Vec<Attached>,
     programs: HashMap<&'static str, Program>,
     maps: HashMap<String, Map>,
@@ -104,7 +104,7 @@ pub struct BpfCounter {
     cost: ProbeCost,
 }
 
-// `count.bpf.c` has the same.
+// Same values as in `count.bpf.c`.
 const NUMBERS: u32 = 512;
 const SLOT_CALIBRATION: u32 = 1024;
 const SLOT_OVERFLOW: u32 = 1025;
@@ -123,13 +123,13 @@ const COUNTS_WORDS: usize = 8;
 type RowKey = [u32; 4];
 
 impl BpfCounter {
-    /// Puts the probes into the kernel and measures what they cost. Nobody is followed yet.
+    /// Attaches the probes and measures their cost. No process is followed yet.
     ///
-    /// Takes some 10 ms. The calibration follows the calling thread for about a millisecond; its calls appear in
-    /// no result.
+    /// Takes some 10 ms. The calibration follows the calling thread for about a millisecond; its calls appear in no
+    /// result.
     ///
     /// # Errors
-    /// Why not, as a clause.
+    /// The reason, as a clause.
     pub fn start(options: &BpfOptions) -> Result<Self, BpfDecline> {
         let object = OBJECT.ok_or(BpfDecline::NotBuilt)?;
         let bytes = KernelTypes::of_this_kernel().map_err(|_| BpfDecline::NoBtf)?;
@@ -152,11 +152,10 @@ impl BpfCounter {
         Ok(counter)
     }
 
-    /// Counts the calls of a process from now on, all its threads, and those of everything that it
-    /// starts. A call that a thread is in the middle of is not counted.
+    /// Counts the calls of a process from now on: of all its threads, and of all threads and processes that it starts.
+    /// A call in progress is not counted.
     ///
-    /// Exact for a process that is stopped or asleep. One that makes threads meanwhile may have one
-    /// that is not seen.
+    /// Exact for a process that is stopped or asleep. If it starts a thread meanwhile, that thread may be missed.
     ///
     /// # Errors
     /// `NotFound` if there is no such process; the kernel's otherwise.
@@ -173,8 +172,8 @@ impl BpfCounter {
 
     /// The counts so far, by process, thread, ABI and number.
     ///
-    /// Each number is exact at the moment it is read; a program that is running meanwhile can be
-    /// a call further in one row than in another.
+    /// Each number is exact at the moment it is read. If the program runs meanwhile, one row may be a call ahead of
+    /// another.
     ///
     /// # Errors
     /// The kernel's, in reading a map.
@@ -186,12 +185,12 @@ impl BpfCounter {
         Ok(tallies)
     }
 
-    /// What the probes cost, measured when the counter was started.
+    /// The cost of the probes, measured when the counter was started.
     pub fn calibration(&self) -> ProbeCost {
         self.cost
     }
 
-    /// What was lost so far; all zero but for lack of memory or of room.
+    /// Losses so far; all zero unless memory or map entries were short.
     ///
     /// # Errors
     /// The kernel's, in reading a map.
@@ -222,7 +221,7 @@ impl BpfCounter {
         program.ok_or_else(|| io::Error::other(format!("`{name}` is missing")))
     }
 
-    /// The counts of a slot on all CPUs.
+    /// The counts of a slot, summed over all CPUs.
     fn total(&self, slot: u32) -> Counts {
         let of_cpu = |cpu: usize| {
             let first = (cpu * SLOTS as usize + slot as usize) * COUNTS_WORDS;
@@ -263,7 +262,7 @@ impl BpfCounter {
         })
     }
 
-    /// Measures the probes on the calling thread.
+    /// Measures the cost of the probes on the calling thread.
     fn calibrate(&mut self, timed: bool) -> Result<(), BpfDecline> {
         let refused = |error: &io::Error| BpfDecline::from_error("calibrate the probes", error);
         self.cost.bystander_ps = cheapest_batch_ps();
@@ -299,7 +298,7 @@ impl BpfCounter {
         Ok((counts[1], counts[3]))
     }
 
-    /// Follows the calling thread as the calibrating one, or lets it go.
+    /// Follows the calling thread as the calibrating one, or stops following it.
     fn follow_self(&mut self, follow: bool) -> io::Result<()> {
         let mut arguments = [0; 12];
         arguments[0] = u64::from(follow);
@@ -310,10 +309,10 @@ impl BpfCounter {
     }
 }
 
-/// Calls in a batch, short enough that nearly all batches see no interrupt, and long enough that the
-/// reading of the clock around them is a thousandth.
+/// Calls in a batch: so few that nearly all batches see no interrupt, and so many that the clock reads around them are
+/// a thousandth of the time.
 const CALLS: u32 = 64;
-/// Batches of which the cheapest counts.
+/// Batches; the cheapest one counts.
 const BATCHES: u32 = 48;
 
 fn batch_ps() -> u64 {
@@ -328,7 +327,7 @@ fn cheapest_batch_ps() -> u64 {
     (0..BATCHES).map(|_| batch_ps()).min().unwrap_or(0)
 }
 
-/// Reads the object, fits it to this kernel, and makes its maps.
+/// Reads the object, relocates it for this kernel, and makes its maps.
 fn load(
     bytes: &[u8],
     options: &BpfOptions,
@@ -365,7 +364,7 @@ fn load(
     Loaded::load(bytes, types, &globals, &entries)
 }
 
-/// One bit a slot of `totals`; numbers beyond the table are left out.
+/// One bit for each slot of `totals`; numbers beyond the table are left out.
 fn bitmap(numbers: &[u32]) -> [u64; 16] {
     let mut wanted = [0; 16];
     for number in numbers.iter().filter(|number| **number < NUMBERS) {
@@ -374,19 +373,19 @@ fn bitmap(numbers: &[u32]) -> [u64; 16] {
     wanted
 }
 
-/// How the kernel runs the probes.
+/// The kind of attachment of the probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// From the tracepoint itself.
+    /// To the tracepoint itself.
     Tracepoint,
-    /// From a perf event of the tracepoint, which costs more.
+    /// To a perf event of the tracepoint, which costs more.
     Event,
 }
 
-/// The way on which no probe is left out, by the release of the kernel.
+/// The attachment with which no probe is skipped, by the release of the kernel.
 ///
-/// From Linux 7.0 on a thread may be preempted in a probe of a tracepoint; until it goes on the kernel runs that probe for
-/// nobody else on that CPU. Of perf events' probes preemption is off.
+/// From Linux 7.0 on, a thread may be preempted inside a tracepoint's probe. Until that thread goes on, the kernel
+/// skips this probe for all other threads on that CPU. Probes of perf events run with preemption off.
 ///
 /// # References
 ///
@@ -396,8 +395,8 @@ fn way(release: &str) -> Way {
     if major.is_some_and(|major| major >= 7) { Way::Event } else { Way::Tracepoint }
 }
 
-/// The tracepoints that are probed, with their folders; `sys_enter` is last, when all is ready. The programs have their
-/// names, those for perf events with `on_` in front.
+/// The probed tracepoints, with their folders. `sys_enter` comes last, when all else is ready. Programs have the
+/// tracepoint's name, those for perf events with the prefix `on_`.
 fn probes(options: &BpfOptions) -> impl Iterator<Item = (&'static str, &'static str)> {
     let timed = options.time || options.latency;
     [
@@ -411,7 +410,7 @@ fn probes(options: &BpfOptions) -> impl Iterator<Item = (&'static str, &'static 
     .filter(move |probe| timed || probe.1 != "sys_exit")
 }
 
-/// Has the kernel check and compile the programs.
+/// Has the kernel verify and compile the programs.
 fn load_programs(
     loaded: &Loaded,
     options: &BpfOptions,
@@ -434,13 +433,13 @@ fn load_programs(
         .collect()
 }
 
-/// From here on the probes run.
+/// Attaches the probes; they run from here on.
 fn attach_probes(
     programs: &HashMap<&'static str, Program>,
     options: &BpfOptions,
     way: Way,
 ) -> Result<Vec<Attached>, BpfDecline> {
-    // A right that is missing here is another one than those to eBPF.
+    // tracefs needs a permission of its own, besides those for eBPF.
     let number = |folder: &str, tracepoint: &str| {
         tracefs::tracepoint(folder, tracepoint).map_err(|error| {
             io::Error::other(format!("root must let this user read tracefs ({error})"))
@@ -459,7 +458,7 @@ fn attach_probes(
     probes(options).map(attach).collect()
 }
 
-/// The counts in a value: one, or one of each CPU.
+/// The counts in a map's value: one, or one for each CPU.
 fn counts_in(value: &[u8]) -> Vec<Counts> {
     let words: Vec<u64> = words(value).collect();
     words.as_chunks().0.to_vec()
@@ -475,7 +474,7 @@ fn sum(by_cpu: &[Counts]) -> Counts {
     })
 }
 
-/// A row as the reader sees it; `None` if it is empty or the calibration's.
+/// A row for the reader; `None` if it is empty or the calibration's.
 fn tally([pid, tid, number, abi]: RowKey, counts: &Counts) -> Option<SyscallTally> {
     let abi = match abi {
         0 => Abi::Native,

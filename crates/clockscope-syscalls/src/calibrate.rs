@@ -1,42 +1,41 @@
-//! What the probes cost: decided from batches of a cheap call, timed without and with them.
+//! The cost of the probes, from batches of a cheap call timed without and with them.
 
 use std::time::Duration;
 
-/// What the probes cost a `getppid`, in picoseconds by call, each the cheapest of many batches.
+/// The cost of a `getppid` with and without probes, in picoseconds per call; each the cheapest of many batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeCost {
-    /// The call before the probes were there.
+    /// The call before the probes were attached.
     pub untraced_ps: u64,
-    /// The call of a thread that is not followed, while the probes are there: what everybody else
-    /// on this host pays.
+    /// The call of a thread that is not followed, with the probes attached: the cost for all other processes of this
+    /// host.
     pub bystander_ps: u64,
     /// The call of a followed thread.
     pub traced_ps: u64,
-    /// What the probes said the call took, enter to exit; `untraced_ps` if they take no times.
+    /// The call's duration from enter to exit as the probes measured it; `untraced_ps` if they take no times.
     pub span_ps: u64,
 }
 
 impl ProbeCost {
-    /// What counting adds to a followed call, in picoseconds.
+    /// Added cost of counting for a followed call, in picoseconds.
     pub fn per_call_ps(&self) -> u64 {
         self.traced_ps.saturating_sub(self.untraced_ps)
     }
 
-    /// What counting adds to every call of everybody else, in picoseconds.
+    /// Added cost of counting for every call of other processes, in picoseconds.
     pub fn bystander_tax_ps(&self) -> u64 {
         self.bystander_ps.saturating_sub(self.untraced_ps)
     }
 
-    /// What is taken off each timed call so that a cheap one is reported at its untraced cost, in
-    /// picoseconds. Negative where the span lacks more (the way into the kernel and back) than the
-    /// probes add to it.
+    /// Subtracted from each timed call so that a cheap call is reported at its untraced cost, in picoseconds. Negative
+    /// if the way into the kernel and back, which the span does not cover, is longer than the probes' part of the span.
     pub fn bias_ps(&self) -> i128 {
         i128::from(self.span_ps) - i128::from(self.untraced_ps)
     }
 }
 
-/// Time of one call in a batch of `calls`, in picoseconds; the cheapest of the batches is the one
-/// that nothing interrupted.
+/// Time of one call in a batch of `calls`, in picoseconds. Of several batches, the cheapest is one without an
+/// interruption.
 pub(super) fn per_call_ps(batch: Duration, calls: u32) -> u64 {
     let ps = batch.as_nanos() * 1000 / u128::from(calls.max(1));
     u64::try_from(ps).expect("a call takes no 213 days")

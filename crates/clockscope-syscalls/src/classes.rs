@@ -1,7 +1,6 @@
-//! The sets of system calls that `strace` knows by a word after `%`.
+//! The sets of system calls that `strace` names by a word after `%`.
 //!
-//! Facts of strace 6.1 (what it traces for each class, and its manual), with the calls that came
-//! to Linux after it.
+//! Source: strace 6.1 (its trace of each class, and its manual), with the calls that were added to Linux later.
 
 /// The names in a class, or `None` if there is no such class.
 pub(super) fn class(name: &str) -> Option<&'static [&'static str]> {

@@ -2,19 +2,19 @@
 //
 // Counts the system calls of followed threads, in the kernel.
 //
-// A followed thread has a `struct thread`, found by its number. Threads made by it are followed from
-// before their first instruction. Everything else leaves after one comparison that fails.
-// Nothing is sent to user space: counts are added up in maps, so no call can be lost on the way.
+// A followed thread has a `struct thread`, found by its number. Threads that it starts are followed from before their
+// first instruction. For all other threads a probe ends after one failed comparison. Counts are added up in maps and
+// not sent to user space, so no call is lost on the way.
 //
-// Each probe is here twice, and the loader takes one of them. `tp_btf`, the cheaper one, is on the tracepoint
-// itself. From Linux 7.0 on a thread may be preempted in it, and the kernel runs no probe a second time on a CPU:
-// what others do there meanwhile would not be counted. So there the probe is a perf event's.
+// Each probe exists twice, and the loader attaches one of them. `tp_btf`, the cheaper one, is attached to the
+// tracepoint itself. From Linux 7.0 on, a thread may be preempted inside it, and the kernel skips a probe that is
+// already running on a CPU: calls of other threads there would not be counted. On these kernels the loader attaches the
+// perf event's probe.
 //
-// The probes that are taken run with preemption off and are never nested on a CPU, so that rows of a
-// CPU need no atomic operations. Rows shared by CPUs (a breakdown was asked for) do.
+// The attached probes run with preemption off and are never nested on a CPU, so rows of one CPU need no atomic
+// operations. Rows shared by CPUs (of a breakdown) do.
 //
-// The loader sets the constants below `options`; the kernel then removes the code that they
-// switch off.
+// The loader sets the constants below `options`; the kernel then removes the code that they disable.
 
 typedef unsigned char u8;
 typedef unsigned int u32;
@@ -38,7 +38,7 @@ typedef long long s64;
 #define ONLY_NEW 1
 #define MAPPABLE 1024
 
-// The part of the kernel's types that is read here. Offsets come from the running kernel's BTF.
+// The part of the kernel's types that the probes read. Offsets come from the running kernel's BTF.
 #define KERNEL __attribute__((preserve_access_index))
 
 struct upid {
@@ -64,7 +64,7 @@ struct bpf_iter__task {
 	struct task_struct *task;
 } KERNEL;
 
-// What perf events hand over.
+// Arguments of the perf events' probes.
 struct trace_event_raw_sys_enter {
 	long id;
 	unsigned long args[6];
@@ -98,36 +98,36 @@ static struct pt_regs *(*const task_registers)(struct task_struct *task) = (void
 const volatile u8 timed = 0;	 // sys_exit is attached: time and errors
 const volatile u8 latency = 0;	 // keep a distribution
 const volatile u8 breakdown = 0; // 0 one table, 1 by process, 2 by thread
-const volatile u8 filtered = 0;	 // only the calls in `wanted`
-const volatile u64 mark = 0;	 // sixth argument of calls that clockscope made in the program
+const volatile u8 filtered = 0;	 // count only the calls in `wanted`
+const volatile u64 mark = 0;	 // sixth argument of calls that clockscope makes inside the program
 const volatile u64 wanted[16];	 // bitmap by slot
-const volatile u32 thread_mask = 0; // which bits of a thread's number are its place in `threads`
+const volatile u32 thread_mask = 0; // the bits of a thread's number that index `threads`
 
-// Which table a call number belongs to; `abi` of a row.
+// The table of a call number; `abi` of a row.
 #define ABI_NATIVE 0
 #define ABI_IA32 1
-#define ABI_CALIBRATION 2 // calls of getppid that clockscope itself makes to measure the probe
+#define ABI_CALIBRATION 2 // calls of getppid by which clockscope measures the probe
 
-// Slots of `totals`: 512 numbers of each ABI, then those below.
+// Slots of `totals`: 512 numbers of each ABI, then these:
 #define NUMBERS 512
 #define SLOT_CALIBRATION 1024
-#define SLOT_OVERFLOW 1025 // + abi: numbers outside the table for which `rows` had no room
+#define SLOT_OVERFLOW 1025 // + abi: numbers outside the table for which `rows` was full
 #define SLOTS 1027
 #define SLOT_ODD 0xfffffff0u	 // a number outside the table: kept in `rows`
-#define SLOT_NONE 0xffffffffu	 // no call being made
-#define SLOT_FRESH 0xfffffffeu	 // followed in the middle of a call, which is not counted
-#define SLOT_IGNORED 0xfffffffdu // the call being made is not to be counted; lower ones are
+#define SLOT_NONE 0xffffffffu	 // no call in progress
+#define SLOT_FRESH 0xfffffffeu	 // followed during a call, which is not counted
+#define SLOT_IGNORED 0xfffffffdu // the call in progress is not to be counted; calls with lower slots are
 
 struct thread {
-	u64 start_ns; // when the call being made began
-	u32 pid;      // which thread it is, in the first pid namespace; 0 for none
-	u32 slot;     // of the call being made, or why there is none
+	u64 start_ns; // start of the call in progress
+	u32 pid;      // thread number in the first pid namespace; 0 for none
+	u32 slot;     // of the call in progress, or why there is none
 	u32 number;
-	u32 tgid;	// in the tracer's pid namespace; 0 unless a breakdown was asked for
+	u32 tgid;	// in the tracer's pid namespace; 0 without a breakdown
 	u32 tid;	// the same
-	u8 abi;		// of the call being made
+	u8 abi;		// of the call in progress
 	u8 named;	// tgid and tid are valid
-	u8 calibrating; // it is the tracer itself
+	u8 calibrating; // this thread is the tracer's own
 	u8 pad;
 };
 
@@ -152,8 +152,8 @@ struct counts {
 	u64 pad[3]; // a cache line
 };
 
-// Followed threads, by the low bits of their number. Two followed threads with the same low bits
-// are rare: the second one is kept in `spilled_threads`, which nobody looks into while it is empty.
+// Followed threads, by the low bits of their number. Two followed threads with the same low bits are rare: the second
+// one is kept in `spilled_threads`, which the probes skip while it is empty.
 struct {
 	NUMBER(type, MAP_ARRAY);
 	NUMBER(max_entries, 1); // the loader sets thread_mask + 1
@@ -170,11 +170,11 @@ struct {
 
 u64 spilled = 0; // length of spilled_threads
 
-// SLOTS of each CPU, in memory that the reader has too: while a thread is preempted in bpf(2), the kernel runs
-// no probe of perf events on that CPU.
+// SLOTS for each CPU, in memory that the reader maps. If the reader used bpf(2) instead and were preempted in it, the
+// kernel would skip the perf events' probes on that CPU.
 struct {
 	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, SLOTS); // the loader sets that of all CPUs
+	NUMBER(max_entries, SLOTS); // the loader sets the number for all CPUs
 	NUMBER(map_flags, MAPPABLE);
 	TYPE(key, u32);
 	TYPE(value, struct counts);
@@ -196,9 +196,9 @@ struct {
 } buckets SEC(".maps");
 
 #define NOTE_LEVEL 0	 // depth of the tracer's pid namespace
-#define NOTE_NAMESPACE 1 // its address, which is what tells it from others
-#define NOTE_WANTED 2	 // process that `follow_process` is to follow, in that namespace
-#define NOTE_FOUND 3	 // threads of it that were found
+#define NOTE_NAMESPACE 1 // its address, which identifies it
+#define NOTE_WANTED 2	 // process that `follow_process` follows, in that namespace
+#define NOTE_FOUND 3	 // threads found in that process
 #define NOTE_THREADS 4	 // threads that could not be followed
 #define NOTE_BUCKETS 5	 // calls that are missing in the distributions
 #define NOTE_ROWS 6	 // calls that are missing in the breakdown (they are in `totals`)
@@ -214,8 +214,8 @@ struct {
 const struct counts no_counts = {};
 const u64 no_calls = 0;
 
-// A field behind a pointer that is followed once or rarely. When a program follows a pointer to a structure
-// itself, the verifier looks for names among all of the kernel's types, which takes it a millisecond at load.
+// Reads a field through a pointer that is followed once or rarely. A direct access to a structure costs a millisecond
+// at load, because the verifier looks for the names among all of the kernel's types.
 #define FIELD(from, member)                                                                        \
 	({                                                                                         \
 		__typeof__((from)->member) value = 0;                                              \
@@ -243,7 +243,7 @@ INLINE u64 noted(u32 which)
 	return value ? *value : 0;
 }
 
-// The state of thread `pid` if it is followed. This is all that happens to other threads.
+// The state of thread `pid` if it is followed. For other threads a probe does no more than this lookup.
 INLINE struct thread *find(u32 pid)
 {
 	u32 at = pid & thread_mask;
@@ -399,7 +399,7 @@ INLINE void count_return(struct thread *thread, u64 ns, u8 has_time, u8 failed)
 		row->max_ns = ns;
 }
 
-// Log-linear: 16 buckets an octave; syscalls/histogram.rs has the inverse.
+// Log-linear: 16 buckets for each power of two; clockscope-stats/src/histogram.rs has the inverse.
 INLINE u32 bucket_of(u64 ns)
 {
 	u64 v = ns;
@@ -454,7 +454,7 @@ INLINE void count_bucket(struct thread *thread, u64 ns)
 		note(NOTE_BUCKETS);
 }
 
-// Notes which call begins. Returns whether it is to be counted.
+// Stores the call that begins. Returns whether it is to be counted.
 INLINE u8 begin(struct thread *thread, struct task_struct *task, u32 number, u64 sixth_argument)
 {
 	u32 abi = IS_32_BIT(task) ? ABI_IA32 : ABI_NATIVE;
@@ -506,7 +506,7 @@ INLINE void exits(struct thread *thread, struct task_struct *task, struct pt_reg
 		if (latency)
 			count_bucket(thread, ns);
 	} else if (slot == SLOT_NONE) {
-		// Refused before sys_enter, by a seccomp filter or a tracer: a call without a time.
+		// Refused before sys_enter, by a seccomp filter or a tracer: counted without a time.
 		if (!regs)
 			regs = task_registers(task);
 		if (begin(thread, task, CALL_NUMBER(regs), SIXTH_ARGUMENT(regs))) {
@@ -534,7 +534,7 @@ INLINE void ends(void)
 		leave(thread, pid);
 }
 
-// A thread that executes a program takes the number of the process, whose first thread has ended.
+// A thread that executes a program takes the number of its process, whose first thread has ended.
 INLINE void executes(u32 pid, u32 old_pid)
 {
 	struct thread *thread, *old;
@@ -639,7 +639,7 @@ int on_sched_process_exit(void *event)
 	return 0;
 }
 
-// Read by the loader: follows every thread of the process in NOTE_WANTED.
+// Iterator that the loader runs: follows every thread of the process in NOTE_WANTED.
 SEC("iter/task")
 int follow_process(struct bpf_iter__task *ctx)
 {
@@ -654,7 +654,7 @@ int follow_process(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-// Never attached: run by the loader, in its own thread. 1 follows it for calibration, 0 lets go.
+// Never attached: the loader runs it in its own thread. 1 follows that thread for calibration, 0 stops following it.
 SEC("raw_tp/sys_enter")
 int follow_self(u64 *ctx)
 {

@@ -1,9 +1,9 @@
-//! Why system calls cannot be counted by eBPF.
+//! The reasons why eBPF cannot count system calls.
 
 use std::error::Error;
 use std::io;
 
-/// Why eBPF cannot count system calls here; prints as a clause that says what to try.
+/// Why eBPF cannot count system calls on this host; prints as a clause with a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BpfDecline {
@@ -18,18 +18,18 @@ pub enum BpfDecline {
         "the kernel has no /sys/kernel/btf/vmlinux; use a kernel built with CONFIG_DEBUG_INFO_BTF"
     )]
     NoBtf,
-    /// The kernel refused a part of it: what was done, and its answer in one line.
+    /// The kernel refused an operation: its name, and the kernel's answer in one line.
     #[error("the kernel refused to {what}: {reason}; Linux 5.12 or newer is needed")]
     Refused {
-        /// What was attempted, as a verb with its object.
+        /// The operation, as a verb with its object.
         what: String,
-        /// What the kernel said.
+        /// The kernel's answer.
         reason: String,
     },
 }
 
 impl BpfDecline {
-    /// The decline for an error of the loader in doing `what`.
+    /// The reason for an error of the loader while it tried to `what`.
     pub(super) fn from_error(what: &str, error: &(dyn Error + 'static)) -> Self {
         let mut reason = error.to_string();
         let mut source = Some(error);
@@ -47,7 +47,7 @@ impl BpfDecline {
     }
 }
 
-/// The line of a loader's error that says most: the verifier's last word, or the first line.
+/// The most informative line of a loader's error: the verifier's last message, or the first line.
 fn one_line(text: &str) -> String {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines().next().unwrap_or("no reason given");

@@ -1,15 +1,15 @@
-//! Which calls to count: the expressions of `-e`, as in `strace`.
+//! The system calls to count: expressions of `-e`, as in `strace`.
 //!
-//! An expression is a list of names separated by commas, after an optional `trace=`. A leading `!`
-//! turns it into all others. `%class` stands for the members of a class, `name*` for all names that
-//! begin so, `all` and `none` for what they say; a `?` before a name accepts it unknown. Expressions
-//! are applied in turn: `%file` then `!openat` is every file call but `openat`.
+//! An expression is a list of names separated by commas, after an optional `trace=`. A leading `!` selects all calls
+//! except these. `%class` stands for the members of a class, `name*` for all names with that prefix, `all` and `none`
+//! for every call and no call. A `?` before a name permits an unknown name. Expressions are applied in turn: `%file`
+//! then `!openat` is every file call except `openat`.
 
 use clockscope_text::names::nearest;
 
 use super::{classes, names};
 
-/// A set of calls, by name; the default has all.
+/// A set of calls, by name; the default contains all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     rules: Vec<Rule>,
@@ -36,7 +36,7 @@ pub enum FilterError {
     /// Nothing between two commas, or nothing at all.
     #[error("a name is missing in the list of calls")]
     Empty,
-    /// No call is called so; the nearest name, if one is near.
+    /// There is no call of this name; with the nearest name, if any is near.
     #[error("there is no call named `{name}`; {}", match nearest {
         Some(nearest) => format!("did you mean `{nearest}`?"),
         None => format!("`?{name}` ignores that"),
@@ -47,31 +47,30 @@ pub enum FilterError {
         /// The nearest known name.
         nearest: Option<&'static str>,
     },
-    /// No name begins so.
+    /// No name has this prefix.
     #[error("no call has a name like `{0}*`")]
     UnknownPrefix(String),
     /// There is no such class.
     #[error("there is no class `%{0}`; there are {all}", all = classes::CLASSES)]
     UnknownClass(String),
-    /// `what=` with another word than `trace`.
+    /// A `word=` other than `trace=`.
     #[error("`{0}=` is not understood; only `trace=` is")]
     UnknownQualifier(String),
 }
 
 impl Filter {
-    /// The set that the expressions describe, applied in turn; all calls if there are none.
+    /// The set described by the expressions, applied in turn; all calls if there are none.
     ///
     /// The first expression starts from nothing, or from everything if it is negated.
     ///
     /// # Errors
-    /// The first word that is not understood.
+    /// The first word that cannot be parsed.
     pub fn parse<S: AsRef<str>>(expressions: &[S]) -> Result<Self, FilterError> {
         let rules = expressions.iter().map(|text| rule(text.as_ref()));
         Ok(Self { rules: rules.collect::<Result<_, _>>()? })
     }
 
-    /// Whether a call of this name is in the set. The name of a vDSO function counts with or
-    /// without its `__vdso_`.
+    /// Whether a call of this name is in the set. A vDSO function matches with or without its prefix `__vdso_`.
     pub fn matches(&self, name: &str) -> bool {
         let name = name.strip_prefix("__vdso_").unwrap_or(name);
         let Some(first) = self.rules.first() else { return true };
@@ -80,8 +79,7 @@ impl Filter {
         })
     }
 
-    /// The x86-64 numbers below `limit` in the set, in ascending order; `None` if the set has every
-    /// call.
+    /// The native numbers below `limit` in the set, in ascending order; `None` if the set contains every call.
     pub fn numbers(&self, limit: u32) -> Option<Vec<u32>> {
         if self.rules.is_empty() {
             return None;
@@ -116,7 +114,7 @@ fn rule(text: &str) -> Result<Rule, FilterError> {
     Ok(Rule { removes: kept.is_some(), items })
 }
 
-/// What a word stands for; `None` for `none`.
+/// The calls that a word selects; `None` for `none`.
 fn item(word: &str) -> Result<Option<Item>, FilterError> {
     let lenient = word.strip_prefix('?');
     match lenient.unwrap_or(word) {
@@ -145,7 +143,7 @@ fn named(word: &str) -> Result<Item, FilterError> {
     if all_names().any(|known| known == name) || is_numbered(name) {
         return Ok(Item::Name(name.to_string()));
     }
-    // strace still takes its classes without the sign.
+    // strace still accepts its classes without the `%`.
     let unknown =
         || FilterError::UnknownName { name: name.to_string(), nearest: nearest(name, likely()) };
     classes::class(name).map(Item::Class).ok_or_else(unknown)
@@ -156,7 +154,7 @@ fn all_names() -> impl Iterator<Item = &'static str> {
     names::all().map(|call| call.1).chain(["sgx_enter_enclave"])
 }
 
-/// The same, what this tool is about first: `gettime` is `clock_gettime` and not `timer_gettime`.
+/// [`all_names`] with the clock calls first, so that `gettime` suggests `clock_gettime` and not `timer_gettime`.
 fn likely() -> impl Iterator<Item = &'static str> {
     ["clock_gettime", "clock_getres", "gettimeofday", "time"].into_iter().chain(all_names())
 }

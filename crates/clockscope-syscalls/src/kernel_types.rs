@@ -1,7 +1,7 @@
-//! The kernel's description of its types (BTF), as far as the eBPF program needs it. Pure.
+//! The kernel's description of its types (BTF), reduced to the types that the eBPF program needs. Pure.
 //!
-//! There are some 100,000 types in 5 MB. Whoever reads all of them into structures takes 20 ms; this looks
-//! at each once, remembers where it is, and copies what the program's structures are made of.
+//! BTF contains some 100,000 types in 5 MB. Parsing all of them into structures takes 20 ms. This parser visits each
+//! type once, stores its offset, and copies only the types that the program's structures consist of.
 //!
 //! # References
 //!
@@ -20,17 +20,17 @@ pub(crate) const TYPEDEF: u32 = 8;
 /// The kind of `bpf_iter_NAME`, for an iterator.
 pub(crate) const FUNC: u32 = 12;
 const ENUM64: u32 = 19;
-/// Bytes in front of what belongs to the kind.
+/// Bytes of a type's common header, before the data of its kind.
 const HEAD: usize = 12;
 const MEMBER: usize = 12;
-/// In a reduced description: a pointer to anything.
+/// Type number in a reduced description: a pointer to anything.
 const ANY_POINTER: u32 = 1;
 
-/// Where each type is.
+/// The offset of each type in a description.
 pub(crate) struct Types<'a> {
     types: &'a [u8],
     strings: &'a [u8],
-    /// Of the type with this number; the first is number 1.
+    /// By the type's number; the first is number 1.
     offsets: Vec<u32>,
 }
 
@@ -42,7 +42,7 @@ fn kind_of(info: u32) -> u32 {
     info >> 24 & 0x1f
 }
 
-/// Bytes behind the head of a type; `None` for a kind that is not known.
+/// Bytes after the header of a type; `None` for an unknown kind.
 fn tail(info: u32) -> Option<usize> {
     let length = (info & 0xffff) as usize;
     Some(match kind_of(info) {
@@ -56,7 +56,7 @@ fn tail(info: u32) -> Option<usize> {
 }
 
 impl<'a> Types<'a> {
-    /// Looks through a description; `None` if it is damaged, or newer than this.
+    /// Indexes a description; `None` if it is damaged, or has kinds unknown to this parser.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let section = |start: usize| -> Option<&'a [u8]> {
             let from = (word(bytes, 4)? as usize).checked_add(word(bytes, start)? as usize)?;
@@ -75,7 +75,7 @@ impl<'a> Types<'a> {
         Some(Self { types, strings, offsets })
     }
 
-    /// Name, kind and length, and size or type of a type.
+    /// Name, kind and length, and size or referenced type of a type.
     fn head(&self, id: u32) -> Option<[u32; 3]> {
         let at = *self.offsets.get(id as usize).filter(|_| id > 0)? as usize;
         Some([word(self.types, at)?, word(self.types, at + 4)?, word(self.types, at + 8)?])
@@ -88,25 +88,25 @@ impl<'a> Types<'a> {
         })
     }
 
-    /// Bytes of a string.
+    /// The bytes of a string, without its end.
     fn string(&self, at: u32) -> Option<&'a [u8]> {
         let rest = self.strings.get(at as usize..)?;
         rest.get(..rest.iter().position(|byte| *byte == 0)?)
     }
 
-    /// Whether the string is this name.
+    /// Whether the string at this offset equals `name`.
     fn is_named(&self, at: u32, name: &[u8]) -> bool {
         let rest = self.strings.get(at as usize..).and_then(|rest| rest.strip_prefix(name));
         rest.is_some_and(|rest| rest.first() == Some(&0))
     }
 
-    /// The number of the type of this kind with this name, by which the kernel takes it.
+    /// The number of the type of this kind and name, as the kernel numbers it.
     pub(crate) fn find(&self, kind: u32, name: &str) -> Option<u32> {
         self.of_kind(kind).find(|(_, at)| self.is_named(*at, name.as_bytes())).map(|(id, _)| id)
     }
 
-    /// Of this description the structures whose names `others` has too, with everything that lies in
-    /// them; behind pointers there is nothing.
+    /// Copies the structures of this description whose names `others` has too, with the types of all their members.
+    /// Pointers become pointers to nothing known.
     pub(crate) fn reduced_to(&self, others: &Types<'_>) -> Option<Vec<u8>> {
         let wanted: Vec<&[u8]> = others
             .of_kind(STRUCT)
@@ -126,11 +126,11 @@ impl<'a> Types<'a> {
     }
 }
 
-/// A description that is being copied.
+/// A reduced description under construction.
 #[derive(Default)]
 struct Reduced {
     numbers: HashMap<u32, u32>,
-    /// Types by their new numbers, from [`ANY_POINTER`] + 1 on.
+    /// Original numbers of the copied types, by their new numbers from [`ANY_POINTER`] + 1 on.
     order: Vec<u32>,
     names: HashMap<u32, u32>,
     types: Vec<u8>,
@@ -160,7 +160,7 @@ impl Reduced {
         if let Some(known) = self.names.get(&at) {
             return Some(*known);
         }
-        // Before the first string is the empty one.
+        // The string section begins with the empty string.
         let new = u32::try_from(self.strings.len()).ok()? + 1;
         self.strings.extend_from_slice(text);
         self.strings.push(0);
@@ -191,7 +191,7 @@ impl Reduced {
                 let (of, by) = (self.number(from, at(0)?)?, self.number(from, at(4)?)?);
                 self.put(&[name, info, size_or_type, of, by, at(8)?]);
             }
-            // Nobody asks for its values.
+            // The values of an enum are not needed.
             ENUM | ENUM64 => self.put(&[name, info & !0xffff, size_or_type]),
             // Typedefs, qualifiers and tags.
             8..=11 | 18 => {
@@ -206,7 +206,7 @@ impl Reduced {
         Some(())
     }
 
-    /// The whole description.
+    /// The complete description.
     fn finish(self) -> Option<Vec<u8>> {
         let length = |bytes: usize| u32::try_from(bytes).ok();
         let types = length(HEAD + self.types.len())?;
@@ -229,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    /// A description by hand: strings, and types as words.
+    /// A description made by hand: strings, and types as words.
     fn described(strings: &[&str], types: &[&[u32]]) -> Vec<u8> {
         let strings: Vec<u8> = strings.iter().flat_map(|s| s.bytes().chain([0])).collect();
         let types: Vec<u8> =
@@ -244,7 +244,7 @@ mod tests {
         bytes
     }
 
-    /// `int`, an unwanted structure of it, a typedef, a pointer to that, and a structure of all.
+    /// `int`, an unneeded structure of it, a typedef, a pointer to that, and a structure of all.
     fn kernels() -> Vec<u8> {
         // Offsets: "" 0, "int" 1, "other" 5, "pid_t" 11, "task" 17, "pid" 22, "next" 26, "bpf_iter_task" 31
         let strings = ["", "int", "other", "pid_t", "task", "pid", "next", "bpf_iter_task"];
@@ -278,7 +278,7 @@ mod tests {
         let wanted = described(&["", "task"], &[&[1, STRUCT << 24, 0]]);
         let reduced = types.reduced_to(&Types::parse(&wanted).unwrap()).unwrap();
         let expected = described(
-            // The order in which they are met.
+            // In the order of their first use.
             &["", "task", "pid", "next", "pid_t", "int"],
             &[
                 &[0, POINTER << 24, 0],

@@ -1,6 +1,7 @@
-//! Counting system calls: how often, how many failed, how long they took.
+//! Counting system calls: number, errors and durations.
 //!
-//! [`bpf`] counts in the kernel, [`sampling`] samples what the CPUs of the host do; [`names`] and [`filter`] know system calls by name.
+//! [`bpf`] counts in the kernel, [`sampling`] samples all CPUs of the host, [`names`] and [`filter`] map names to
+//! system calls.
 
 mod arch;
 pub mod bpf;
@@ -19,7 +20,7 @@ pub use calibrate::ProbeCost;
 pub use decline::BpfDecline;
 pub use tally::{Abi, SyscallTally};
 
-/// How finely calls are told apart, as `count.bpf.c` numbers them.
+/// How calls are broken down, numbered as in `count.bpf.c`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Breakdown {
     /// By system call only: one table for the whole tree.
@@ -31,7 +32,7 @@ pub enum Breakdown {
     Thread,
 }
 
-/// The example of the README is tried.
+/// Tests the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

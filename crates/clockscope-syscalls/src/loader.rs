@@ -1,4 +1,4 @@
-//! Loads an eBPF program that was compiled with clockscope: fits it to the running kernel and makes its maps.
+//! Loads an eBPF program that was compiled with clockscope: relocates it for the running kernel and makes its maps.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
@@ -13,24 +13,24 @@ use super::kernel_types::Types;
 use clockscope_sys::bpf::maps::{Map, Shape};
 use clockscope_sys::bpf::programs::{Program, Purpose};
 
-/// Who reads the ELF file wants its words aligned.
+/// The ELF parser needs aligned words.
 #[cfg(have_bpf)]
 #[repr(align(8))]
 pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 
-/// A program that fits this kernel, which has not checked it yet.
+/// A relocated program that the kernel has not verified yet.
 pub(crate) struct Loaded {
     object: Object,
-    /// By their names.
+    /// The maps by name.
     pub(crate) maps: HashMap<String, Map>,
 }
 
 impl Loaded {
-    /// Reads the object, fits it to this kernel, sets its constants and makes its maps, those in `entries` with that
-    /// many entries.
+    /// Parses the object, relocates it for this kernel, sets its constants and makes its maps. Maps named in `entries`
+    /// get that many entries.
     ///
     /// # Errors
-    /// Why not, as a clause.
+    /// The reason, as a clause.
     pub(crate) fn load(
         bytes: &[u8],
         types: &Types<'_>,
@@ -60,10 +60,10 @@ impl Loaded {
         Ok(Self { object, maps })
     }
 
-    /// Has the kernel check and compile a program of the object; `None` where this kernel has no place for it.
+    /// Has the kernel verify and compile a program of the object; `purpose` is `None` if this kernel has no such hook.
     ///
     /// # Errors
-    /// Why not, as a clause.
+    /// The reason, as a clause.
     pub(crate) fn program(
         &self,
         name: &str,
@@ -81,7 +81,7 @@ impl Loaded {
     }
 }
 
-/// Makes the maps, and puts in what constants and variables begin with.
+/// Makes the maps, and stores the initial values of constants and variables.
 fn make_maps(object: &Object, entries: &[(&str, u32)]) -> io::Result<HashMap<String, Map>> {
     let mut maps = HashMap::new();
     for (name, described) in &object.maps {
@@ -105,7 +105,7 @@ fn make_maps(object: &Object, entries: &[(&str, u32)]) -> io::Result<HashMap<Str
     Ok(maps)
 }
 
-/// Shows each entry of a map: its key and value.
+/// Calls `show` with the key and value of each entry of a map.
 ///
 /// # Errors
 /// The kernel's.
@@ -120,12 +120,12 @@ pub(crate) fn each_entry(map: &Map, mut show: impl FnMut(&[u8], &[u8])) -> io::R
     Ok(())
 }
 
-/// The words of a value.
+/// The 64-bit words of a value.
 pub(crate) fn words(value: &[u8]) -> impl Iterator<Item = u64> {
     value.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes))
 }
 
-/// The numbers of a key.
+/// The 32-bit words of a key.
 pub(crate) fn numbers<const N: usize>(key: &[u8]) -> [u32; N] {
     let mut numbers = [0; N];
     for (number, bytes) in numbers.iter_mut().zip(key.as_chunks().0) {

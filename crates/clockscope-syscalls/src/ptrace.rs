@@ -1,4 +1,4 @@
-//! Counting system calls by ptrace: works without privileges, costs two stops a call.
+//! Counts system calls by ptrace: works without privileges, costs two stops per call.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use clockscope_sys::ptrace::{self, SyscallStop};
 /// A row: process, thread, ABI and number.
 type Key = (i32, i32, Abi, u32);
 
-/// A call that a thread is in the middle of.
+/// A call in progress.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     key: Key,
@@ -19,7 +19,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// How long it takes already.
+    /// Time since the call began, in nanoseconds.
     fn nanos(&self) -> u64 {
         u64::try_from(self.since.elapsed().as_nanos()).expect("no call takes 584 years")
     }
@@ -35,17 +35,17 @@ pub struct PtraceCounter {
 }
 
 impl PtraceCounter {
-    /// Starts with no counts. Calls with `mark` in the sixth argument are not the program's.
+    /// Starts with no counts. Calls with `mark` as sixth argument are clockscope's own.
     pub fn new(breakdown: Breakdown, mark: u64) -> Self {
         Self { breakdown, mark, pending: HashMap::new(), rows: HashMap::new() }
     }
 
-    /// Books a call whose start is not seen as a stop: the program's own `execve`.
+    /// Records the start of a call that has no entry stop: the program's first `execve`.
     pub fn begun(&mut self, process: i32, thread: i32, number: u32) {
         self.enter(process, thread, Abi::Native, number);
     }
 
-    /// A thread has stopped before or after a system call.
+    /// Records a stop of a thread before or after a system call.
     pub fn stopped(&mut self, process: i32, thread: i32) {
         match ptrace::syscall_info(thread) {
             Ok(SyscallStop::Entry { arguments, .. }) if arguments[5] == self.mark => {}
@@ -59,7 +59,7 @@ impl PtraceCounter {
         }
     }
 
-    /// A thread is gone, and the call that it was in will not return.
+    /// Removes a thread that has ended; its call in progress will not return.
     pub fn gone(&mut self, thread: i32) {
         self.pending.remove(&thread);
     }
@@ -91,7 +91,7 @@ impl PtraceCounter {
         self.rows.entry(key).or_insert_with(|| SyscallTally::new(pid, tid, abi, number))
     }
 
-    /// The counts so far, by process, thread, ABI and number. A call that has not ended has its time until now.
+    /// The counts so far, by process, thread, ABI and number. A call in progress is timed until now.
     pub fn read(&self) -> Vec<SyscallTally> {
         let mut rows = self.rows.clone();
         for pending in self.pending.values() {
@@ -105,7 +105,7 @@ impl PtraceCounter {
         rows
     }
 
-    /// What counting this way costs: not measured, because it is scheduling more than work.
+    /// The cost of counting by ptrace: not measured, because it is mostly scheduling.
     pub fn cost(&self) -> ProbeCost {
         ProbeCost::default()
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
 //
-// Counts where the CPUs are when a timer of each comes: inside the vDSO of the process, inside a system call
-// that reads a clock, or elsewhere.
+// Counts the locations of all CPUs at the ticks of a timer on each: inside the vDSO of the process, inside a system
+// call that reads a clock, or elsewhere.
 //
-// One sample is one run of this program. Nothing is sent to user space: samples are added up in maps, by
-// process and place. No process is stopped or changed.
+// One sample is one run of this program. Samples are added up in maps, by process and place, and not sent to user
+// space. No process is stopped or changed.
 
 typedef unsigned char u8;
 typedef unsigned int u32;
@@ -23,7 +23,7 @@ typedef unsigned long long u64;
 #define MAP_PERCPU_ARRAY 6
 #define ONLY_NEW 1
 
-// The part of the kernel's types that is read here. Offsets come from the running kernel's BTF.
+// The part of the kernel's types that the program reads. Offsets come from the running kernel's BTF.
 #define KERNEL __attribute__((preserve_access_index))
 
 typedef struct {
@@ -54,10 +54,10 @@ static struct task_struct *(*const current_task)(void) = (void *)158;
 static long (*const task_pt_regs)(struct task_struct *task) = (void *)175;
 
 // Options; the loader sets them.
-const volatile u32 own_process = 0; // its threads are told apart: they measure what a read costs
+const volatile u32 own_process = 0; // its threads are counted apart: they measure the cost of a read
 const volatile u32 image_bytes = 0; // of the vDSO
 
-// `sampling.rs` has the same.
+// Same values as in `sampling.rs`.
 #define IN_VDSO 0	  // `at` is the offset
 #define IN_VDSO_32 1	  // the same in the image of 32-bit processes
 #define CALL_FROM_VDSO 2  // `at` is the number of the system call
@@ -74,12 +74,12 @@ struct place {
 
 struct samples {
 	u64 number;
-	u64 time_ns; // that they stand for
+	u64 time_ns; // sum of the timer periods
 };
 
 struct {
 	NUMBER(type, MAP_PERCPU_HASH);
-	NUMBER(max_entries, 65536); // the loader takes fewer where there are many CPUs
+	NUMBER(max_entries, 65536); // the loader sets fewer if there are many CPUs
 	TYPE(key, struct place);
 	TYPE(value, struct samples);
 } places SEC(".maps");
@@ -161,7 +161,7 @@ int sample(struct sampled *context)
 
 	note(NOTE_SAMPLES);
 	if (!process)
-		return 0; // the idle task, where the kernel does not leave it out
+		return 0; // the idle task, if the kernel does not exclude it
 	find(&place, context, task);
 	samples = map_lookup(&places, &place);
 	if (samples) {

@@ -1,7 +1,7 @@
-//! Samples where all CPUs of the host are, in the kernel: in a vDSO, in a system call that reads a clock, or elsewhere.
+//! Samples all CPUs of the host, in the kernel: in a vDSO, in a system call that reads a clock, or elsewhere.
 //!
-//! The kernel's half is `sample.bpf.c`. A timer of each CPU runs it; it looks at the instruction pointer and adds up by
-//! process and place. No process is stopped or changed, and nothing is sent to user space.
+//! The kernel's part is `sample.bpf.c`. A timer on each CPU runs it. It reads the instruction pointer and adds up by
+//! process and place. No process is stopped or changed, and no sample is sent to user space.
 
 use std::io;
 
@@ -24,35 +24,35 @@ static OBJECT: Option<&[u8]> = {
 #[cfg(not(have_bpf))]
 static OBJECT: Option<&[u8]> = None;
 
-// `sample.bpf.c` has the same.
+// Same values as in `sample.bpf.c`.
 const NO_CLOCK: u32 = 255;
 const NOTE_SAMPLES: u32 = 0;
 const NOTE_LOST: u32 = 1;
-/// Bytes of a value in the map of places, on one CPU.
+/// Bytes of a value in the map of places, for one CPU.
 const SAMPLES_BYTES: usize = 16;
-/// The map of places takes this much kernel memory at most.
+/// Maximum kernel memory of the map of places.
 const MAP_BYTES: usize = 64 << 20;
 const ENTRIES_MOST: usize = 65_536;
 const ENTRIES_LEAST: usize = 4_096;
 
-/// Where a CPU was.
+/// The location of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Place {
     /// In the vDSO of a 64-bit process.
     Vdso {
-        /// From the beginning of the image, in bytes.
+        /// Offset from the beginning of the image, in bytes.
         offset: u32,
-        /// What the register of the first argument held, if it may be the id of a clock.
+        /// Value of the first argument's register, if it may be the id of a clock.
         clock: Option<u8>,
     },
-    /// In the vDSO of a 32-bit process, which is another image.
+    /// In the vDSO of a 32-bit process, which is a different image.
     Vdso32 {
-        /// From the beginning of that image, in bytes.
+        /// Offset from the beginning of that image, in bytes.
         offset: u32,
     },
     /// In a system call that reads a clock.
     Call {
-        /// Whether the vDSO made it, which could not answer by itself.
+        /// Whether the vDSO made the call, because it could not answer by itself.
         from_vdso: bool,
         /// The number of the call.
         number: u32,
@@ -68,28 +68,28 @@ pub enum Place {
 /// Samples of one process at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlaceSamples {
-    /// The process; of this process the thread.
+    /// Process id; for clockscope's own process the thread id.
     pub process: i32,
-    /// Where it was.
+    /// The location of the CPU.
     pub place: Place,
-    /// How many there were.
+    /// Number of samples.
     pub samples: u64,
-    /// The time that they stand for, in nanoseconds: the sum of the timer's periods.
+    /// The time that the samples stand for, in nanoseconds: the sum of the timer's periods.
     pub time_ns: u64,
 }
 
-/// A process as it was at its last sample.
+/// The state of a process at its last sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sampled {
     /// Process id.
     pub process: i32,
-    /// Its name as the kernel keeps it, up to 15 bytes.
+    /// The process's name in the kernel, up to 15 bytes.
     pub command: String,
-    /// The id of its control group, which is the inode of its folder in cgroup v2; 1 where that is not used.
+    /// The id of its control group, which is the inode of its folder in cgroup v2; 1 if cgroup v2 is not used.
     pub cgroup: u64,
 }
 
-/// A survey of all CPUs; dropping it takes the timers away.
+/// A survey of all CPUs; dropping it deletes the timers.
 #[derive(Debug)]
 pub struct CpuSampler {
     timers: Vec<CpuTimer>,
@@ -100,12 +100,12 @@ pub struct CpuSampler {
 }
 
 impl CpuSampler {
-    /// Loads the program and opens a timer of each CPU that is online. They are not started.
+    /// Loads the program and opens a timer on each CPU that is online. Does not start the timers.
     ///
     /// `image_bytes` is the size of the vDSO. Takes some 10 ms.
     ///
     /// # Errors
-    /// Why not, as a clause.
+    /// The reason, as a clause.
     pub fn open(period_ns: u64, image_bytes: u32) -> Result<Self, BpfDecline> {
         let refused =
             |what: &'static str| move |error: io::Error| BpfDecline::from_error(what, &error);
@@ -155,7 +155,7 @@ impl CpuSampler {
         self.timers.iter().try_for_each(CpuTimer::stop)
     }
 
-    /// Gives each CPU a period of its own.
+    /// Sets a new period for each CPU.
     ///
     /// # Errors
     /// The kernel's.
@@ -183,7 +183,7 @@ impl CpuSampler {
         loader::each_entry(&self.processes, add).map(|()| all)
     }
 
-    /// How many samples there were, and how many are missing because there were too many processes or places.
+    /// Number of samples, and number of samples lost because there were too many processes or places.
     ///
     /// # Errors
     /// The kernel's, in reading a map.
@@ -197,7 +197,7 @@ impl CpuSampler {
     }
 }
 
-/// Entries of the map of places: fewer where there are very many CPUs, because each has values of its own.
+/// Entries of the map of places: fewer if there are very many CPUs, because each has its own values.
 fn entries(cpus: usize) -> u32 {
     let most = MAP_BYTES / SAMPLES_BYTES / cpus.max(1);
     u32::try_from(most.clamp(ENTRIES_LEAST, ENTRIES_MOST)).unwrap_or(u32::MAX)

@@ -5,15 +5,15 @@ use clockscope_stats::histogram::LogLinear;
 use super::calibrate::ProbeCost;
 use super::names;
 
-/// The buckets of distributions: 16 an octave, exact below 32 ns. Those of `count.bpf.c` are the same.
+/// The buckets of distributions, 16 for each power of two, exact below 32 ns; the same as in `count.bpf.c`.
 pub(super) const LAYOUT: LogLinear = LogLinear::new(4);
 
-/// Whose numbers a system call was made by.
+/// The table that a system call's number belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Abi {
-    /// The architecture's own, of 64-bit programs; on x86-64 a number with bit 30 set is x32's.
+    /// The architecture's 64-bit table; on x86-64 a number with bit 30 set belongs to x32.
     Native,
-    /// 32-bit programs, and `int 0x80` in any program: other numbers with other meanings.
+    /// The table of 32-bit programs, and of `int 0x80` in any program: other numbers with other meanings.
     Ia32,
 }
 
@@ -24,30 +24,28 @@ pub struct SyscallTally {
     pub pid: i32,
     /// Thread id in the tracer's pid namespace; 0 unless threads are told apart.
     pub tid: i32,
-    /// Whose number it is.
+    /// The table of the number.
     pub abi: Abi,
-    /// The system call's number; [`SyscallTally::OTHER`] for numbers beyond the kernel's tables
-    /// of which there were too many to tell apart.
+    /// The system call's number; [`SyscallTally::OTHER`] sums up numbers beyond the kernel's tables if there were too
+    /// many of them.
     pub number: u32,
-    /// Calls made, those that never return (`exit`, a killed `read`) included.
+    /// Calls made, including calls that never return (`exit`, a killed `read`).
     pub calls: u64,
-    /// Calls that returned and were timed, and by ptrace those that have not ended: `time_ns` is theirs.
+    /// Calls that `time_ns` covers: those that returned and were timed, and with ptrace also those in progress.
     pub timed: u64,
     /// Calls that returned -4095 to -1.
     pub errors: u64,
-    /// Time from probe to probe of the timed calls, in nanoseconds; see
-    /// [`SyscallTally::corrected_time_ns`].
+    /// Time from probe to probe of the timed calls, in nanoseconds; see [`SyscallTally::corrected_time_ns`].
     pub time_ns: u64,
-    /// The longest timed call from probe to probe, in nanoseconds; 0 unless a distribution was
-    /// asked for.
+    /// The longest timed call from probe to probe, in nanoseconds; 0 without a distribution.
     pub max_ns: u64,
-    /// `(lower bound in nanoseconds, calls)` of each bucket with calls, in ascending order, from
-    /// probe to probe; empty unless a distribution was asked for. 16 buckets an octave.
+    /// `(lower bound in nanoseconds, calls)` of each bucket with calls, in ascending order, from probe to probe; empty
+    /// without a distribution. 16 buckets for each power of two.
     pub histogram: Vec<(u64, u64)>,
 }
 
 impl SyscallTally {
-    /// Stands for all numbers that could not be told apart.
+    /// Number for all numbers that could not be told apart.
     pub const OTHER: u32 = u32::MAX;
 
     /// A row without calls.
@@ -77,7 +75,7 @@ impl SyscallTally {
         }
     }
 
-    /// Rows are in the order of these.
+    /// The sort key of rows.
     pub(super) fn place(&self) -> (i32, i32, Abi, u32) {
         (self.pid, self.tid, self.abi, self.number)
     }
@@ -92,13 +90,13 @@ impl SyscallTally {
         }
     }
 
-    /// Time of the timed calls as the program saw it without probes, in nanoseconds, never
-    /// negative: from probe to probe, less the probe's own part as calibrated.
+    /// Time of the timed calls without the cost of the probes, in nanoseconds, never negative: from probe to probe,
+    /// minus the calibrated part of the probes.
     pub fn corrected_time_ns(&self, cost: &ProbeCost) -> u64 {
         to_u64(i128::from(self.time_ns) - cost.bias_ps() * i128::from(self.timed) / 1000)
     }
 
-    /// Corrected time by call that was timed, in picoseconds; 0 if none was.
+    /// Corrected mean time of the timed calls, in picoseconds; 0 if no call was timed.
     pub fn corrected_average_ps(&self, cost: &ProbeCost) -> u64 {
         if self.timed == 0 {
             return 0;
@@ -117,17 +115,17 @@ impl SyscallTally {
     }
 }
 
-/// The number; what is negative is 0, what is too large the largest.
+/// The number, limited to the range of `u64`.
 fn to_u64(number: i128) -> u64 {
     u64::try_from(number.clamp(0, u64::MAX.into())).expect("it is clamped")
 }
 
-/// A time less `bias_ps` picoseconds, rounded to nanoseconds, never negative.
+/// A time minus `bias_ps` picoseconds, rounded to nanoseconds, never negative.
 fn shifted(ns: u64, bias_ps: i128) -> u64 {
     to_u64((i128::from(ns) * 1000 - bias_ps + 500).max(0) / 1000)
 }
 
-/// The buckets with each lower bound shifted by `bias_ps`; those that become equal are joined.
+/// The buckets with each lower bound reduced by `bias_ps`; buckets that become equal are merged.
 fn correct(buckets: &[(u64, u64)], bias_ps: i128) -> Vec<(u64, u64)> {
     let mut corrected: Vec<(u64, u64)> = Vec::with_capacity(buckets.len());
     for &(lower_ns, calls) in buckets {

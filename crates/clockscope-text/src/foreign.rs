@@ -1,20 +1,19 @@
-//! Text that somebody else wrote: names of programs and functions, paths, logs, files of other hosts.
+//! Text from outside of clockscope: names of programs and functions, paths, logs, files of other hosts.
 //!
-//! Such text can hold escape sequences that act on a terminal, line ends that forge lines of a
-//! report, and invisible or direction marks that make one name look like another. [`printable`] is
-//! the only function that decides what may be shown. [`Foreign`] is the type of foreign text in
-//! data: it prints by that function and in no other way.
+//! Such text can hold escape sequences that act on a terminal, line ends that forge lines of a report, and invisible or
+//! direction marks that make one name look like another. Only [`printable`] decides which characters are shown.
+//! [`Foreign`] is the type of foreign text in data; its `Display` always uses [`printable`].
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a character acts on a terminal, or hides in the text or changes its order.
+/// Whether a character acts on a terminal, is invisible, or changes the order of the text.
 ///
-/// These are control characters (C0, DEL, C1), line and paragraph separators, interlinear
-/// annotations, and what Unicode calls bidirectional control or default ignorable, except the
-/// variation selectors U+FE00 to U+FE0F and U+180B to U+180F, which only choose between two forms of
-/// a visible character (PropList.txt and DerivedCoreProperties.txt, Unicode 16).
+/// These are control characters (C0, DEL, C1), line and paragraph separators, interlinear annotations, and the
+/// characters that Unicode lists as bidirectional controls or default ignorable. Variation selectors U+FE00 to U+FE0F
+/// and U+180B to U+180F are excepted, because they only choose between two forms of a visible character (PropList.txt
+/// and DerivedCoreProperties.txt, Unicode 16).
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -25,15 +24,15 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// What stands in the place of a hidden character.
+/// The character that replaces a hidden character.
 pub const REPLACEMENT: char = '?';
 
-/// The text on one line, with [`REPLACEMENT`] in the place of every hidden character.
+/// The text on one line, with [`REPLACEMENT`] for every hidden character.
 pub fn printable(text: &str) -> String {
     replaced(text, is_hidden)
 }
 
-/// The same for a text of several lines: line ends and tabs stay.
+/// [`printable`] for a text of several lines: line ends and tabs stay.
 pub fn printable_lines(text: &str) -> String {
     replaced(text, |c| is_hidden(c) && !matches!(c, '\n' | '\t'))
 }
@@ -42,8 +41,8 @@ fn replaced(text: &str, is_bad: impl Fn(char) -> bool) -> String {
     text.chars().map(|c| if is_bad(c) { REPLACEMENT } else { c }).collect()
 }
 
-/// JSON on one line, or indented, that a terminal may show: hidden characters are written as `\u`
-/// escapes, so that no reader of JSON loses anything.
+/// JSON on one line, or indented, that is safe on a terminal. Hidden characters are written as `\u` escapes, so a JSON
+/// parser still gets the exact text.
 ///
 /// # Errors
 ///
@@ -51,7 +50,7 @@ fn replaced(text: &str, is_bad: impl Fn(char) -> bool) -> String {
 pub fn json(value: &(impl Serialize + ?Sized), pretty: bool) -> serde_json::Result<String> {
     let text =
         if pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) }?;
-    // Outside of strings JSON is ASCII and the only hidden characters are the line ends.
+    // Outside of strings, JSON is ASCII and its only hidden characters are the line ends.
     let is_bad = |c: char| is_hidden(c) && c != '\n';
     if !text.contains(is_bad) {
         return Ok(text);
@@ -69,7 +68,7 @@ pub fn json(value: &(impl Serialize + ?Sized), pretty: bool) -> serde_json::Resu
     Ok(escaped)
 }
 
-/// A JSON document for a terminal or a file: as [`json`] makes it, indented, with a line end.
+/// An indented JSON document for a terminal or a file, made by [`json`], with a line end.
 ///
 /// # Errors
 ///
@@ -78,21 +77,21 @@ pub fn json_document(value: &(impl Serialize + ?Sized)) -> serde_json::Result<St
     Ok(json(value, true)? + "\n")
 }
 
-/// Text that somebody else wrote.
+/// Text from outside of clockscope.
 ///
-/// It prints as [`printable`] makes it. JSON keeps it as it is. What needs the text itself, to look
-/// something up or to compare, says so by [`Foreign::verbatim`].
+/// `Display` shows it as [`printable`] makes it; JSON keeps it as it is. Code that needs the exact text, for lookups or
+/// comparisons, calls [`Foreign::verbatim`].
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Foreign(String);
 
 impl Foreign {
-    /// The text as it came: for lookups and comparisons, never to be shown.
+    /// The exact text: for lookups and comparisons, never to be shown.
     pub fn verbatim(&self) -> &str {
         &self.0
     }
 
-    /// The text as it may be shown, on one line.
+    /// The text in printable form, on one line.
     pub fn printable(&self) -> String {
         printable(&self.0)
     }
@@ -103,7 +102,7 @@ impl Foreign {
     }
 }
 
-/// Texts as they may be shown, with a separator between each two.
+/// Texts in printable form, with a separator between each two.
 pub fn joined(texts: &[Foreign], separator: &str) -> String {
     texts.iter().map(Foreign::printable).collect::<Vec<_>>().join(separator)
 }
@@ -132,14 +131,14 @@ impl From<&str> for Foreign {
     }
 }
 
-/// Bytes that are no UTF-8 become U+FFFD.
+/// Bytes that are not UTF-8 become U+FFFD.
 impl From<&[u8]> for Foreign {
     fn from(bytes: &[u8]) -> Self {
         Self(String::from_utf8_lossy(bytes).into_owned())
     }
 }
 
-/// What is no UTF-8 becomes U+FFFD.
+/// Parts that are not UTF-8 become U+FFFD.
 impl From<&std::ffi::OsStr> for Foreign {
     fn from(text: &std::ffi::OsStr) -> Self {
         Self(text.to_string_lossy().into_owned())
@@ -170,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// What a hostile process may be called.
+    /// A possible name of a hostile process.
     const HOSTILE: &str = "\x1b]0;x\x07\x1b[31ma\nb\u{9b}c\x7f\u{202e}\u{e0041}é";
 
     #[test]

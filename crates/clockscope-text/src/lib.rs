@@ -1,5 +1,4 @@
-//! Lines for a terminal: [`units`], [`lines`], [`style`], the [`names`] that users write and the texts of
-//! others ([`foreign`]).
+//! Text for a terminal: [`units`], [`lines`], [`style`], [`names`] that users write, and [`foreign`] text.
 
 pub mod date;
 pub mod foreign;
@@ -8,7 +7,7 @@ pub mod names;
 pub mod style;
 pub mod units;
 
-/// The example of the README is tried.
+/// Tests the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,10 +1,10 @@
-//! Lines of text: how wide they are, wrapping and cutting.
+//! Lines of text: measuring their width, wrapping and cutting.
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// The width that default output keeps, in columns.
+/// Maximum width of default output, in columns.
 pub const WIDTH: usize = 80;
-/// Where the text of a labelled paragraph starts.
+/// The column where the text of a labelled paragraph starts.
 const INDENT: usize = 14;
 const ELLIPSIS: char = '…';
 
@@ -14,11 +14,11 @@ pub fn width(text: &str) -> usize {
 }
 
 fn char_width(c: char) -> usize {
-    // Control characters have no width; where one is shown, something stands in its place.
+    // Control characters have no width; when shown, each is replaced by one character.
     c.width().unwrap_or(1)
 }
 
-/// `text` in at most `limit` columns: the middle is replaced by an ellipsis where it is longer.
+/// `text` in at most `limit` columns: in a longer text an ellipsis replaces the middle.
 pub fn cut_middle(text: &str, limit: usize) -> String {
     if width(text) <= limit {
         return text.to_owned();
@@ -39,8 +39,7 @@ fn take_columns(chars: impl Iterator<Item = char>, limit: usize) -> String {
         .collect()
 }
 
-/// A paragraph `label: text`, wrapped to [`WIDTH`], with following lines below the text; ends with
-/// a line end.
+/// A paragraph `label: text`, wrapped to [`WIDTH`], with further lines aligned below the text; ends with a line end.
 pub fn labelled(label: &str, text: &str) -> String {
     labelled_in(label, text, WIDTH)
 }
@@ -56,7 +55,7 @@ pub fn hanging(indent: usize, text: &str, width: usize) -> String {
     wrapped(String::new(), indent, text, width)
 }
 
-/// The same with an arrow in front of the text.
+/// [`hanging`], with an arrow in front of the text.
 pub fn pointed(indent: usize, text: &str, width: usize) -> String {
     wrapped(format!("{:indent$}->", ""), indent + 3, text, width)
 }
@@ -67,7 +66,7 @@ pub fn wrapped(start: String, indent: usize, text: &str, limit: usize) -> String
     let mut column = width(&out);
     let mut pad = indent.saturating_sub(column).max(1);
     for word in text.split_whitespace() {
-        // A word longer than a line is cut; no other way keeps the width.
+        // A word longer than a line is cut in its middle to keep the width.
         let word = cut_middle(word, limit.saturating_sub(indent));
         if column + pad + width(&word) > limit {
             out.push('\n');

@@ -1,4 +1,4 @@
-//! Names as users write them: forgiving about case, separators and slips.
+//! Names as users write them: differences of case and separators, and typing errors, are tolerated.
 
 /// A name in its plain form: small letters and digits, `_` between words, without the `CLOCK_` and
 /// `_ID` of C.
@@ -11,12 +11,11 @@ pub fn plain(name: &str) -> String {
     words[from..to].join("_")
 }
 
-/// The one of `names` that needs the fewest letters inserted, deleted, replaced or swapped with
-/// their neighbour to become `word`, regardless of case; `None` if that is more than a third of
-/// the shorter one and one more.
+/// The name that needs the fewest letters inserted, deleted, replaced or swapped with their neighbour to become `word`,
+/// regardless of case. `None` if it needs more than one plus a third of the length of the shorter one.
 ///
-/// Of a name also the end from one of its underscores on is tried, for one letter more: `gettime`
-/// is `clock_gettime` rather than `getitimer`. Of names that are as near, the first counts.
+/// The end of a name, from one of its underscores on, is tried too, at the cost of one more edit: `gettime` matches
+/// `clock_gettime` rather than `getitimer`. Among equally near names the first one is taken.
 ///
 /// # References
 ///
@@ -30,8 +29,7 @@ pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
     (edits <= 1 + length.min(word.chars().count()) / 3).then_some(name)
 }
 
-/// Edits from `word` to the whole name or to its nearest end, whether it is an end, and how many
-/// letters that has.
+/// Edits from `word` to the whole name or to its nearest end, whether it is an end, and the number of letters of it.
 fn cost(word: &str, name: &str) -> (usize, bool, usize) {
     let of = |text: &str| (strsim::osa_distance(word, text), text.chars().count());
     let (edits, length) = of(name);
@@ -40,14 +38,14 @@ fn cost(word: &str, name: &str) -> (usize, bool, usize) {
     ends.chain([(edits, false, length)]).min().unwrap_or((edits, false, length))
 }
 
-/// A word that is no name; prints as a clause with the name that was perhaps meant, and all others.
+/// An unknown name; prints as a clause that suggests a similar name and lists all names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoSuchName(String);
 
 impl NoSuchName {
-    /// `what` has no name such as `word`. Of the `known` names the one that is nearest to `wanted`, the
-    /// word in their form, was perhaps meant.
+    /// `what` has no name such as `word`. The suggestion is the name among `known` that is nearest to `wanted`, which
+    /// is `word` in their form.
     pub fn new(what: &str, word: &str, wanted: &str, known: &[&str]) -> Self {
         let meant = nearest(wanted, known.iter().copied());
         let hint = meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));

@@ -1,15 +1,15 @@
-//! Emphasis for a report that is laid out already: it changes no character and no column.
+//! Emphasis for a finished report, without any change of its characters or columns.
 
 const BOLD: &str = "\x1b[1m";
 const CYAN: &str = "\x1b[36m";
 const PLAIN: &str = "\x1b[0m";
 /// All sequences that this module makes.
 pub const SEQUENCES: [&str; 3] = [BOLD, CYAN, PLAIN];
-/// A label has at most so many letters, so that its text starts in the column where all texts start.
+/// Maximum length of a label, so that its text starts in the common column.
 const LABEL_MOST: usize = 13;
 
-/// `report` with its labels and the heads of its tables in bold, and the lines that `matter` in cyan
-/// (ECMA-48, SGR). Without these sequences it is `report`, byte for byte.
+/// `report` with its labels and table heads in bold, and the lines for which `matters` is true in cyan (ECMA-48, SGR).
+/// Without these sequences the result is `report`, byte for byte.
 pub fn emphasized(report: &str, matters: impl Fn(&str) -> bool) -> String {
     let mut out = String::with_capacity(report.len() + 256);
     let mut lines = report.split_inclusive('\n').peekable();
@@ -21,7 +21,7 @@ pub fn emphasized(report: &str, matters: impl Fn(&str) -> bool) -> String {
         let (style, styled, rest) = match label(text) {
             _ if text.is_empty() => ("", "", ""),
             _ if is_head => (BOLD, text, ""),
-            // It has a colour already.
+            // The line has a colour already.
             _ if text.starts_with('\x1b') => ("", "", text),
             _ if matters(text) => (CYAN, text, ""),
             Some(length) if !in_table => (BOLD, &text[..length], &text[length..]),
@@ -37,7 +37,7 @@ pub fn emphasized(report: &str, matters: impl Fn(&str) -> bool) -> String {
     out
 }
 
-/// A line in the colour of what matters.
+/// A line in the colour of important lines.
 pub fn standing_out(line: &str) -> String {
     let text = line.trim_end_matches('\n');
     format!("{CYAN}{text}{PLAIN}{}", &line[text.len()..])
@@ -49,7 +49,7 @@ fn is_rule(line: &str) -> bool {
     line.contains("--") && line.bytes().all(|byte| matches!(byte, b'-' | b' '))
 }
 
-/// The length of the label that a paragraph begins with, with its colon.
+/// The length of a paragraph's label, including its colon.
 fn label(line: &str) -> Option<usize> {
     let (label, text) = line.split_once(':')?;
     let is_word = label.contains(|c: char| c.is_ascii_uppercase())

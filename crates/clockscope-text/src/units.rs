@@ -42,12 +42,12 @@ pub fn count(number: u64) -> String {
     group(&number.to_string())
 }
 
-/// A number and its noun: `1 thread`, `2 threads`.
+/// A number with its noun: `1 thread`, `2 threads`.
 pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
-/// A number with three digits and a prefix of the SI where it has more than four: `9,066`, `12.3k`, `400k`, `35.7M`.
+/// A number with three digits and an SI prefix if it has more than four digits: `9,066`, `12.3k`, `400k`, `35.7M`.
 pub fn brief(number: u64) -> String {
     const PREFIXES: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
     if number < 10_000 {
@@ -97,7 +97,7 @@ pub fn share(part: f64) -> String {
     }
 }
 
-/// Events a second: `0.25`, `4.5`, `433,000`; `None` if it is not a number of events.
+/// Events per second: `0.25`, `4.5`, `433,000`; `None` if the value is negative or not finite.
 pub fn rate(per_second: f64) -> Option<String> {
     if !per_second.is_finite() || per_second < 0.0 {
         None

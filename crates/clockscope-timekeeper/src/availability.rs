@@ -1,45 +1,45 @@
-//! What became of a page: how long it answered, and why it did not. Pure.
+//! The history of a page: how long it answered, and why it did not. Pure.
 
 use std::time::Duration;
 
 use fastclock::{Decline, Nanos};
 
-/// A time in which the page gave way to the kernel.
+/// A time in which the page did not answer, so that readers asked the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Withdrawal {
-    /// Why.
+    /// The reason.
     pub reason: Decline,
-    /// For how long.
+    /// The duration.
     pub lasted: Duration,
 }
 
-/// What became of a page.
+/// Statistics of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Lines that were published.
     pub lines: u64,
     /// Time in which the page answered.
     pub answered: Duration,
-    /// When it did not, the start included, in their order; the last takes up what does not fit.
+    /// The outages, the start included, in order; the last entry collects all beyond the limit.
     pub withdrawals: Vec<Withdrawal>,
-    /// The largest bound that a reader can have been given, ns.
+    /// The largest bound that a reader can have got, in ns.
     pub worst_bound: u64,
-    /// How often the kernel's clock was looked at.
+    /// How often the kernel's clock was compared.
     pub looks: u64,
-    /// Looks that found the page further from the kernel's clock than its bound says.
+    /// Comparisons in which the page was further from the kernel's clock than its bound.
     pub outside_bound: u64,
-    /// How often a line could not be published because the thread did not get its CPU.
+    /// How often a line was published too late because the thread did not get its CPU.
     pub too_late: u64,
     /// CPU time of the timekeeper.
     pub cpu_time: Duration,
 }
 
-/// No more are kept one by one.
+/// Maximum number of outages that are kept separately.
 const WITHDRAWALS_MAX: usize = 1000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Availability {
-    /// What is known so far.
+    /// The statistics so far.
     pub report: Report,
     /// Why the page does not answer; `None` if it does.
     declined: Option<Decline>,
@@ -47,8 +47,7 @@ pub(crate) struct Availability {
 }
 
 impl Availability {
-    /// Begins at this time of `CLOCK_MONOTONIC`, with a page that does not answer, or that another
-    /// writer has left answering.
+    /// Starts at this time of `CLOCK_MONOTONIC`. The page does not answer, or still answers from an earlier writer.
     pub(crate) fn new(now: Nanos, declined: Option<Decline>) -> Self {
         Self { report: Report::default(), declined, since: now }
     }
@@ -58,12 +57,12 @@ impl Availability {
         self.declined
     }
 
-    /// For how long it has been so.
+    /// Duration of the present state.
     pub(crate) fn lasted(&self, now: Nanos) -> Duration {
         Duration::from_nanos(now.0.saturating_sub(self.since.0).max(0).unsigned_abs())
     }
 
-    /// The page answers, or does not for this reason, from `now` on.
+    /// From `now` on the page answers, or does not for this reason.
     pub(crate) fn turn(&mut self, declined: Option<Decline>, now: Nanos) {
         if declined == self.declined {
             return;

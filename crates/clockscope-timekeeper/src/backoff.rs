@@ -7,18 +7,18 @@ use fastclock::Decline;
 /// First penalty; doubled with each failure.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
-/// A page that has answered for so much longer than the penalty before it has made up for it.
+/// A page that has answered for this many times the last penalty starts without penalty again.
 const MADE_UP: u32 = 10;
 
-/// What was held against the counter so far.
+/// The failures of the counter so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
-    /// How long the counter must be seen to be right before its page answers again, after the
-    /// discipline's own baseline.
+    /// Time for which the counter must be right before its page answers again, in addition to the discipline's own
+    /// baseline.
     pub(crate) fn penalty(&self) -> Duration {
         match self.failures.checked_sub(1) {
             None => Duration::ZERO,
@@ -28,12 +28,12 @@ impl Backoff {
         }
     }
 
-    /// The counter has failed after its page answered for so long.
+    /// Records a failure of the counter, after its page had answered for this long.
     pub(crate) fn fail(&mut self, reason: Decline, answered: Duration) {
         if answered > (self.penalty() * MADE_UP).max(LONGEST) {
             self.failures = 0;
         }
-        // That a machine sleeps says nothing against its counter.
+        // A suspended machine is no fault of its counter.
         if reason != Decline::Suspended {
             self.failures = self.failures.saturating_add(1).min(10);
         }

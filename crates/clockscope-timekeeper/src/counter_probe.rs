@@ -1,4 +1,4 @@
-//! What a machine shows of its counter, collected from the running host.
+//! Data about a machine's counter, collected from the running host.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -10,27 +10,27 @@ use clockscope_sys::vdso_call::{self, Call, Path};
 use clockscope_sys::warp::{self, Warp};
 use clockscope_sys::{affinity, clock_reads, own_vdso, tsc};
 
-/// How long the CPUs' counters are compared.
+/// Time for which the CPUs' counters are compared.
 const WARP_BUDGET: Duration = Duration::from_millis(60);
-/// The same where the kernel's clocksource is the counter: it has compared them when it started each CPU, and its own
-/// clock would go back. Still some ten thousand hand-overs.
+/// The same if the kernel's clocksource is the counter: the kernel has compared the counters when it started each CPU,
+/// and its own clock would go back, too. Still some ten thousand hand-overs.
 const WARP_BUDGET_TRUSTED: Duration = Duration::from_millis(4);
 
-/// No more CPUs than this are compared with the first; of more, some spread evenly. What is left
-/// out shows while the timekeeper goes from CPU to CPU.
+/// Maximum number of CPUs that are compared with the first; if there are more, some spread evenly. Offsets of the
+/// others show while the timekeeper rotates over all CPUs.
 const OTHERS_MAX: usize = 16;
 
-/// The first of the CPUs that this thread may use, compared with others.
+/// The comparison of the first CPU that this thread may use with other CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WarpOfAll {
     /// CPUs that were compared with the first.
     pub others: usize,
-    /// What all of them saw.
+    /// The results of all pairs together.
     pub warp: Warp,
 }
 
 impl WarpOfAll {
-    /// Takes `budget` for all pairs together; `None` if there is only one CPU, or the threads cannot be had.
+    /// Takes `budget` for all pairs together; `None` if there is only one CPU, or the threads cannot be started.
     fn measure(budget: Duration) -> Option<Self> {
         let cpus = affinity::allowed().ok()?;
         let (first, others) = cpus.split_first()?;
@@ -45,34 +45,34 @@ impl WarpOfAll {
     }
 }
 
-/// At most `most` of them, the last included.
+/// At most `most` of the CPUs, evenly spread, the last one included.
 fn spread(all: &[u32], most: usize) -> Vec<u32> {
     let count = all.len().min(most);
     (1..=count).map(|index| all[index * all.len() / count - 1]).collect()
 }
 
-/// What is known of the counter. A field that is `None` could not be found out.
+/// Data about the counter. A field is `None` if it could not be determined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CounterProbe {
-    /// Whether the CPU has a counter that this program knows how to read in order.
+    /// Whether the CPU has a counter that this program can read in order.
     pub has_counter: bool,
     /// Whether this process may read it.
     pub may_read: Option<bool>,
-    /// What the CPU and the kernel should say of a counter of constant rate, and do not.
+    /// Flags of a constant-rate counter that CPU and kernel should report, but do not.
     pub missing_flags: Vec<&'static str>,
     /// The kernel's clocksource.
     pub clocksource: Option<String>,
-    /// Whether the vDSO reads `CLOCK_MONOTONIC` without a system call; asked only where the
-    /// clocksource is not the counter itself.
+    /// Whether the vDSO reads `CLOCK_MONOTONIC` without a system call; tested only if the clocksource is not the
+    /// counter itself.
     pub vdso_answers: Option<bool>,
-    /// How the CPUs' counters compare.
+    /// The comparison of the CPUs' counters.
     pub warp: Option<WarpOfAll>,
 }
 
 impl CounterProbe {
-    /// Asks this machine; takes up to 100 ms.
+    /// Collects the data of this machine; takes up to 100 ms.
     pub fn collect() -> Self {
-        // Every CPU that clockscope is built for has one, and the fast clock does without `rdtscp`.
+        // Every CPU that clockscope is built for has a counter, and the fast clock does not need `rdtscp`.
         let has_counter = true;
         let may_read = tsc::is_permitted();
         let clocksource = Clocksource::open().and_then(|file| file.read());
@@ -95,13 +95,13 @@ impl CounterProbe {
 pub struct Clocksource(File);
 
 impl Clocksource {
-    /// Opens it; `None` without `/sys`.
+    /// Opens the file; `None` without `/sys`.
     pub fn open() -> Option<Self> {
         let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
         File::open(path).ok().map(Self)
     }
 
-    /// The name now.
+    /// The present clocksource.
     pub fn read(&self) -> Option<String> {
         let mut bytes = [0; 64];
         let read = self.0.read_at(&mut bytes, 0).ok()?;
@@ -117,7 +117,7 @@ fn missing_flags() -> Vec<&'static str> {
     if missing.is_empty() { vec!["invariant TSC by CPUID"] } else { missing }
 }
 
-/// What the flags of any CPU in `/proc/cpuinfo` lack.
+/// Flags that are missing on at least one CPU in `/proc/cpuinfo`.
 fn missing_in(cpuinfo: &str) -> Vec<&'static str> {
     let mut flags = cpuinfo.lines().filter(|line| line.starts_with("flags")).peekable();
     if flags.peek().is_none() {
@@ -130,7 +130,7 @@ fn missing_in(cpuinfo: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// Whether the vDSO answers by itself; `None` if that cannot be tested.
+/// Whether the vDSO answers without a system call; `None` if that cannot be tested.
 fn vdso_answers() -> Option<bool> {
     let image = own_vdso::read()?;
     let mut callables = vdso_call::callables(&image.bytes)?;

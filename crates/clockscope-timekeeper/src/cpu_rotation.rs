@@ -1,9 +1,9 @@
-//! Looking from one CPU after another, so that an offset between their counters shows.
+//! Comparisons on one CPU after another, to find an offset between their counters.
 
 use clockscope_sys::affinity;
 
-/// The CPUs of this thread, one after another. Only of use where the kernel's clock is not made
-/// from the counter: otherwise both are off by the same.
+/// Rotates over the CPUs of this thread. Only useful if the kernel's clock is not made from the counter: otherwise both
+/// have the same offset.
 #[derive(Debug)]
 pub(super) struct CpuRotation {
     own: Vec<u32>,
@@ -11,15 +11,15 @@ pub(super) struct CpuRotation {
 }
 
 impl CpuRotation {
-    /// Over the CPUs that this thread may use; `None` if there is only one.
+    /// Rotates over the CPUs that this thread may use; `None` if there is only one.
     pub(super) fn new() -> Option<Self> {
         let own = affinity::allowed().ok().filter(|cpus| cpus.len() > 1)?;
         Some(Self { own, next: 0 })
     }
 
-    /// Does something on the next CPU, and may use all of them again afterwards.
+    /// Runs `work` on the next CPU; afterwards the thread may use all CPUs again.
     pub(super) fn on_next<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        // Somebody may have given this process other CPUs meanwhile.
+        // The CPUs of this process may have changed meanwhile.
         if let Ok(own) = affinity::allowed() {
             self.own = own;
         }
@@ -28,7 +28,7 @@ impl CpuRotation {
             self.own.get(self.next).is_some_and(|cpu| affinity::restrict_to(&[*cpu]).is_ok());
         let done = work();
         if went {
-            // That fails if a CPU was taken away just now; the kernel has then chosen others.
+            // Fails if a CPU was removed just now; the kernel has then chosen others.
             let _ = affinity::restrict_to(&self.own);
         }
         done

@@ -1,6 +1,6 @@
-//! Whether this machine's counter may be used as a clock: what is asked before the start.
+//! Checks before the start whether this machine's counter may be used as a clock.
 //!
-//! The judgement is pure; [`counter_probe`](super::counter_probe) collects what it is made from.
+//! The judgement is pure; [`counter_probe`](super::counter_probe) collects its data.
 
 use std::fmt;
 
@@ -11,22 +11,22 @@ use super::counter_probe::{CounterProbe, WarpOfAll};
 /// The counter may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// The kernel's clocksource when this was asked.
+    /// The kernel's clocksource at the time of the check.
     pub clocksource: Option<String>,
-    /// What spoke against it and was overridden, as clauses; empty without `--force`.
+    /// Objections that were overridden, as clauses; empty without `--force`.
     pub overridden: Vec<String>,
 }
 
-/// The counter may not be used. Prints as a clause: the reason, and what speaks for and against.
+/// The counter may not be used. Prints as a clause: the reason, and the arguments for and against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The weightiest reason.
+    /// The most important reason.
     pub reason: Decline,
-    /// What speaks against the counter, as clauses; that of `reason` first.
+    /// Arguments against the counter, as clauses; that of `reason` first.
     pub against: Vec<String>,
-    /// What speaks for it.
+    /// Arguments for the counter.
     pub in_favour: Vec<String>,
-    /// Whether `--force` would use it all the same.
+    /// Whether `--force` would use the counter nevertheless.
     pub can_be_forced: bool,
 }
 
@@ -42,25 +42,25 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Asks this machine, in less than 100 ms.
+/// Checks this machine, in less than 100 ms.
 ///
-/// `force` overrides the clocksource and the CPU's word on its counter, never what was measured.
+/// `force` overrides objections from the clocksource and the CPU's flags, but never a measured fault.
 ///
 /// # Errors
 ///
-/// What speaks against the counter.
+/// The objections to the counter.
 pub fn check(force: bool) -> Result<Passed, Refusal> {
     judge(&CounterProbe::collect(), force)
 }
 
-/// One thing that speaks against the counter.
+/// One argument against the counter.
 struct Objection {
     reason: Decline,
     words: String,
     can_be_forced: bool,
 }
 
-/// Judges what was collected.
+/// Judges the collected data.
 ///
 /// # Errors
 ///
@@ -88,7 +88,7 @@ pub fn judge(probe: &CounterProbe, force: bool) -> Result<Passed, Refusal> {
     }
 }
 
-/// What a point says: for the counter, if anything, or against it.
+/// The result of a check: an argument for the counter, if any, or an objection.
 type Point = Result<Option<String>, Objection>;
 
 fn counter(probe: &CounterProbe) -> Point {
@@ -107,8 +107,8 @@ fn permission(probe: &CounterProbe) -> Point {
     Err(Objection { reason: Decline::Forbidden, words, can_be_forced: false })
 }
 
-/// Fewer hand-overs between CPUs speak for nothing: a busy host may have let the threads meet now
-/// and then only.
+/// Minimum number of hand-overs between CPUs for an argument in favour: on a busy host the threads may have run at once
+/// only now and then.
 const ENOUGH: u64 = 1_000;
 
 fn warp(probe: &CounterProbe) -> Point {
@@ -166,9 +166,9 @@ pub(crate) fn is_the_counter(clocksource: &str) -> bool {
     matches!(clocksource, "tsc" | "arch_sys_counter")
 }
 
-/// Clocksources of hypervisors that correct the counter by a page; they answer in user space only
-/// while the host says that one correction holds for all CPUs (`PVCLOCK_TSC_STABLE_BIT`; a
-/// sequence number other than zero in Hyper-V's page).
+/// Clocksources of hypervisors that correct the counter by a page. They answer in user space only while the host states
+/// that one correction holds for all CPUs (`PVCLOCK_TSC_STABLE_BIT`; a sequence number other than zero in Hyper-V's
+/// page).
 pub(crate) fn is_made_from_the_counter(clocksource: &str) -> bool {
     matches!(clocksource, "kvm-clock" | "hyperv_clocksource_tsc_page")
 }

@@ -1,4 +1,4 @@
-//! The loop that keeps a page.
+//! The loop that keeps a page up to date.
 
 use std::io::{PipeReader, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -21,28 +21,29 @@ use super::{Options, Pulse, Shared};
 use clockscope_sys::set_watch::SetWatch;
 use clockscope_sys::{poll, robust, tsc};
 
-/// Brackets of a look.
+/// Number of brackets in a comparison with the kernel's clock.
 const BRACKETS: usize = 64;
-/// Time between two looks while the page does not answer.
+/// Time between two comparisons while the page does not answer.
 const PROVING_PERIOD: Duration = Duration::from_millis(20);
-/// The first two looks of a start that is early; each later look comes when twice as much time has passed. So the
-/// rate is always known from as long a time as it is used for, and the bound stays at three widths of a look.
+/// Distance of the first two comparisons of an early start; each later one comes after twice the elapsed time. So the
+/// rate is always known over at least the time for which it is used, and the bound stays at three widths of a
+/// comparison.
 const EARLY_PERIOD: Duration = Duration::from_millis(1);
-/// So many looks an early start has, and more than it needs: the ninth comes after 128 ms.
+/// Number of comparisons in an early start, more than it needs: the ninth comes after 128 ms.
 const EARLY_LOOKS: u64 = 12;
-/// After so long an early start answers.
+/// Time after which an early start answers.
 const EARLY_BASELINE: Nanos = Nanos(4_000_000);
-/// Time between two looks at the kernel's clocksource.
+/// Time between two checks of the kernel's clocksource.
 const CLOCKSOURCE_PERIOD: Nanos = Nanos(1_000_000_000);
-/// How far ahead a line is agreed on, and ends.
+/// How far in the future a new line takes effect, and the old one ends.
 const LEAD: Nanos = Nanos(20_000);
-/// As ticks, where the length of a tick is not known; 20 us at 2.5 GHz.
+/// [`LEAD`] in ticks, if the length of a tick is unknown; 20 us at 2.5 GHz.
 const LEAD_TICKS: fastclock::Ticks = fastclock::Ticks(50_000);
-/// How far outside its bound a line may be found before it is withdrawn, ns: the bound does not
-/// know of a daemon that begins to slew the clock between two looks.
+/// Maximum distance of a line outside of its bound, in ns, before it is withdrawn. The bound does not include a slew
+/// that a daemon begins between two comparisons.
 const DISAGREEMENT: i64 = 1_000_000;
 
-/// Keeps the page until it is told to stop.
+/// Keeps the page up to date until `shared.stop` is set.
 pub(super) fn run(
     page: &'static Page,
     options: Options,
@@ -67,7 +68,7 @@ pub(super) fn run(
         let ready = poll::wait(&descriptors, look_in).unwrap_or_default();
         is_set_ready = ready.get(1) == Some(&true);
         if ready.first() == Some(&true) && matches!((&*words).read(&mut [0; 64]), Ok(0) | Err(_)) {
-            // Nobody can tell this thread to stop any more.
+            // The other end is closed, so no stop request can come any more.
             break;
         }
     }
@@ -89,14 +90,14 @@ struct Keep<'a> {
     writer: Writer<'static>,
     availability: Availability,
     backoff: Backoff,
-    /// Not before this time of `CLOCK_MONOTONIC` does the page answer (again).
+    /// The page does not answer (again) before this time of `CLOCK_MONOTONIC`.
     proven_at: Nanos,
-    /// The content that another timekeeper has left has not been compared with the clock yet.
+    /// The content left by another timekeeper has not been compared with the clock yet.
     inherited: bool,
     rotation: Option<CpuRotation>,
     clocksource: Option<(Clocksource, Option<String>)>,
     clocksource_read: Nanos,
-    /// What was found then.
+    /// The result of that check.
     clocksource_is_good: bool,
     vmclock: Option<(sys::VmClock, u64)>,
 }
@@ -158,7 +159,7 @@ impl<'a> Keep<'a> {
         self.availability.declined().is_none()
     }
 
-    /// Time between two looks.
+    /// Time between two comparisons.
     fn period(&self) -> Duration {
         if self.options.early && self.availability.report.looks < EARLY_LOOKS {
             let known = self.keeper.discipline.status().baseline.0.max(0).unsigned_abs();
@@ -171,7 +172,7 @@ impl<'a> Keep<'a> {
         }
     }
 
-    /// One look at the kernel's clocks, and what follows from it.
+    /// Compares with the kernel's clocks once, and acts on the result.
     fn look(&mut self) {
         let look = || sys::look(&CpuCounter, BRACKETS);
         let reading = self.rotation.as_mut().map_or_else(look, |rotation| rotation.on_next(look));
@@ -186,7 +187,7 @@ impl<'a> Keep<'a> {
         self.shared.tell(Pulse { looks, lines, declined: self.availability.declined() });
     }
 
-    /// What has changed on this machine that the clocks do not show.
+    /// Changes of this machine that the clocks do not show.
     fn changed_host(&mut self) -> Option<Decline> {
         if let Some((clock, marker)) = &mut self.vmclock
             && let Some(read) = clock.disruption_marker()
@@ -239,7 +240,7 @@ impl<'a> Keep<'a> {
         let begin = self.writer.current().map_or(reading.ticks, |new| new.line.base);
         self.note_bound(old.as_ref(), begin);
         if let Some(old) = old.filter(|old| self.answers() && old.ends() <= reading.ticks) {
-            // This thread did not get its CPU for so long, or was stopped.
+            // This thread did not get its CPU for that time, or was stopped.
             let late = old.line.tick.nanos(reading.ticks.0 - old.ends().0);
             let ended = Nanos(time.0.saturating_sub_unsigned(late));
             self.availability.turn(Some(Decline::Expired), ended);
@@ -247,7 +248,7 @@ impl<'a> Keep<'a> {
         self.availability.turn(None, time);
     }
 
-    /// The bound that was given last under this content.
+    /// Records the largest bound that a reader has got from this content.
     fn note_bound(&mut self, content: Option<&Content>, ticks: fastclock::Ticks) {
         if let Some(content) = content.filter(|content| content.state == State::Running) {
             let bound = content.bound_at(ticks.min(content.ends())).0.unsigned_abs();
@@ -256,8 +257,7 @@ impl<'a> Keep<'a> {
         }
     }
 
-    /// Goes on with another timekeeper's line until there is one of our own: nobody has kept the
-    /// other clocks up meanwhile.
+    /// Continues another timekeeper's line until there is a line of our own. Other clocks were not updated meanwhile.
     fn take_over(&mut self, reading: &Reading) {
         let Some(old) = self.writer.current().copied() else { return };
         let apart = |one, two, half_width: u64| {
@@ -286,7 +286,7 @@ impl<'a> Keep<'a> {
         }
     }
 
-    /// The page gives way to the kernel, and the counter has to prove itself again.
+    /// Withdraws the page, so that readers ask the kernel; the counter has to prove itself again.
     fn withdraw(&mut self, reason: Decline) {
         let time = now();
         if self.answers() {
@@ -313,7 +313,7 @@ impl<'a> Keep<'a> {
             self.writer.end(&CpuCounter, LEAD_TICKS, Decline::WriterStopped);
         }
         if self.options.owned {
-            // This thread ends in peace: nothing for the kernel to mark.
+            // This thread ends normally, so the kernel must not mark the word.
             self.writer.own(0);
         }
         self.availability.report.cpu_time =

@@ -1,4 +1,4 @@
-//! The writer of a clock page: reads the kernel's clock, disciplines, publishes, withdraws.
+//! The writer of a clock page: compares with the kernel's clock, disciplines, publishes, withdraws.
 
 pub mod availability;
 pub mod backoff;
@@ -19,24 +19,24 @@ use fastclock::page::Page;
 
 pub use availability::{Report, Withdrawal};
 
-/// How a page is kept.
+/// Options for keeping a page.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Go on although the kernel does not use the counter, or the CPU does not promise that it is
-    /// constant. What is measured still counts.
+    /// Continue although the kernel does not use the counter, or the CPU does not report it as constant. Measured
+    /// faults still count.
     pub force: bool,
-    /// Time between two looks at the kernel's clock.
+    /// Time between two comparisons with the kernel's clock.
     pub period: Duration,
-    /// How long a line holds without being renewed.
+    /// How long a line is valid without renewal.
     pub valid: Duration,
-    /// Say in the page which thread writes it, so that readers notice its death at once.
+    /// Store the id of the writing thread in the page, so that readers notice its death at once.
     pub owned: bool,
-    /// Where the kernel's clocksource is the counter, answer after some milliseconds, with a wider bound at first:
-    /// the kernel vouches for it. For lines that do not outlive their keeper by much.
+    /// If the kernel's clocksource is the counter, answer after some milliseconds, with a wider bound at first, because
+    /// the kernel vouches for the counter. For lines that do not outlive their keeper by much.
     pub early: bool,
-    /// Go on with a page that another timekeeper has left, so that its readers notice nothing.
+    /// Continue a page left by another timekeeper; its readers see no interruption.
     pub resume: bool,
-    /// When stopping, leave the line to its end, for the timekeeper that follows.
+    /// When stopping, leave the line until its end, for the next timekeeper.
     pub bridge: bool,
 }
 
@@ -54,22 +54,22 @@ impl Default for Options {
     }
 }
 
-/// How a timekeeper is doing, as of its last look.
+/// The state of a timekeeper at its last comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pulse {
-    /// How often it has looked at the kernel's clock.
+    /// Number of comparisons with the kernel's clock.
     pub looks: u64,
-    /// Lines that it has published.
+    /// Number of published lines.
     pub lines: u64,
     /// Why the page does not answer; `None` if it does.
     pub declined: Option<Decline>,
 }
 
-/// What the thread and those who started it share.
+/// The state shared by the thread and its [`Timekeeper`].
 #[derive(Debug, Default)]
 struct Shared {
     stop: AtomicBool,
-    /// As of the last look; `None` before the first.
+    /// The state at the last comparison; `None` before the first.
     pulse: Mutex<Option<Pulse>>,
 }
 
@@ -79,7 +79,7 @@ impl Shared {
     }
 }
 
-/// The thread that keeps a page.
+/// The thread that keeps a page up to date.
 #[derive(Debug)]
 pub struct Timekeeper {
     shared: Arc<Shared>,
@@ -88,12 +88,11 @@ pub struct Timekeeper {
 }
 
 impl Timekeeper {
-    /// Starts to keep `page`. Returns at once; readers get the kernel's answer until the counter
-    /// is measured.
+    /// Starts to keep `page`. Returns at once; readers get the kernel's answer until the counter has been measured.
     ///
     /// # Errors
     ///
-    /// When no thread or pipe can be had.
+    /// When no thread or pipe can be made.
     pub fn start(page: &'static Page, options: Options) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (words, waker) = io::pipe()?;
@@ -104,20 +103,20 @@ impl Timekeeper {
         Ok(Self { shared, waker, thread })
     }
 
-    /// How it is doing; `None` before its first look.
+    /// The state; `None` before the first comparison.
     pub fn pulse(&self) -> Option<Pulse> {
         *self.shared.pulse.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the thread is still there; it ends early only by a mistake of this program.
+    /// Whether the thread still runs; it ends early only by a bug in this program.
     pub fn is_alive(&self) -> bool {
         !self.thread.is_finished()
     }
 
-    /// Lets the kernel answer from now on, and says what became of the page.
+    /// Withdraws the page, so that readers ask the kernel, and gives its statistics.
     pub fn stop(self) -> Report {
         self.shared.stop.store(true, Ordering::Release);
-        // A thread that is gone hears nothing.
+        // If the thread has ended, the write fails, which does not matter.
         let _ = (&self.waker).write_all(b".");
         self.thread.join().unwrap_or_default()
     }
@@ -126,7 +125,7 @@ impl Timekeeper {
 #[cfg(test)]
 mod tests;
 
-/// The example of the README is tried.
+/// Tests the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

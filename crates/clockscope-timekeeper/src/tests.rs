@@ -1,4 +1,4 @@
-//! A timekeeper on this machine.
+//! Tests of a timekeeper on this machine.
 
 use std::cell::Cell;
 
@@ -31,7 +31,7 @@ fn options() -> Options {
     Options { period: Duration::from_millis(50), ..Options::default() }
 }
 
-/// Waits until the timekeeper is in some state.
+/// Waits until the timekeeper's state fulfils a condition.
 fn wait_until(keeper: &Timekeeper, mut is: impl FnMut(Pulse) -> bool) -> Pulse {
     loop {
         if let Some(pulse) = keeper.pulse()
@@ -60,7 +60,7 @@ fn a_page_answers_within_its_bound_until_it_is_stopped() {
     let keeper = Timekeeper::start(page, options()).unwrap();
     wait_until(&keeper, |_| true);
     let starting = reader.bounded(PageClock::Monotonic, Order::Ordered);
-    // Unless this thread did not get a CPU for as long as the counter is measured.
+    // Unless this thread did not get a CPU for as long as measuring the counter takes.
     let is_late = keeper.pulse().unwrap().lines > 0;
     assert!(starting.declined == Some(Decline::Starting) || is_late, "{starting:?}");
     wait_until(&keeper, |pulse| pulse.lines > 4);
@@ -76,7 +76,7 @@ fn a_page_answers_within_its_bound_until_it_is_stopped() {
     assert!(answered > 9_000, "{answered}; {:?}", asked.0);
     let report = keeper.stop();
     let read = reader.bounded(PageClock::Monotonic, Order::Ordered);
-    // The line ends a moment after the thread.
+    // The line ends shortly after the thread.
     let is_over = read.declined == Some(Decline::WriterStopped) || read.declined.is_none();
     assert!(is_over, "{read:?}");
     assert!(report.lines > 4 && report.looks > report.lines, "{report:?}");
@@ -111,7 +111,7 @@ fn an_early_page_answers_after_a_few_looks_and_within_its_bound_from_the_first()
     assert!(without_line <= 4, "{report:?}");
 }
 
-/// Whoever is told that the page answers relies on it.
+/// A caller that learns that the page answers relies on it.
 #[test]
 fn nobody_is_told_that_the_page_answers_before_it_has_a_line() {
     for _ in 0..300 {

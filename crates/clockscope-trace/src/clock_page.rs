@@ -1,4 +1,5 @@
-//! The clock page of `run --clock tsc`: keeping the page while the program runs, and what became of it.
+//! The clock page of `run --clock tsc`: the timekeeper that runs beside the program, and the page's part of
+//! the report.
 
 use std::time::Duration;
 
@@ -16,14 +17,14 @@ use clockscope_tracee::session::Session;
 ///
 /// # Errors
 ///
-/// When no thread can be had.
+/// When the thread cannot be started.
 pub(crate) fn keep(session: &Session, force: bool) -> anyhow::Result<Option<Timekeeper>> {
     let Some(page) = session.clock_page() else { return Ok(None) };
     let options = Options { force, early: true, ..Options::default() };
     Timekeeper::start(page, options).map(Some).context("cannot start the timekeeper's thread")
 }
 
-/// What the page answered, and how it was kept.
+/// The page's part of the report: reads answered from it, and its upkeep.
 pub(crate) fn report(
     kept: &Report,
     vdso: &[VdsoRow],
@@ -73,8 +74,8 @@ pub(crate) fn is_on_page(row: &VdsoRow) -> bool {
     }
 }
 
-/// The sentence about times in which the page gave way after it had begun; `None` if there were
-/// none.
+/// The sentence about periods after the start in which the kernel's clock answered instead; `None` if there
+/// were none.
 pub(crate) fn gave_way(kept: &Report) -> Option<String> {
     let gone = || kept.withdrawals.iter().filter(|gone| gone.reason != Decline::Starting);
     let times = u64::try_from(gone().count()).unwrap_or(u64::MAX);

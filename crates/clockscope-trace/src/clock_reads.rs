@@ -1,4 +1,4 @@
-//! What the clock reads cost here, and what they would cost elsewhere: each by what it looks at.
+//! Cost of the clock reads on this host and elsewhere, each read by the source of its time.
 
 use fastclock::{ClockId, Nanos, Picos, Ticks};
 
@@ -15,24 +15,24 @@ use clockscope_tracee::counts::Timings;
 /// Cost of a read on a host whose clocksource is hpet, in nanoseconds: Red Hat
 /// Enterprise Linux for Real Time 7, Reference Guide, 15.2.
 pub const TYPICAL_HPET_NS: u64 = 1226;
-/// The same for `acpi_pm`.
+/// Cost of a read on a host whose clocksource is acpi_pm, in nanoseconds; the same source.
 pub const TYPICAL_ACPI_PM_NS: u64 = 2552;
-/// Of the reads at most this part may be without a known time, if the others are to speak for them.
+/// Reads of unknown time are at most 1/10 of all reads; with more of them, no total is reported.
 const UNKNOWN_MOST: u64 = 10;
 
-/// What a read costs by system call on this host, by what it looks at.
+/// Cost of a clock read by system call on this host, by the source of the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyscallCosts {
-    /// Of a precise clock.
+    /// Cost for a precise clock.
     pub clocksource: Picos,
-    /// Of a coarse one.
+    /// Cost for a coarse clock.
     pub tick: Picos,
-    /// Of the processor time of a thread.
+    /// Cost for the processor time of a thread.
     pub cpu_time: Picos,
 }
 
 impl SyscallCosts {
-    /// The cheapest of some short batches of each, before anybody is traced.
+    /// The cheapest of some short batches for each source; call it before any process is traced.
     pub fn here() -> Self {
         Self {
             clocksource: cheapest(ClockId::Monotonic),
@@ -62,22 +62,22 @@ fn cheapest(clock: ClockId) -> Picos {
     (0..20).map(batch).min().unwrap_or_default()
 }
 
-/// What the lines below the table need to know besides the rows.
+/// Inputs of [`clock_reads`] besides the rows.
 pub(crate) struct Context {
-    /// From start to end of the program.
+    /// Time from the start to the end of the program.
     pub wall_ns: u64,
-    /// What reads by system call cost here.
+    /// Cost of reads by system call on this host.
     pub costs: SyscallCosts,
     /// Length of a timer tick.
     pub tick_ns: u64,
     /// The reads that this host's vDSO passes on to the kernel.
     pub passed_on: FallbackReads,
-    /// What answers in the program.
+    /// The clock that `run` gave to the program.
     pub clock: Clock,
 }
 
 impl Context {
-    /// Whether a read of this row asks the kernel's clocksource, given what answers it here.
+    /// Whether a read of this row asks the kernel's clocksource, given the program's clock.
     fn asks_clocksource(&self, row: &VdsoRow) -> bool {
         let clock = row.clock.as_deref();
         let is_replaced = match self.clock {
@@ -90,7 +90,7 @@ impl Context {
     }
 }
 
-/// The lines below the table.
+/// Makes the report's lines about clock reads.
 #[expect(clippy::cast_precision_loss, reason = "a rate to be read by people")]
 pub(crate) fn clock_reads(
     vdso: &[VdsoRow],
@@ -105,7 +105,7 @@ pub(crate) fn clock_reads(
     let mut time = Time::of(&by_vdso);
     for row in syscalls.iter().filter(|row| fallback_reads::is_read(&row.name)) {
         let both = by_vdso.iter().filter(|r| r.function == row.name && context.passed_on.has(r));
-        // A call of the vDSO that was timed was timed with its system call in it.
+        // The time of a timed vDSO call includes its system call.
         let (mut counted, mut timed) = (0, 0);
         for call in both {
             counted += call.calls;
@@ -138,7 +138,7 @@ pub(crate) fn clock_reads(
     }
 }
 
-/// `gettimeofday` made by system call past the vDSO, whose source is known without a clock's name.
+/// Calls of `gettimeofday` made by system call past the vDSO. Their source is known without a clock's name.
 fn syscalls_of_day(by_vdso: &[&VdsoRow], syscalls: &[SyscallRow], context: &Context) -> u64 {
     let day = |name: &str| name == "gettimeofday";
     let all: u64 = syscalls.iter().filter(|row| day(&row.name)).map(|row| row.calls).sum();
@@ -146,8 +146,8 @@ fn syscalls_of_day(by_vdso: &[&VdsoRow], syscalls: &[SyscallRow], context: &Cont
     all.saturating_sub(passed.map(|row| row.calls).sum())
 }
 
-/// All reads by system call: those that are system calls already at what they took, where that is
-/// known, the others by what they look at.
+/// Time of all reads if each were a system call. Reads that already were system calls count with their
+/// measured time, if known, all other reads with the cost of their source.
 fn by_syscall_ns(by_vdso: &[&VdsoRow], reads: u64, context: &Context) -> u64 {
     let mut others = reads;
     let mut sum = 0_u128;
@@ -161,21 +161,21 @@ fn by_syscall_ns(by_vdso: &[&VdsoRow], reads: u64, context: &Context) -> u64 {
             u128::from(row.calls) * u128::from(each)
         };
     }
-    // Made past the vDSO: of which clock is not known.
+    // These system calls were made past the vDSO, and their clock is unknown.
     sum += u128::from(others) * u128::from(context.costs.clocksource.0);
     u64::try_from(sum / 1_000).unwrap_or(u64::MAX)
 }
 
-/// Time of the reads, as far as it is known.
+/// Time of the reads, as far as known.
 #[derive(Clone, Copy, Debug, Default)]
 struct Time {
-    /// Of the reads whose time is known, in nanoseconds.
+    /// Total time of the reads with a known time, in nanoseconds.
     known_ns: u64,
-    /// These reads.
+    /// Number of reads with a known time.
     known: u64,
-    /// Of these, timed one by one.
+    /// Part of `known` that was timed one by one.
     timed: u64,
-    /// The others.
+    /// Number of reads without a known time.
     unknown: u64,
     /// Whether any read was timed at all.
     some_timed: bool,
@@ -197,8 +197,7 @@ impl Time {
         time
     }
 
-    /// Adds `new` of the system calls of a row, of which `untimed` are reads by the vDSO that have
-    /// no time of their own.
+    /// Adds `new` of the system calls of a row; `untimed` of them are vDSO reads that have no time of their own.
     fn add_syscalls(&mut self, row: &SyscallRow, new: u64, untimed: u64) {
         if row.time_total_ns == 0 {
             self.unknown += new - untimed.min(new);
@@ -213,12 +212,12 @@ impl Time {
         self.unknown = self.unknown.saturating_sub(untimed);
     }
 
-    /// True if the few that were timed cannot speak for all.
+    /// True if too few reads were timed to estimate the rest.
     fn is_too_little(&self, reads: u64) -> bool {
         self.timed < TIMED_MIN || self.unknown > reads / UNKNOWN_MOST
     }
 
-    /// Of all reads, in nanoseconds; 0 if too little is known.
+    /// Time of all reads, in nanoseconds; 0 if too little is known.
     fn of_all(&self, reads: u64) -> u64 {
         if self.known == 0 || self.is_too_little(reads) {
             return 0;
@@ -228,9 +227,9 @@ impl Time {
     }
 }
 
-/// The share of reads that came within the same tick as the thread's read before, estimated from
-/// the distances: a read that comes after `d` of a tick of length `T` finds the same tick with
-/// probability `1 - d / T`.
+/// The share of reads that came within the same tick as the thread's previous read, estimated from the
+/// distances: a read at distance `d`, with ticks of length `T`, falls into the same tick with probability
+/// `1 - d / T`.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 pub(crate) fn same_tick_share(timings: &Timings, time: &TickTime, tick_ns: u64) -> Option<f64> {
     let total: u64 = timings.intervals.iter().sum();

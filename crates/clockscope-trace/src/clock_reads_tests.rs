@@ -1,4 +1,4 @@
-//! Reads of each kind, and what is made of them.
+//! Tests of the cost of clock reads, for every kind of read.
 
 use super::*;
 use clockscope_model::reads::clock_name;
@@ -76,7 +76,7 @@ fn coarse_clocks_and_processor_time_cost_nothing_more_where_the_kernel_fell_back
     let found = clock_reads(&rows, &[], None, &context(FallbackReads::default(), Clock::Kernel));
     assert_eq!((found.reads, found.clocksource_reads), (6_000_000, 0));
     assert_eq!((found.typical_hpet_ns, found.typical_acpi_pm_ns), (0, 0));
-    // The coarse ones at 80 ns; the others are system calls, at what they took.
+    // Coarse reads count at 80 ns; all other reads are system calls and count with their measured time.
     assert_eq!(found.by_syscall_ns, 5_000_000 * 80 + 1_000_000 * 400);
 }
 

@@ -1,4 +1,4 @@
-//! Who counts system calls: eBPF, ptrace, or nobody.
+//! Counters of system calls: eBPF, ptrace, code in the program, or none.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,30 +16,30 @@ use clockscope_text::foreign::Foreign;
 use clockscope_text::units;
 use clockscope_tracee::observers::SyscallObserver;
 
-/// Above every number of a system call.
+/// Limit above every system call number.
 const NUMBERS: u32 = 512;
 
 /// A running count of system calls.
 pub(crate) enum Counter {
-    /// In the kernel.
+    /// eBPF in the kernel.
     Bpf(Box<RefCell<BpfCounter>>),
-    /// At every stop; the counts are shared with who sees the stops.
+    /// ptrace at every stop; shared with the observer of the stops.
     Ptrace(Rc<RefCell<PtraceCounter>>),
-    /// In the program; who follows it has the counts.
+    /// Code in the program; the tracer that follows the program reads the counts.
     Sites,
-    /// Not at all.
+    /// System calls are not counted.
     None,
 }
 
-/// What a counter has counted until a moment.
+/// The counts up to a moment.
 pub(crate) struct Counted {
-    /// What counted system calls.
+    /// The way that system calls were counted.
     pub via: Way,
-    /// The counts; none where code in the program has them.
+    /// The counts; empty if code in the program keeps them.
     pub tallies: Vec<SyscallTally>,
-    /// What counting costs.
+    /// Cost of counting.
     pub cost: ProbeCost,
-    /// What could not be counted or told apart.
+    /// Calls that were not counted, or not attributed.
     pub losses: Vec<DeclineRow>,
 }
 
@@ -69,7 +69,7 @@ fn execve() -> u32 {
     u32::try_from(libc::SYS_execve).expect("numbers of system calls are small")
 }
 
-/// What the user should know of the way that is taken instead of eBPF.
+/// The note for the user about the way chosen instead of eBPF.
 fn without_bpf(options: &CountOptions, way: Way, why: &BpfDecline) -> String {
     if way == Way::Ptrace {
         return format!(
@@ -87,12 +87,12 @@ fn without_bpf(options: &CountOptions, way: Way, why: &BpfDecline) -> String {
 }
 
 impl Counter {
-    /// Starts to count the system calls of a process that waits to execute the program, or of nobody
-    /// yet, see [`Self::follow`]. `warn` is told what the user should know of the way that was taken.
+    /// Starts to count the system calls of a process that waits before its `execve`, or of no process yet,
+    /// see [`Self::follow`]. Tells the user about the chosen way by `plan.voice`.
     ///
     /// # Errors
     ///
-    /// When a way was asked for by name that is not possible.
+    /// When the way was asked for by name and is not possible.
     pub(crate) fn start(plan: &Plan, program: impl Into<Option<i32>>) -> anyhow::Result<Self> {
         let options = &plan.syscalls;
         let program = program.into();
@@ -140,7 +140,7 @@ impl Counter {
         Ok(Self::Bpf(Box::new(RefCell::new(counter))))
     }
 
-    /// Who must see every system call, if anybody.
+    /// The observer of every system call stop, if counting needs one.
     pub(crate) fn observer(&self) -> Option<Observing> {
         match self {
             Self::Ptrace(counter) => Some(Observing(Rc::clone(counter))),
@@ -148,8 +148,8 @@ impl Counter {
         }
     }
 
-    /// Counts what the threads that a process has call from now on, and their children. Whoever
-    /// sees every stop need not be told.
+    /// Counts the system calls of a process's present threads and of their children from now on. Only eBPF
+    /// needs this call: ptrace sees every stop.
     ///
     /// # Errors
     ///
@@ -157,11 +157,11 @@ impl Counter {
     pub(crate) fn follow(&self, process: i32) -> std::io::Result<()> {
         let Self::Bpf(counter) = self else { return Ok(()) };
         let mut counter = counter.borrow_mut();
-        // Twice: a thread that one made meanwhile that was not followed yet is found then.
+        // The second pass finds threads created during the first pass by threads that were not yet followed.
         counter.follow(process).and_then(|()| counter.follow(process))
     }
 
-    /// What has been counted until now: what the traced processes do from here on is not their own.
+    /// The counts up to now. Later calls of the traced processes are caused by detaching.
     ///
     /// # Errors
     ///
@@ -177,11 +177,11 @@ impl Counter {
         Ok(Counted { via, tallies, cost, losses: self.losses() })
     }
 
-    /// The counts so far, and what counting costs.
+    /// The counts so far, and the cost of counting.
     ///
     /// # Errors
     ///
-    /// When the kernel does not give them.
+    /// When the kernel does not supply the counts.
     pub(crate) fn read(&self) -> anyhow::Result<(Vec<SyscallTally>, ProbeCost)> {
         Ok(match self {
             Self::Bpf(counter) => (

@@ -1,26 +1,26 @@
-//! Which reads the vDSO of this host passes on to the kernel.
+//! Reads that this host's vDSO passes on to the kernel.
 //!
-//! Such a read is counted twice, as a call of the vDSO and as a system call, and is one read all
-//! the same. Where the clocksource cannot be read in user space that is every precise read.
+//! Such a read is counted twice, as a vDSO call and as a system call, but is one read. If user space cannot
+//! read the clocksource, the vDSO passes on every precise read.
 
 use clockscope_model::reads;
 use clockscope_model::trace::VdsoRow;
 use clockscope_sys::loaded_vdso as image;
 use clockscope_sys::vdso_call::{self, Call, Path};
 
-/// The functions that read a clock.
+/// Whether the function reads a clock.
 pub(crate) fn is_read(function: &str) -> bool {
     reads::source(function, None).is_some()
 }
 
-/// What was tried out, and how it was answered.
+/// The tested calls, and the path of each: user space or a system call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FallbackReads(Vec<(Call, Path)>);
 
 impl FallbackReads {
-    /// Tries out the vDSO that this process was given; takes less than a millisecond.
+    /// Tests the vDSO of this process; takes less than a millisecond.
     ///
-    /// Where that is not possible, only what no vDSO answers counts as passed on.
+    /// If the test is not possible, only reads that no vDSO answers count as passed on.
     pub(crate) fn here() -> Self {
         let bytes = image::load(None).map(|loaded| loaded.bytes).unwrap_or_default();
         let mut callables = vdso_call::callables(&bytes).unwrap_or_default();

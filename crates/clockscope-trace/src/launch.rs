@@ -26,24 +26,24 @@ use clockscope_tracee::observers::{Observers, SyscallObserver};
 use clockscope_tracee::processes::Process;
 use vdso_image::layout::INSTALL_MARK;
 
-/// What came of a program.
+/// Result of running a program.
 pub struct Launched {
     /// The report.
     pub report: TraceReport,
-    /// What the user should know besides, a sentence each.
+    /// Notes for the user, a sentence each.
     pub notes: Vec<String>,
-    /// How the program ended, if that is known.
+    /// The program's end; `None` if unknown.
     pub end: Option<End>,
-    /// The user left: the program goes on uncounted.
+    /// The user left the live view: the program keeps running, uncounted.
     pub left: bool,
 }
 
-/// Runs a program as planned. The inner error says why the kernel did not execute it.
+/// Runs a program according to the plan. The inner error is the reason why the kernel did not execute it.
 ///
 /// # Errors
 ///
-/// When no child can be had, there is no memory to count in, system calls cannot be counted as was asked, or the
-/// program cannot be waited for.
+/// When no child process or no memory for the counts can be had, system calls cannot be counted in the way
+/// asked for, or waiting for the program fails.
 pub fn trace(
     plan: &Plan,
     path: &Path,
@@ -56,7 +56,7 @@ pub fn trace(
     let mut waiting =
         spawn::fork(path, command, &mask, INSTALL_MARK).context("cannot start a process")?;
     let program = waiting.pid();
-    // From here on the program starts, whatever happens to this process.
+    // From here on the program starts even if this process dies.
     let decline = seize(path, program);
     let session = plan.session()?;
     waiting.until_ready().context(GONE)?;
@@ -125,8 +125,8 @@ pub fn trace(
 
 const GONE: &str = "the program's process is gone before its start";
 
-/// Becomes the tracer of a child that waits to be executed, if that is possible and harmless; otherwise says why
-/// it is not traced.
+/// Becomes the tracer of a child that waits before its `execve`, if that is possible and harmless; otherwise
+/// returns the reason.
 fn seize(path: &Path, child: i32) -> Option<Decline> {
     if access::gives_privileges(path) && access::effective_uid() != 0 {
         return Some(Decline::Privileged);
@@ -134,7 +134,7 @@ fn seize(path: &Path, child: i32) -> Option<Decline> {
     ptrace::seize(child, ptrace::FOLLOW).err().map(|_| Decline::NotTraceable)
 }
 
-/// Says that a process goes on with code in it, and how it gets rid of that.
+/// The sentence about a process that keeps running with clockscope's code, with the command that removes the code.
 fn keeps_code(process: &Process) -> String {
     let (name, pid) = (&process.command, process.pid);
     format!(

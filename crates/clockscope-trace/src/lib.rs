@@ -1,7 +1,8 @@
-//! The engine of `clockscope trace` and `run`: takes a [`plan::Plan`], and gives a whole [`clockscope_model::trace::TraceReport`].
+//! The engine of `clockscope trace` and `run`: turns a [`plan::Plan`] into a
+//! [`clockscope_model::trace::TraceReport`].
 //!
-//! [`launch`] runs a program, [`attach`] takes running ones. In both, `counter` counts system calls, `sampling` finds out who makes the
-//! calls, `top` shows rates meanwhile, and `summary` makes the report.
+//! [`launch`] runs a program, [`attach`] attaches to running processes. Both use `counter` to count system
+//! calls, `sampling` to find callers, `top` to show rates during the run, and `summary` to make the report.
 
 pub mod attach;
 mod clock_page;
@@ -20,12 +21,12 @@ mod timeline;
 mod top;
 mod verdict;
 
-/// A time in nanoseconds, as the report has it.
+/// A duration in nanoseconds, saturating.
 fn nanos(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The example of the README is tried.
+/// Compiles and runs the README's example as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! Who looks on while programs are traced: the sampling of callers, the timeline, the live view.
+//! Observers of a traced program: caller sampling, the timeline, the live view.
 
 use std::ffi::OsString;
 
@@ -14,29 +14,29 @@ use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
 use clockscope_tracee::watchers::Watchers;
 
-/// All that were asked for.
+/// The observers that the plan asks for.
 pub(crate) struct Observing<'a> {
     sampling: Option<Sampling>,
     timeline: Option<Timeline<'a>>,
     top: Option<Top<'a>>,
 }
 
-/// What they have seen.
+/// Results of the observers.
 #[derive(Default)]
 pub(crate) struct Observed {
-    /// Who makes the calls.
+    /// The sampling of callers.
     pub sampling: Option<Sampling>,
-    /// Calls over the run.
+    /// Counts over the run.
     pub timeline: Option<Moments>,
 }
 
-/// Where the live view is shown, if it is. To be called before the program is made.
+/// Prepares the output of the live view, if the plan has one. Call it before the program's process is created.
 pub(crate) fn stage(plan: &Plan) -> anyhow::Result<Option<Stage>> {
     plan.top.then(Stage::new).transpose().context("cannot keep the program's output")
 }
 
 impl<'a> Observing<'a> {
-    /// Starts them. `shown` is what the live view names, `running` the processes that run already.
+    /// Starts the observers. The live view names `shown`; `running` are the processes that run already.
     pub(crate) fn start(
         plan: &'a Plan,
         stage: Option<&Stage>,
@@ -55,7 +55,7 @@ impl<'a> Observing<'a> {
         Ok(Self { sampling, timeline, top })
     }
 
-    /// All of them as one.
+    /// All observers as one watcher.
     pub(crate) fn watchers(&mut self) -> Watchers<'_> {
         let mut watchers = Watchers::default();
         if let Some(sampling) = &mut self.sampling {
@@ -70,7 +70,7 @@ impl<'a> Observing<'a> {
         watchers
     }
 
-    /// Ends the live view; what the others have is for the report.
+    /// Ends the live view, and returns the results of the other observers.
     pub(crate) fn finish(self, processes: &Processes) -> Observed {
         if let Some(top) = self.top {
             top.finish(processes);

@@ -1,4 +1,4 @@
-//! What a user chooses of how a program is traced.
+//! Options for tracing a program.
 
 use clockscope_model::trace::Way;
 use clockscope_syscalls::Breakdown;
@@ -23,7 +23,7 @@ pub enum Via {
 }
 
 impl Via {
-    /// Whether code in the program is asked for.
+    /// Whether code in the program shall count system calls.
     #[must_use]
     pub fn has_sites(self) -> bool {
         matches!(self, Self::Sites | Self::Both)
@@ -52,10 +52,10 @@ pub enum CountBy {
     Cpu,
 }
 
-/// How system calls are counted.
+/// Options for counting system calls.
 #[derive(Clone, Copy, Debug)]
 pub struct CountOptions {
-    /// By whom.
+    /// The way to count.
     pub via: Via,
     /// Whether an option asks for system calls.
     pub asked: bool,
@@ -67,12 +67,12 @@ pub struct CountOptions {
     pub time: bool,
     /// Keep the distribution of these times.
     pub latency: bool,
-    /// What is told apart.
+    /// Level of the breakdown: total, by process, or by thread.
     pub breakdown: Breakdown,
 }
 
 impl Default for CountOptions {
-    /// Not at all.
+    /// System calls are not counted.
     fn default() -> Self {
         Self {
             via: Via::None,
@@ -87,8 +87,9 @@ impl Default for CountOptions {
 }
 
 impl CountOptions {
-    /// What counts system calls where eBPF can be used (`bpf`) or not; `None` if eBPF was asked for by name and
-    /// cannot be used. Code in the program is never taken unless it was asked for by name, because it can kill.
+    /// The way to count system calls, if eBPF can be used (`bpf`) or not; `None` if eBPF was asked for by
+    /// name and cannot be used. Code in the program is chosen only if asked for by name, because it can kill
+    /// the program.
     #[must_use]
     pub fn way(&self, bpf: bool) -> Option<Way> {
         match self.via {
@@ -112,7 +113,7 @@ mod tests {
         use Way::{Bpf, Ptrace, Sites};
         const NOTHING: Option<Way> = Some(Way::None);
         const ALL: [[bool; 2]; 4] = [[false, false], [false, true], [true, false], [true, true]];
-        // With eBPF; without it by what is asked and whether the program is followed, as in `ALL`.
+        // Ways with eBPF; ways without it by `asked` and `follows`, as in `ALL`.
         for (via, with, without) in [
             (Via::Auto, Bpf, [NOTHING, NOTHING, NOTHING, Some(Ptrace)]),
             (Via::Bpf, Bpf, [None; 4]),

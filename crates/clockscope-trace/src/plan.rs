@@ -1,4 +1,4 @@
-//! How programs are to be traced, and what their report is to hold.
+//! The plan of a trace: how programs are traced, and the content of the report.
 
 use std::io;
 use std::time::Duration;
@@ -16,20 +16,20 @@ use clockscope_tracee::follow::Following;
 use clockscope_tracee::image::{Counting, Route};
 use clockscope_tracee::session::Session;
 
-/// All that is chosen before anything is traced. A command makes it once, from its options.
+/// All choices made before tracing starts. A command makes one plan, from its options.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What answers the program's reads of a clock.
+    /// The clock that answers the program's reads.
     pub clock: Clock,
-    /// With [`Clock::Slow`]: the least time of a read; as long as with hpet if `None`.
+    /// With [`Clock::Slow`]: the least time of a read; `None`: the time of a read of hpet.
     pub read_cost: Option<Duration>,
-    /// Use the counter for the clock page although the kernel does not use it.
+    /// Use the counter for the clock page even if the kernel does not use it as its clocksource.
     pub force: bool,
-    /// How vDSO calls are counted; not at all if `None`.
+    /// How vDSO calls are counted; `None`: not at all.
     pub count_by: Option<CountBy>,
     /// How system calls are counted.
     pub syscalls: CountOptions,
-    /// The calls that the report has.
+    /// The calls to report.
     pub filter: Filter,
     /// How far a launched program is followed.
     pub following: Following,
@@ -39,29 +39,29 @@ pub struct Plan {
     pub timeline: bool,
     /// Show rates while programs run.
     pub top: bool,
-    /// What another cost of a read would make of the program.
+    /// Report the processor time at another cost of a read.
     pub what_if: Option<Question>,
-    /// Say what the clock is worth.
+    /// Report the gain or loss by the chosen clock.
     pub verdict: bool,
-    /// Describe the machine, too.
+    /// Describe the machine in the report.
     pub host: bool,
-    /// Tells the user what goes on.
+    /// Sinks for messages to the user.
     pub voice: Voice,
 }
 
-/// Where sentences for the user go while programs are traced.
+/// Sinks for messages to the user during a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Voice {
-    /// What counting costs, and what was attached to.
+    /// Notes: the cost of counting, and attached processes.
     pub note: fn(&str),
-    /// What went wrong.
+    /// Warnings.
     pub warn: fn(&str),
-    /// Lines of the live view that is no screen; fails when nobody reads them any more.
+    /// Lines of the live view without a terminal; an error if the reader has closed the pipe.
     pub line: fn(&str) -> io::Result<()>,
 }
 
 impl Default for Plan {
-    /// Counts vDSO calls of a program and what it starts, and says nothing meanwhile.
+    /// Counts vDSO calls of a program and of the processes that it starts, without messages.
     fn default() -> Self {
         Self {
             clock: Clock::Kernel,
@@ -93,7 +93,7 @@ impl Plan {
         self.syscalls.breakdown == Breakdown::Thread
     }
 
-    /// The image and its memory.
+    /// Creates the image and its memory.
     pub(crate) fn session(&self) -> anyhow::Result<Session> {
         let counting = match self.count_by {
             None => Counting::No,

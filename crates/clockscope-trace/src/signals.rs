@@ -1,9 +1,9 @@
-//! Passing on the signals that somebody sends to clockscope in the belief that it is the program.
+//! Forwards signals that were meant for the program but sent to clockscope.
 //!
-//! The terminal and `kill -PGID` reach the program by themselves; a supervisor that knows one
-//! process id reaches only clockscope. `timeout` does both. So a signal from another process is
-//! passed on only if the program is not given the same one by the same sender within a moment; and
-//! so is the hang-up of a terminal.
+//! The terminal and `kill -PGID` signal the program directly. A supervisor that knows only clockscope's
+//! process id reaches clockscope alone. `timeout` does both. Therefore a signal from another process, or a
+//! terminal's hang-up, is forwarded only if the program does not get the same signal from the same sender
+//! within a moment.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -17,12 +17,12 @@ const MOMENT: Duration = Duration::from_millis(30);
 
 type Delivered = Vec<(i32, i32, Instant)>;
 
-/// Signals that the program was given lately.
+/// Signals delivered to the program lately.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     delivered: Mutex<Delivered>,
     changed: Condvar,
-    /// The program has ended; its number may be another's.
+    /// Whether the program has ended; its process id may then be used again.
     is_over: AtomicBool,
 }
 
@@ -36,13 +36,13 @@ impl SignalObserver for Seen {
 }
 
 impl Seen {
-    /// From now on nobody is sent a signal. clockscope is about to write its report, and does not die of one
-    /// either: `timeout` sends two, and the second often comes when the program has died of the first.
+    /// Stops forwarding. clockscope is about to write its report and must not die of a signal either:
+    /// `timeout` sends two, and the second often comes after the program has died of the first.
     pub(crate) fn program_has_ended(&self) {
         self.is_over.store(true, Relaxed);
     }
 
-    /// True if the program is given this signal by this sender, now or within a moment.
+    /// True if the program gets this signal from this sender, now or within a moment.
     fn arrives(&self, signal: i32, sender: i32) -> bool {
         let delivered = self.delivered.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |(s, p, at): &(i32, i32, Instant)| {
@@ -56,16 +56,16 @@ impl Seen {
     }
 }
 
-/// Starts passing signals on to the program. The signals must be blocked already.
+/// Starts forwarding signals to the program. The signals must be blocked already.
 pub(crate) fn forward(program: i32) -> Arc<Seen> {
     let seen = Arc::new(Seen::default());
     let shared = Arc::clone(&seen);
-    // If no thread can be had, signals to clockscope alone stay unanswered; the program is safe.
+    // Without this thread, signals to clockscope alone have no effect; the program is safe.
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        // A real-time program that keeps the CPU can be told to end, too.
+        // The highest priority lets signals reach a real-time program that keeps the CPU.
         real_time::take_the_highest();
         while let Ok(received) = signals::wait() {
-            // A terminal that is gone tells the first process of its session, and no other.
+            // A closed terminal signals only the first process of its session.
             let goes_on = received.sender != 0 || received.signal == libc::SIGHUP;
             let is_meant = goes_on && !shared.arrives(received.signal, received.sender);
             if is_meant && !shared.is_over.load(Relaxed) {

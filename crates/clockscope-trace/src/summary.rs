@@ -1,4 +1,4 @@
-//! From counts to the report.
+//! Makes the report from the counts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -64,8 +64,8 @@ pub(crate) fn vdso_rows(calls: &Calls, timings: Option<&Timings>, time: &TickTim
     .collect()
 }
 
-/// The distribution in `buckets` of nanoseconds, with the longest call if it was kept apart; `None`
-/// if no call was timed.
+/// The distribution in `buckets` of nanoseconds; `max_ns` is the longest call, if known. `None` if no call
+/// was timed.
 fn from_buckets(buckets: &[Bucket], max_ns: Option<u64>) -> Option<Latency> {
     let found = histogram::percentiles(buckets, max_ns)?;
     let mut used: Vec<(u64, u64)> =
@@ -89,7 +89,7 @@ fn distribution(times: &Times, time: &TickTime) -> Option<Latency> {
     from_buckets(&buckets, Some(time.nanos(times.max_ticks)))
 }
 
-/// The rows of system calls: the tallies of the same call together.
+/// The rows of system calls: one row for all tallies of the same call.
 pub(crate) fn syscall_rows<'a>(
     tallies: impl IntoIterator<Item = &'a SyscallTally>,
     cost: &ProbeCost,
@@ -154,7 +154,7 @@ fn processes_detail(
     let detail = |process: &Process| {
         let own = syscalls(&|tally| tally.pid == process.pid);
         let own_vdso = vdso(&process.calls);
-        // Where it belongs: where that does from which it descends. Parents come before their children.
+        // A process without a place of its own has its parent's. Parents come before their children.
         let parents = || process.parent.and_then(|parent| places.get(&parent));
         let place = places.get(&process.pid).or_else(parents).cloned();
         if let Some(place) = &place {
@@ -182,9 +182,9 @@ fn processes_detail(
     data.processes.all().iter().map(detail).collect()
 }
 
-/// What a process that runs on calls itself now.
+/// The present title of a process; empty if the process has ended.
 fn title(process: &Process) -> Foreign {
-    // Another one may have its number by now.
+    // Another process may have the id by now.
     let is_it = process.alive && command_name(process.pid) == process.command;
     if is_it { attach::title(process.pid) } else { Foreign::default() }
 }
@@ -194,33 +194,34 @@ fn thread_ids(pid: i32, counted: &HashMap<i32, Calls>, tallies: &[SyscallTally])
     counted.keys().copied().chain(called.map(|tally| tally.tid)).collect()
 }
 
-/// What a run has left to make the report from.
+/// Results of a run, for the report.
 pub(crate) struct RunData<'a> {
-    /// What the report is to hold.
+    /// The plan, which selects the content of the report.
     pub plan: &'a Plan,
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// The session, for converting ticks.
+    /// The session, which converts ticks.
     pub session: &'a Session,
-    /// When the program was started.
+    /// Start of the program.
     pub started: Instant,
-    /// How and when it ended.
+    /// Kind and time of the program's end.
     pub followed: Followed,
-    /// Its processes.
+    /// The program's processes.
     pub processes: &'a Processes,
-    /// The system calls.
+    /// The counts of system calls.
     pub counted: counter::Counted,
-    /// What reads by system call cost, measured before the program started.
+    /// Cost of reads by system call, measured before the program started.
     pub costs: SyscallCosts,
-    /// What reads by the kernel's vDSO cost, measured then; if the report says what the clock is worth.
+    /// Cost of reads through the kernel's vDSO, measured before the program started; only for a verdict on
+    /// the clock.
     pub by_vdso: Option<VdsoCosts>,
-    /// How the clock page was kept.
+    /// Upkeep of the clock page.
     pub kept: Option<clockscope_timekeeper::Report>,
-    /// What the observers have seen.
+    /// Results of the observers.
     pub seen: Observed,
     /// The processes that were attached to.
     pub attached: Vec<Attached>,
-    /// What was not counted of those.
+    /// Missing parts of the processes that were attached to.
     pub declines: Vec<DeclineRow>,
 }
 
@@ -240,7 +241,8 @@ pub(crate) fn report(mut data: RunData<'_>) -> TraceReport {
     }
     syscalls.retain(|row| plan.filter.matches(&row.name));
     let wall_ns = nanos(data.followed.ended.duration_since(data.started));
-    // What the program waited for may have got away from its tracer; who does not wait has children too.
+    // Children that the program waited for may have escaped the tracer; a program that does not wait has
+    // children, too. The larger of the two times counts.
     let cpu_ns = nanos(data.followed.cpu.max(processes.cpu()));
     let tick_ns = u64::try_from(tsc::resolution(ClockId::MonotonicCoarse).0).unwrap_or(0);
     let context = Context {
@@ -292,7 +294,7 @@ pub(crate) fn report(mut data: RunData<'_>) -> TraceReport {
     report
 }
 
-/// What code in the programs has counted.
+/// The counts by code in the programs.
 fn site_tallies(processes: &Processes) -> Vec<SyscallTally> {
     let words = processes.site_words();
     let tallies = words.calls().map(|counted| SyscallTally {
@@ -307,7 +309,7 @@ fn tally_number(counted: &SiteCalls) -> u32 {
     counted.number.unwrap_or(SyscallTally::OTHER)
 }
 
-/// What code in the programs has seen of all calls of a number: errors, and times of some. What it has not is not known.
+/// Fills in the errors and times that code in the programs has seen; unknown where it has not seen all calls.
 fn fill_from_sites(rows: &mut [SyscallRow], processes: &Processes, time: &TickTime) {
     let words = processes.site_words();
     for counted in words.calls() {
@@ -336,7 +338,7 @@ fn stratum(part: TimedCalls) -> timed::Stratum {
     }
 }
 
-/// What code in the programs and the kernel have counted of each wanted call, if code has counted any.
+/// The counts by code in the programs beside the kernel's, for each wanted call; empty if code has counted none.
 fn compared(data: &RunData<'_>) -> Vec<BySites> {
     let in_program = data.processes.site_words();
     let in_kernel = &data.counted.tallies;
@@ -344,7 +346,7 @@ fn compared(data: &RunData<'_>) -> Vec<BySites> {
         return Vec::new();
     }
     let mut rows: BTreeMap<String, BySites> = BTreeMap::new();
-    // Not with --counts-only.
+    // With `--counts-only` no tally is timed.
     let sees_errors = in_kernel.iter().any(|tally| tally.timed > 0);
     let named = |name: String| BySites { name, ..BySites::default() };
     for counted in in_program.calls() {
@@ -361,7 +363,7 @@ fn compared(data: &RunData<'_>) -> Vec<BySites> {
     rows.into_values().filter(|row| data.plan.filter.matches(&row.name)).collect()
 }
 
-/// What was not counted, and why.
+/// The report's list of missing parts, with reasons.
 fn not_counted(data: &RunData<'_>) -> Vec<DeclineRow> {
     let of_process = |process: &Process| {
         let row = |(command, why): &(Foreign, Decline)| DeclineRow {
@@ -382,7 +384,7 @@ fn not_counted(data: &RunData<'_>) -> Vec<DeclineRow> {
     all.chain(data.declines.iter().cloned()).collect()
 }
 
-/// What the vDSO passes on here, where reads came by both ways.
+/// The reads that this host's vDSO passes on, if there were both vDSO calls and reads by system call.
 fn passed_on(vdso: &[VdsoRow], syscalls: &[SyscallRow]) -> FallbackReads {
     let by_kernel = syscalls.iter().any(|row| fallback_reads::is_read(&row.name));
     if by_kernel && !vdso.is_empty() { FallbackReads::here() } else { FallbackReads::default() }

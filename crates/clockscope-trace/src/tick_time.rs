@@ -1,4 +1,4 @@
-//! From ticks of the counter to time, without what timing a call adds to it.
+//! Converts ticks of the counter to time, and subtracts the cost of timing.
 
 use fastclock::{Scale, Ticks};
 
@@ -8,22 +8,22 @@ use clockscope_tracee::session::Session;
 /// Converts ticks of the CPU's counter to nanoseconds.
 pub(crate) struct TickTime {
     pub scale: Scale,
-    /// In thousandths of a tick.
+    /// Cost of timing one call, in thousandths of a tick.
     bracket: u64,
 }
 
 impl TickTime {
-    /// That of a session, as known now, for these timed calls.
+    /// The present scale of the session, with the cost of timing for these timed calls.
     pub(crate) fn of(session: &Session, timings: &Timings) -> Self {
         Self { scale: session.scale(), bracket: session.bracket().beside(timings.empty) }
     }
 
-    /// What timing a call adds to it, in picoseconds.
+    /// Cost of timing one call, in picoseconds.
     pub(crate) fn bracket_ps(&self) -> u64 {
         self.scale.to_picos(Ticks(self.bracket)).0 / 1_000
     }
 
-    /// A timed call without what the timing adds.
+    /// Time of a timed call in nanoseconds, less the cost of timing.
     pub(crate) fn nanos(&self, ticks: u64) -> u64 {
         let ticks = Ticks(ticks.saturating_sub(self.bracket.saturating_add(500) / 1_000));
         u64::try_from(self.scale.to_nanos(ticks).0).unwrap_or(0)
@@ -42,7 +42,7 @@ impl TickTime {
         self.scale.to_picos(Ticks((ticks * 1e3) as u64)).0 / 1_000
     }
 
-    /// What calls took together, in nanoseconds, and on average, in picoseconds, without what timing adds to each.
+    /// Total time of `calls` calls in nanoseconds, and their average in picoseconds, less the cost of timing each.
     pub(crate) fn total(&self, ticks: f64, calls: u64) -> (u64, u64) {
         let mean = (ticks / calls.max(1) as f64 - self.bracket as f64 / 1e3).max(0.0);
         let average_ps = self.picos(mean);
@@ -56,10 +56,10 @@ impl TickTime {
         self.scale.to_nanos(ticks).0 as f64
     }
 
-    /// What a call costs in picoseconds, and how far from that the mean of all calls may be; the latter only if
-    /// enough were timed to say so.
+    /// Cost of a call in picoseconds, and the half-width of its interval; `None` for the latter if too few
+    /// calls were timed.
     pub(crate) fn cost_ps(&self, times: &Times) -> (u64, Option<u64>) {
-        // A thousandth of a tick, so that the average keeps its fraction.
+        // Thousandths of a tick preserve the fraction of the average.
         let (milliticks, within) = times.cost_milliticks();
         let milliticks = milliticks.saturating_sub(self.bracket);
         let picos = |milliticks| self.scale.to_picos(Ticks(milliticks)).0 / 1000;

@@ -1,9 +1,9 @@
-//! The calls over the run, for pictures: `timeline` of the JSON schema.
+//! Counts over the run, for pictures: `timeline` of the JSON schema.
 //!
-//! Only made for `--format json` and `html`; nobody else pays for it. Readings begin ten
-//! milliseconds apart. When there are as many as a picture can show, every second one is dropped,
-//! and those that follow come half as often: the file stays small and the program's first
-//! milliseconds are seen, however long it runs.
+//! Only made for `--format json` and `html`; other formats skip the cost. Readings start at an interval of
+//! ten milliseconds. When there are as many as a picture can show, every second one is dropped and the
+//! interval doubles: the file stays small, and the program's first milliseconds stay visible however long it
+//! runs.
 
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,7 @@ use clockscope_tracee::processes::Processes;
 pub(crate) const MOMENTS_MAX: usize = 600;
 /// Time between the first readings.
 const FIRST_INTERVAL: Duration = Duration::from_millis(10);
-/// Reading may take this part of the time between two readings; where it takes longer there are
-/// fewer.
+/// Reading takes at most 1/50 of the time; if a reading takes longer, the interval grows.
 const SHARE_OF_TIME: u32 = 50;
 
 /// Reads the counts from time to time.
@@ -35,11 +34,11 @@ pub(crate) struct Timeline<'a> {
     moments: Moments,
 }
 
-/// The calls until some moments.
+/// The counts at successive moments.
 #[derive(Debug)]
 pub(crate) struct Moments {
     all: Vec<Moment>,
-    /// Time to the next one.
+    /// Time to the next moment.
     interval: Duration,
 }
 
@@ -56,7 +55,7 @@ struct Kind {
 }
 
 impl<'a> Timeline<'a> {
-    /// Begins now.
+    /// Starts the timeline now.
     pub(crate) fn new(counter: &'a Counter, filter: &'a Filter) -> Self {
         let kind = |index| {
             Counted::from_counter(index).map_or(Kind::default(), |counted| {
@@ -73,7 +72,7 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// What was read.
+    /// Ends the timeline.
     pub(crate) fn finish(self) -> Moments {
         self.moments
     }
@@ -84,7 +83,7 @@ impl<'a> Timeline<'a> {
             moment.vdso_calls += if kind.wanted { *calls } else { 0 };
             moment.clock_reads += if kind.wanted && kind.reads { *calls } else { 0 };
         }
-        // What cannot be read now is there at the end.
+        // If this read fails, the last known count stays; the final read supplies the value.
         let before = self.moments.all.last().map_or(0, |moment| moment.syscall_calls);
         moment.syscall_calls = self.counter.read().map_or(before, |(tallies, _)| {
             let wanted = tallies.iter().filter(|tally| self.filter.matches(&tally.name()));
@@ -95,7 +94,7 @@ impl<'a> Timeline<'a> {
 }
 
 impl Moments {
-    /// The moments, with the end as the report's rows have it as the last.
+    /// The moments, with the totals of the report's rows as the last.
     pub(crate) fn until_end(
         mut self,
         wall_ns: u64,
@@ -116,7 +115,7 @@ impl Moments {
 
     fn push(&mut self, moment: Moment) {
         if self.all.len() == MOMENTS_MAX {
-            // The counts are totals, so two intervals become one when the moment between goes.
+            // The counts are totals: without the moment between them, two intervals become one.
             let mut index = 0_usize;
             self.all.retain(|_| {
                 index += 1;

@@ -1,5 +1,5 @@
-//! What a clock given by `clockscope run` is worth: the reads that it answers, what they took in the program,
-//! and what they take by the kernel's vDSO.
+//! Gain or loss by a clock that `clockscope run` gave to a program: the reads that it answers, their time in
+//! the program, and the time of as many reads through the kernel's vDSO.
 
 use crate::clock_page::is_on_page;
 use clockscope_model::reads::{self, Source};
@@ -9,20 +9,20 @@ use clockscope_sys::tsc;
 use clockscope_sys::vdso_call::Call;
 use fastclock::{ClockId, Nanos, Picos};
 
-/// Ticks that an answer of a coarse clock can be old: one, and another one where the tick comes late.
+/// Greatest age of a coarse clock's answer, in ticks: one, and another if the tick comes late.
 const STALE_TICKS: u64 = 2;
 
-/// What a read costs by the kernel's vDSO on this host.
+/// Cost of a read through the kernel's vDSO on this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VdsoCosts {
-    /// Of a precise clock.
+    /// Cost for a precise clock.
     pub clocksource: Picos,
-    /// Of a coarse one.
+    /// Cost for a coarse clock.
     pub tick: Picos,
 }
 
 impl VdsoCosts {
-    /// The cheapest of some short loops of each, before the program starts.
+    /// The cheapest of some short loops for each clock; call it before the program starts.
     pub(crate) fn here() -> Self {
         Self { clocksource: cheapest(ClockId::Monotonic), tick: cheapest(ClockId::MonotonicCoarse) }
     }
@@ -70,7 +70,7 @@ pub(crate) fn verdict(
     }
 }
 
-/// Whether `clock` decides how such a read is answered.
+/// Whether `clock` determines the answer to such a read.
 fn is_answered(clock: Clock, row: &VdsoRow) -> bool {
     let source = reads::source(&row.function, row.clock.as_deref());
     match clock {
@@ -81,9 +81,9 @@ fn is_answered(clock: Clock, row: &VdsoRow) -> bool {
     }
 }
 
-/// The time of all these reads, if it is known of nearly all; the others take as long as those.
+/// Time of all these reads, if nearly all are of known time; the rest is taken to cost the same.
 fn time_of<'a>(rows: impl Iterator<Item = &'a VdsoRow>) -> Option<u64> {
-    /// One in so many may be of a kind that was timed too rarely.
+    /// Of this many reads, one may be of a kind that was timed too rarely.
     const UNKNOWN_ONE_IN: u64 = 100;
     let (mut known, mut all, mut time) = (0_u64, 0_u64, 0_u128);
     for row in rows {

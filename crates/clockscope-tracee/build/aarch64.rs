@@ -1,15 +1,15 @@
 //! The image of arm64.
 
-/// What the compiler is told.
+/// Options for the compiler.
 pub(crate) const OPTIONS: &[&str] = &[
     "--target",
     "aarch64-unknown-linux-gnu",
-    // With this model, too, all addresses are relative to the instruction's, and none is taken from a table.
+    // With this model, too, all addresses are relative to the instruction, and no table of addresses is needed.
     "-C",
     "relocation-model=static",
-    // General registers only, as the kernel builds its own image; atomics by exclusive loads and stores, which every
-    // CPU has, and by no function of a library. rustc warns that floating-point numbers are passed differently then, and
-    // there are none here. `x28` is the register by which a signal handler of Go finds its data: it stays the program's.
+    // General registers only, as the kernel builds its own image. Atomics use exclusive loads and stores, which every
+    // CPU has, and no library function. rustc warns that this changes how floating-point numbers are passed, and there
+    // are none here. `x28` stays the program's, because a signal handler of Go finds its data by it.
     "-C",
     "target-feature=-neon,-outline-atomics,+reserve-x28",
 ];

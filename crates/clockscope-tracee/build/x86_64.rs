@@ -1,14 +1,14 @@
 //! The image of x86-64.
 
-/// What the compiler is told.
+/// Options for the compiler.
 pub(crate) const OPTIONS: &[&str] = &[
     "--target",
     "x86_64-unknown-linux-gnu",
     "-C",
     "relocation-model=pie",
-    // General registers only, as the kernel builds its own image: vector code wants an aligned stack,
-    // which callers in assembly do not always give. rustc warns that floating-point numbers are passed
-    // differently then, and there are none here.
+    // General registers only, as the kernel builds its own image: vector code needs an aligned stack, which callers in
+    // assembly do not always provide. rustc warns that this changes how floating-point numbers are passed, and there
+    // are none here.
     "-C",
     "target-feature=-sse,-sse2,+soft-float",
 ];

@@ -1,4 +1,4 @@
-//! Adding up what the image has counted.
+//! Adds up the counts of the image.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,8 +8,8 @@ use vdso_image::layout::{COUNTERS, CPU_SLOTS, DECLINES, Header, INTERVALS, SLOTS
 
 use clockscope_stats::timed::{self, Bin};
 
-/// No sum of calls, samples or weights goes beyond this: a thousand years of calls. Another process of the
-/// user can write anything into the pages, and what is made of the sums must not overflow.
+/// Limit for sums of calls, samples or weights: a thousand years of calls. Another process of the user can write any
+/// value into the pages, and results derived from the sums must not overflow.
 const MOST: u64 = 1 << 56;
 
 /// Calls by counter.
@@ -20,22 +20,22 @@ pub type Calls = [u64; COUNTERS];
 pub struct Times {
     /// Number of timed calls.
     pub samples: u64,
-    /// Sum of their weights.
+    /// Sum of the weights of the timed calls.
     pub weight: u64,
     /// Sum of the squares of the weights.
     pub squared_weights: u64,
     /// Sum of ticks times weight.
     pub weighted_ticks: u128,
-    /// The longest.
+    /// Ticks of the longest timed call.
     pub max_ticks: u64,
-    /// Weights by bucket; empty if there are none.
+    /// Weights by bucket; empty if no call was timed.
     pub buckets: Vec<u64>,
 }
 
 impl Times {
-    /// What a call costs, in thousandths of a tick, and how far from it the mean of all calls may be, at 95 %;
-    /// the latter only if enough were timed to say so. Calls that were interrupted are left out: the time until
-    /// the thread had a CPU again is no cost of the call. 0 if nothing was timed.
+    /// The cost of a call, in thousandths of a tick, and the half-width of its 95 % interval. The latter is given only
+    /// if enough calls were timed. Interrupted calls are left out, because the time until the thread has a CPU again is
+    /// not part of the call's cost. 0 if no call was timed.
     pub fn cost_milliticks(&self) -> (u64, Option<u64>) {
         let used = self.buckets.iter().enumerate().filter(|(_, weight)| **weight > 0);
         let bin = |(index, weight): (usize, &u64)| Bin {
@@ -46,7 +46,7 @@ impl Times {
         let bins: Vec<Bin> = used.map(bin).collect();
         let exact = self.weighted_ticks as f64 / self.weight.max(1) as f64;
         let cost = timed::cost(&bins, self.samples, self.squared_weights, exact);
-        // As `as` saturates, a nonsensical mean is no panic.
+        // `as` saturates, so a nonsensical mean does not panic.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
         let milliticks = |ticks: f64| (ticks * 1_000.0).round() as u64;
         (milliticks(cost.mean), cost.is_known.then(|| milliticks(cost.half_width)))
@@ -58,13 +58,13 @@ impl Times {
 pub struct Timings {
     /// By counter.
     pub times: Vec<Times>,
-    /// Weight of reads by the base-two logarithm of the ticks since the thread's read before.
+    /// Weight of reads by the base-two logarithm of the ticks since the thread's previous read.
     pub intervals: [u64; INTERVALS],
-    /// Distances in these.
+    /// Number of distances in `intervals`, unweighted.
     pub interval_samples: u64,
-    /// Reads that the kernel answered in place of the clock page, by the number of the reason.
+    /// Reads that the kernel answered instead of the clock page, by number of the reason.
     pub declined: [u64; DECLINES],
-    /// Ticks that nothing took, timed as calls are, and how often it was.
+    /// Ticks of empty measurements, timed as calls are, and their number.
     pub empty: (u64, u64),
 }
 
@@ -114,18 +114,18 @@ impl Timings {
     }
 }
 
-/// Whose slots are taken together.
+/// Selects slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// Those of the process with this number.
+    /// Slots of the process with this number.
     Process(u64),
-    /// Those of processes that the tracer did not see in time, and those of CPUs.
+    /// Slots of processes that the tracer did not number in time, and slots of CPUs.
     Nobody,
-    /// All of them. Slots that were given up are empty.
+    /// All slots. Released slots are empty.
     Anybody,
 }
 
-/// Numbers of processes that the tracer gives lie below this; the image takes others from the top.
+/// The tracer's numbers for processes lie below this; the image takes its own from the top.
 const ANONYMOUS_FROM: u64 = 1 << 31;
 
 impl Whose {
@@ -139,7 +139,7 @@ impl Whose {
     }
 }
 
-/// The calls in the slots of `whose`, and the FS base of the thread that made them.
+/// The calls in the slots of `whose`, each with the FS base of its thread.
 pub(crate) fn slots_of(shared: &Shared, whose: Whose) -> impl Iterator<Item = (u64, Calls)> {
     used(&shared.header).filter_map(move |index| {
         let slot = &shared.slots[index];
@@ -150,8 +150,7 @@ pub(crate) fn slots_of(shared: &Shared, whose: Whose) -> impl Iterator<Item = (u
     })
 }
 
-/// Frees the slots of a process that has ended or executed another program: no thread of it can
-/// be counting any more.
+/// Frees the slots of a process that has ended or executed another program. None of its threads can still be counting.
 pub fn release(shared: &Shared, number: u64) {
     for index in used(&shared.header) {
         let slot = &shared.slots[index];
@@ -168,7 +167,7 @@ pub fn release(shared: &Shared, number: u64) {
     }
 }
 
-/// The calls counted under one FS base of a process, which are set back to zero.
+/// Takes the calls counted under an FS base of a process, and sets them to zero.
 pub(crate) fn take_key(shared: &Shared, number: u64, key: u64) -> Option<Calls> {
     let whose = Whose::Process(number);
     let index = used(&shared.header).find(|index| {
@@ -182,8 +181,7 @@ fn clear(word: &AtomicU64) {
     word.store(0, Relaxed);
 }
 
-/// Numbers of the slots that were ever used. Looking at the others would make the kernel give
-/// them memory.
+/// Numbers of the slots that were ever used. Reading the other slots would make the kernel allocate memory for them.
 fn used(header: &Header) -> impl Iterator<Item = usize> {
     (0..SLOTS).filter(|index| header.slots_used[index / 64].load(Relaxed) >> (index % 64) & 1 == 1)
 }

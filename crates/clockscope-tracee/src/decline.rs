@@ -1,19 +1,19 @@
-//! Why the vDSO calls of a process are not counted.
+//! Reasons why the vDSO calls of a process are not counted.
 
-/// Why a process keeps the kernel's image.
+/// The reason why a process keeps the kernel's image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Decline {
     /// A 32-bit program has another image and other registers.
     #[error("it is a 32-bit program")]
     Not64Bit,
-    /// The kernel gave no image (`vdso=0`), or the vector is not where it should be.
+    /// The kernel gave the process no image (`vdso=0`), or the auxiliary vector is not in its place.
     #[error("the kernel gave it no vDSO")]
     NoVdso,
-    /// No room behind the kernel's image for the launch code.
+    /// There is no room behind the kernel's image for the launch code.
     #[error("there is no room in the kernel's vDSO for the launch code")]
     NoRoom,
-    /// A seccomp filter was on before the program started and might kill it for our system calls.
+    /// A seccomp filter was installed before the program started, and might kill it for our system calls.
     #[error("a seccomp filter was on before it started")]
     Seccomp,
     /// The program has more privileges than this process and would lose them when traced.
@@ -22,22 +22,23 @@ pub enum Decline {
              as root"
     )]
     Privileged,
-    /// Tracing is forbidden here.
+    /// The kernel does not allow tracing here.
     #[error("ptrace is not allowed here")]
     NotTraceable,
-    /// Its file may be executed but not read, so the kernel keeps its memory from tracers without a capability.
+    /// The program's file is executable but not readable, so the kernel hides its memory from tracers without a
+    /// capability.
     #[error(
         "you may execute its file but not read it, so the kernel keeps its memory from you, and gives it \
              no privileges if it is setuid; run clockscope as root"
     )]
     Unreadable,
-    /// It runs as another user or group, whose memory the tracer may not read.
+    /// The program runs as another user or group, and the tracer may not read its memory.
     #[error(
         "it runs as another user or group, whose memory is read with CAP_SYS_PTRACE only; run clockscope \
              as that user, or with that capability (root has it, except in most containers)"
     )]
     OtherUser,
-    /// Its address space is limited to so many bytes, which it may need to the last.
+    /// The program's address space is limited to this many bytes, and the program may need all of them.
     #[error("its address space is limited to {} KiB (ulimit -v)", .0 / 1024)]
     AddressSpace(u64),
     /// Its stack has no room for the image before the first instruction.
@@ -46,17 +47,17 @@ pub enum Decline {
     /// The kernel refused shared memory.
     #[error("no shared memory: {0}; see `ipcs -l` for the limits")]
     NoSharedMemory(std::io::ErrorKind),
-    /// The process could not be looked at or changed.
+    /// The process could not be read or changed.
     #[error("it could not be changed at its start: {0}")]
     Access(std::io::ErrorKind),
-    /// It is in another IPC namespace, which the tracer may not enter, or not leave again.
+    /// The process is in another IPC namespace, which the tracer may not enter, or may not leave again.
     #[error(
         "it is in another IPC namespace (container), which clockscope enters with CAP_SYS_ADMIN; run \
              clockscope as root on the host, or inside"
     )]
     Namespace,
-    /// The process could not map the image or attach the shared pages: a limit on its memory, or memory that was
-    /// written may not be executed.
+    /// The process could not map the image or attach the shared pages: its memory is limited, or it may not execute
+    /// written memory.
     #[error(
         "it could not map the image or attach the shared pages (a limit on its memory, or PR_SET_MDWE)"
     )]
@@ -67,8 +68,8 @@ pub enum Decline {
 }
 
 impl Decline {
-    /// Why the kernel refuses to show the memory of a program that has just been executed, by its `/proc/PID/status`
-    /// and the real user and group of the tracer.
+    /// The reason why the kernel hides the memory of a program that was just executed, from `/proc/PID/status` and the
+    /// tracer's real user and group.
     ///
     /// # References
     ///
@@ -76,7 +77,7 @@ impl Decline {
     pub(crate) fn of_kept_memory(status: &str, own: (u32, u32)) -> Self {
         let is_all = |name: &str, own: u32| {
             let ids = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-            // Real, effective and saved; the one for files does not matter.
+            // Real, effective and saved id; the id for file access does not matter.
             ids.split_whitespace().take(3).all(|id| id.parse() == Ok(own))
         };
         if is_all("Uid:", own.0) && is_all("Gid:", own.1) {

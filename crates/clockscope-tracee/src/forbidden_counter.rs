@@ -1,4 +1,4 @@
-//! The shim reads the time-stamp counter, and the program has forbidden that to itself.
+//! Handles programs that have forbidden themselves the time-stamp counter, which the shim reads.
 
 use std::io;
 use std::mem::offset_of;
@@ -12,10 +12,10 @@ use super::arch::counter_read;
 use super::session::Session;
 use clockscope_sys::{memory, ptrace, tsc};
 
-/// If the fault of a stopped thread is one of our own reads of the time-stamp counter, which the program has
-/// forbidden to itself (`PR_SET_TSC`, strict seccomp): goes on behind the read, times no more,
-/// and lets the kernel answer this process from now on. Where the kernel's functions read the
-/// counter too, they raise the same signal, and that one is the program's.
+/// Handles the fault of a stopped thread if it is the shim's read of the time-stamp counter, which the program has
+/// forbidden to itself (`PR_SET_TSC`, strict seccomp): steps over the read, ends all timing, and lets the kernel answer
+/// this process from now on. If the kernel's functions read the counter too, they raise the same signal, which belongs
+/// to the program.
 pub(super) fn step_over(session: &Session, thread: i32, pages: Option<&Shared>) -> bool {
     if !is_fault(thread) {
         return false;
@@ -32,7 +32,8 @@ pub(super) fn step_over(session: &Session, thread: i32, pages: Option<&Shared>) 
     let Some(code) = offset.filter(|at| *at < IMAGE_SIZE).and_then(|at| image.get(at..)) else {
         return false;
     };
-    // A zero is long before the page's line: the image looks again, and finds out. A delayed read ends.
+    // A counter of zero is long before the page's time, so the image checks again and asks the kernel. A delayed read
+    // ends.
     if !counter_read::step_over(&mut registers, code) {
         return false;
     }
@@ -47,12 +48,12 @@ pub(super) fn step_over(session: &Session, thread: i32, pages: Option<&Shared>) 
     ptrace::set_registers(thread, &registers).is_ok()
 }
 
-/// Whether the signal of a stopped thread is of an instruction that it may not execute.
+/// Whether the signal of a stopped thread was raised by a forbidden instruction.
 pub(super) fn is_fault(thread: i32) -> bool {
     ptrace::signal_sender(thread).is_ok_and(|(_, code)| code == SI_KERNEL)
 }
 
-/// Lets the kernel's functions answer in a process for good. The page is read-only there, and private.
+/// Redirects a process's reads to the kernel's functions for good. The page is private, and read-only for the process.
 fn stop_delaying(thread: i32, base: u64) -> io::Result<()> {
     let config = base + CONFIG_OFFSET as u64;
     for function in [Function::ClockGettime, Function::Gettimeofday] {
@@ -63,13 +64,12 @@ fn stop_delaying(thread: i32, base: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// `si_code` of signals that an instruction raised without an address: asm-generic/siginfo.h.
+/// `si_code` of signals that an instruction raised, without an address: asm-generic/siginfo.h.
 const SI_KERNEL: i32 = 0x80;
-/// The page is at most this far ahead of the kernel's clock, ns: what a process compares it with
-/// before it trusts the page.
+/// Maximum lead of the page over the kernel's clock, in ns. A process checks this before it trusts the page.
 const AHEAD: i64 = 20_000;
 
-/// Where the shim begins in a process that executes an instruction of it.
+/// Base address of the shim in a process that executes an instruction of it.
 fn image_base(thread: i32, at: u64, image: &[u8]) -> Option<u64> {
     let page = PAGE as u64;
     let mut header = [0; 64];
@@ -81,7 +81,7 @@ fn image_base(thread: i32, at: u64, image: &[u8]) -> Option<u64> {
     (0..pages).filter_map(|n| (at & !(page - 1)).checked_sub(n * page)).find(begins)
 }
 
-/// Lets the kernel answer in a process for good, never before what the page may have said.
+/// Makes the kernel answer a process for good, never with an earlier time than the page may have given.
 fn forbid_page(thread: i32, base: u64) -> io::Result<()> {
     let floor = tsc::now(ClockId::Monotonic).0.saturating_add(AHEAD);
     let trust = base + TRUST_OFFSET as u64;

@@ -1,5 +1,5 @@
-//! Makes the built image ready for a session: which function behind which name, only the names
-//! that the kernel's image has, and hash tables that agree. Pure.
+//! Prepares the built image for a session: chooses the function behind each name, keeps only the names that the
+//! kernel's image has, and rewrites the hash tables. Pure.
 
 use object::LittleEndian as LE;
 use object::elf::{
@@ -17,46 +17,46 @@ use vdso_image::layout::{
 };
 use vdso_reader::{Binding, Image};
 
-/// The image as the build script made it.
+/// The image made by the build script.
 pub(crate) const BUILT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vdso_image.so"));
 
-/// Name, offset and size of each function in it.
+/// Name, offset and size of each function in the image.
 const ENTRIES: &[(&str, u32, u32)] = include!(concat!(env!("OUT_DIR"), "/image_entries.rs"));
 
-/// Which entries the exported names get, with the numbers that the image knows (`Constants::counting`).
+/// How the functions count; the values are those of `Constants::counting`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
-    /// Only jump.
+    /// They only jump.
     No = 0,
-    /// Count in slots of threads.
+    /// They count in slots of threads.
     ByThread = 1,
-    /// Count in slots of CPUs.
+    /// They count in slots of CPUs.
     ByCpu = 2,
 }
 
-/// What answers.
+/// The source of the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// The kernel's image.
     Kernel,
     /// A system call.
     Syscall,
-    /// The kernel's image, from the coarse clock of the family.
+    /// The kernel's image, from the coarse clock of the same family.
     Coarse,
-    /// The kernel's image, after at least so long where the clocksource is asked.
+    /// The kernel's image, with delayed answers to reads that ask the clocksource.
     Slow {
-        /// From the start of a read to its end.
+        /// Least duration of a read.
         read_cost: Nanos,
     },
     /// The clock page.
     Tsc {
-        /// The CPU may read the counter out of order.
+        /// Whether the CPU may read the counter out of order.
         fast: bool,
     },
 }
 
 impl Route {
-    /// What the names of its functions in the image begin with.
+    /// Prefix of the names of the route's functions in the image.
     fn prefix(self) -> &'static str {
         match self {
             Self::Kernel => "",
@@ -70,34 +70,34 @@ impl Route {
     }
 }
 
-/// An image ready to be attached.
+/// An image ready to be installed.
 #[derive(Clone, Debug)]
 pub struct Ready {
-    /// The bytes of the ELF image, [`IMAGE_SIZE`] of them.
+    /// The [`IMAGE_SIZE`] bytes of the ELF image.
     pub bytes: Vec<u8>,
     /// Offset of the installer.
     pub install_offset: u32,
-    /// Offset of the instruction that sampled calls pass (`vdso-image/src/sample.rs`).
+    /// Offset of the sample probe, the instruction that sampled calls pass (`vdso-image/src/sample.rs`).
     pub sample_probe_offset: u32,
     /// Offsets of the entries behind the exported names, by function.
     pub entries: [u32; FUNCTIONS],
-    /// Where the kernel's functions lie.
+    /// The kernel's functions.
     pub kernel: [Target; FUNCTIONS],
-    /// Where our entries jump to.
+    /// Jump targets of the image's entries.
     pub target: [Target; FUNCTIONS],
 }
 
-/// Why no image could be made: the built image is damaged.
+/// The built image is damaged, so that no image can be prepared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("clockscope's vDSO image is damaged: {0}")]
 pub struct Damaged(&'static str);
 
-/// Makes the image ready, to stand before the kernel's image `kernel`, whose code is moved to
-/// `code_offset` behind [`KERNEL_OFFSET`].
+/// Prepares the image for the kernel's image `kernel`, whose code will be moved to `code_offset` behind
+/// [`KERNEL_OFFSET`].
 ///
 /// # Errors
 ///
-/// See [`Damaged`].
+/// [`Damaged`].
 pub fn prepare(
     kernel: &Image,
     code_offset: u64,
@@ -118,8 +118,8 @@ pub fn prepare(
     }
     forward_unknown(&mut editor, kernel)?;
     editor.hash()?;
-    // A C library that cannot read the kernel's image makes system calls, and a report has to say so. With
-    // another clock every program gets it.
+    // A C library that cannot read the kernel's image makes system calls, and a report must show that. With another
+    // clock, every program gets the image's functions.
     if route == Route::Kernel {
         editor.hide_tables_that_lack_in(kernel);
     }
@@ -137,9 +137,9 @@ pub(crate) fn has(kernel: &Image, name: &str) -> bool {
     kernel.function(name).is_some_and(|symbol| symbol.defined)
 }
 
-/// Gives the image the functions that only the kernel's knows, under all of their names: each is a jump,
-/// and nothing is counted. A kernel may recognise them by the address of their instructions, so no more is
-/// done to them. Those that there is no room for are left out, as if the kernel were older.
+/// Adds the functions that only the kernel's image has, under all their names. Each is a jump and counts nothing. The
+/// kernel may recognise such a function by its address, so nothing else is changed. Functions without room are left
+/// out, as on an older kernel.
 fn forward_unknown(editor: &mut Editor, kernel: &Image) -> Result<(), Damaged> {
     let known = |name: &str| {
         let plain = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
@@ -169,7 +169,7 @@ fn forward_unknown(editor: &mut Editor, kernel: &Image) -> Result<(), Damaged> {
     Ok(())
 }
 
-/// Offset and size of a function of the built image.
+/// Offset and size of a function in the built image.
 pub(crate) fn entry(name: &str) -> Result<(u32, u32), Damaged> {
     ENTRIES
         .iter()
@@ -178,7 +178,7 @@ pub(crate) fn entry(name: &str) -> Result<(u32, u32), Damaged> {
         .ok_or(Damaged("a function is missing"))
 }
 
-/// The entry behind an exported name: the short way where there is one.
+/// The entry for an exported name: the fastest one that there is.
 fn exported_entry(
     function: Function,
     counting: Counting,
@@ -186,7 +186,7 @@ fn exported_entry(
 ) -> Result<(u32, u32), Damaged> {
     let name = function.name();
     match counting {
-        // Even the jump is saved where every nanosecond was asked for.
+        // The user asked for the fastest clock, so the name leads directly to the route's function.
         Counting::No if matches!(route, Route::Tsc { .. }) => {
             let prefix = route.prefix();
             entry(&format!("{prefix}{name}")).or_else(|_| entry(&format!("direct_{name}")))
@@ -201,7 +201,7 @@ fn exported_entry(
 
 type Targets = [Target; FUNCTIONS];
 
-/// Where the kernel's functions lie, and where our entries jump to.
+/// The kernel's functions, and the jump targets of the image's entries.
 fn targets(kernel: &Image, route: Route) -> Result<(Targets, Targets), Damaged> {
     let mut in_kernel = [Target::default(); FUNCTIONS];
     let mut target = in_kernel;
@@ -221,7 +221,7 @@ fn targets(kernel: &Image, route: Route) -> Result<(Targets, Targets), Damaged> 
     Ok((in_kernel, target))
 }
 
-/// The built image with its symbol table open for changes.
+/// The built image, with its symbol table open for changes.
 struct Editor {
     bytes: Vec<u8>,
     symbols: usize,
@@ -232,13 +232,13 @@ struct Editor {
     versions: usize,
     sysv_hash: usize,
     gnu_hash: usize,
-    /// Where the dynamic table names the two, and the symbols.
+    /// Offsets of the entries for both hash tables and the symbols in the dynamic table.
     tags_at: [usize; 3],
-    /// Symbols and bytes of names that may be added.
+    /// Number of symbols, and of bytes of names, that can be added.
     room: (usize, usize),
 }
 
-/// Symbols, and bytes of names, that `image.ld` leaves room for.
+/// Symbols, and bytes of names, that the linker scripts (`image-*.ld`) leave room for.
 pub(crate) const ROOM: (usize, usize) = (32, 1536);
 
 impl Editor {
@@ -304,7 +304,7 @@ impl Editor {
         (1..self.count).find(is_it).ok_or(Damaged("a symbol is missing"))
     }
 
-    /// Gives an exported name its entry, if the kernel's image has it.
+    /// Sets the entry of an exported name, or removes the name if the kernel's image does not have it.
     fn export(&mut self, kernel: &Image, name: &str, entry: (u32, u32)) -> Result<(), Damaged> {
         let symbol = self.find(name)?;
         if has(kernel, name) {
@@ -331,7 +331,7 @@ impl Editor {
         self.room.0 > 0 && self.room.1 > name.len()
     }
 
-    /// Adds a function, of the version that all the others have.
+    /// Adds a function, with the same version as all other functions.
     fn add(&mut self, name: &str, weak: bool, entry: (u32, u32)) -> Result<(), Damaged> {
         let like = self.find(&format!("{}clock_gettime", PREFIXES[0]))?;
         let (from, to) = (self.symbol_at(like), self.symbol_at(self.count));
@@ -354,8 +354,8 @@ impl Editor {
         Ok(())
     }
 
-    /// Writes both hash tables anew, each with a single bucket and a chain of all symbols: no
-    /// larger than what the linker made, and right whatever the names are.
+    /// Rewrites both hash tables, each with a single bucket and a chain of all symbols. They are no larger than the
+    /// linker's tables, and correct for any names.
     fn hash(&mut self) -> Result<(), Damaged> {
         let count = u32::try_from(self.count).map_err(|_| Damaged("too many symbols"))?;
         let mut sysv = vec![1, count, 1, 0];
@@ -372,8 +372,8 @@ impl Editor {
         Ok(())
     }
 
-    /// Leaves out of the dynamic table each hash table that the kernel's image does not have: the entry of the symbols
-    /// stands there once more.
+    /// Removes from the dynamic table each hash table that the kernel's image does not have, by a second copy of the
+    /// symbol table's entry.
     fn hide_tables_that_lack_in(&mut self, kernel: &Image) {
         let [sysv, gnu, symbols] = self.tags_at;
         let entry = self.bytes[symbols..symbols + size_of::<Dyn64<LE>>()].to_vec();
@@ -385,7 +385,7 @@ impl Editor {
     }
 }
 
-/// The hash of `DT_GNU_HASH`.
+/// The hash function of `DT_GNU_HASH`.
 fn gnu_hash(name: &[u8]) -> u32 {
     name.iter().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)))
 }

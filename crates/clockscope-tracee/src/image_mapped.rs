@@ -1,8 +1,7 @@
-//! When the shim has come to lie in a process: between the launch code's first system call and
-//! the rest of it.
+//! Notices when the shim is mapped in a process: between the launch code's first system call and the rest of the launch
+//! code.
 //!
-//! Only where somebody wants to know, or the tracer has to write the image; it costs a few stops at
-//! each `execve`.
+//! Used only if a watcher wants to know, or if the tracer must write the image. It costs a few stops at each `execve`.
 
 use std::collections::HashMap;
 
@@ -11,7 +10,7 @@ use vdso_image::layout::INSTALL_MARK;
 use clockscope_sys::ptrace::{self, SyscallStop};
 
 const SYS_MMAP: u64 = libc::SYS_mmap.unsigned_abs();
-/// System calls of the launch code before which the image is mapped, at most; there is one.
+/// Maximum number of system-call stops before the image is mapped; normally there is one call.
 const SYSCALLS_MAX: u32 = 4;
 /// Results from here on are error numbers.
 const ERRORS_FROM: u64 = u64::MAX - 4095;
@@ -29,12 +28,12 @@ struct Waiting {
 }
 
 impl AwaitedImages {
-    /// The launch code has been put into a process whose only thread is this one.
+    /// Waits for the image in a process that has the launch code. `thread` is its only thread.
     pub(crate) fn expect(&mut self, thread: i32) {
         self.waiting.insert(thread, Waiting::default());
     }
 
-    /// A thread is gone, or executed another program.
+    /// A thread is gone, or has executed another program.
     pub(crate) fn forget(&mut self, thread: i32) {
         self.waiting.remove(&thread);
     }
@@ -44,8 +43,7 @@ impl AwaitedImages {
         self.waiting.contains_key(&thread)
     }
 
-    /// A thread has stopped at a system call. Gives the image's address if that has just been
-    /// mapped.
+    /// Handles a thread that has stopped at a system call. Returns the image's address if it has just been mapped.
     pub(crate) fn at_syscall(&mut self, thread: i32) -> Option<u64> {
         let waiting = self.waiting.get_mut(&thread)?;
         waiting.stops += 1;
@@ -57,7 +55,7 @@ impl AwaitedImages {
                 waiting.mapping = true;
                 None
             }
-            // The end of `execve` comes first.
+            // The first stop is the end of `execve`.
             (Ok(SyscallStop::Exit { .. }), Some(_))
                 if !waiting.mapping && waiting.stops < SYSCALLS_MAX =>
             {

@@ -1,4 +1,4 @@
-//! At `execve`: putting the launch code into the process.
+//! Writes the launch code into a process at `execve`.
 
 use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
@@ -22,11 +22,11 @@ use clockscope_containers::filter;
 use clockscope_sys::shm::Segment;
 use clockscope_sys::{access, memory, ptrace};
 
-/// A program whose address space is limited to less than this may fail for want of the few hundred
-/// KiB that are mapped behind the shim.
+/// A program with an address space limited to less than this may run out of it by the few hundred KiB that are mapped
+/// behind the shim.
 const ROOMY: u64 = 256 << 20;
 
-/// Whether a process can spare the addresses that are mapped in it, and stay.
+/// Refuses a process whose address space is too small for the shim's mappings.
 pub(crate) fn has_addresses(pid: i32) -> Result<(), Decline> {
     match access::address_space_limit(pid).filter(|limit| *limit < ROOMY) {
         Some(limit) => Err(Decline::AddressSpace(limit)),
@@ -34,30 +34,30 @@ pub(crate) fn has_addresses(pid: i32) -> Result<(), Decline> {
     }
 }
 
-/// What a process was given.
+/// Result of installing the launch code in a process.
 #[derive(Debug)]
 pub struct Installed {
-    /// The pages that it counts in, if calls are counted.
+    /// The process's shared pages, if calls are counted.
     pub pages: Option<Segment<Shared>>,
-    /// Address of the value of `AT_SYSINFO_EHDR` in its auxiliary vector, which tells where its image is
-    /// once that is there.
+    /// Address of the value of `AT_SYSINFO_EHDR` in the auxiliary vector, which holds the image's address after the
+    /// installation.
     pub slot: u64,
-    /// Whether the tracer has to write the image when it is mapped.
+    /// Whether the tracer must write the image after it is mapped.
     pub wants_image: bool,
-    /// Where areas for code that counts system calls are mapped.
+    /// Addresses of the areas for code that counts system calls.
     pub(crate) areas: [u64; AREAS],
-    /// Whether the process gives itself a signal when they are.
+    /// Whether the process sends itself a signal after mapping them.
     pub(crate) tells: bool,
 }
 
 /// Makes a process that stands at the end of its `execve` start with the launch code.
 ///
-/// The last step changes the registers at once; if this process dies before it, the program
-/// starts as usual, and after it, with the shim.
+/// The last step changes the registers at once. If this process dies before that, the program starts as usual; after
+/// that, with the shim.
 ///
 /// # Errors
 ///
-/// A [`Decline`]; the process then starts as usual. Nothing of it is changed but memory below its stack pointer.
+/// A [`Decline`]. The process then starts as usual; only memory below its stack pointer may have changed.
 pub(crate) fn install(
     session: &Session,
     pid: i32,
@@ -115,7 +115,7 @@ pub(crate) fn install(
     Ok(Installed { pages: shared, slot: vdso.slot, wants_image: image.is_none(), areas, tells })
 }
 
-/// Why the memory of a program that has just been executed cannot be read.
+/// The reason why the memory of a program that was just executed cannot be read.
 fn not_shown(pid: i32, error: &std::io::Error) -> Decline {
     let status = clockscope_sys::proc_text::read(format!("/proc/{pid}/status"));
     match (error.kind(), status) {
@@ -126,33 +126,34 @@ fn not_shown(pid: i32, error: &std::io::Error) -> Decline {
     }
 }
 
-/// Where code goes that counts system calls; nowhere if a filter might not allow that.
+/// Addresses of areas for code that counts system calls; none if a seccomp filter might not allow the code's calls.
 fn areas(session: &Session, pid: i32) -> [u64; AREAS] {
     let wanted = session.counts_sites() && !has_foreign_filter(session, pid);
     let maps = wanted.then(|| clockscope_sys::proc_text::read(format!("/proc/{pid}/maps")).ok());
     maps.flatten().map_or([0; AREAS], |text| sites::places(&vdso_reader::maps::parse(&text), 0..0))
 }
 
-/// Whether a process with this signal mask, below so many filters of our own, may give itself the signal: it must not
-/// stay pending when nobody takes it away, and no filter may be asked what it makes of it.
+/// Whether a process with this signal mask, and with this many seccomp filters inherited from us, may send itself the
+/// signal. A blocked signal would stay pending if the tracer does not take it away, and a filter might kill the process
+/// for sending it.
 fn may_tell(mask: u64, filters: u32) -> bool {
     filters == 0 && mask >> (INSTALL_NOTICE - 1) & 1 == 0
 }
 
-/// Where the image waits for the launch code: in the pages below the one with the stack pointer. The
-/// kernel gives every program 128 KiB of stack there, which nobody has used yet, if it may have them
-/// (`stack_expand` in `setup_arg_pages`, fs/exec.c, Linux 6.18).
+/// Address at which the image waits for the launch code: in the pages below the page of the stack pointer. The kernel
+/// gives every program 128 KiB of unused stack there, within the stack limit (`stack_expand` in `setup_arg_pages`,
+/// fs/exec.c, Linux 6.18).
 fn below(stack: u64, image: &[u8]) -> u64 {
     let page = memory::page_size() as u64;
     (stack & !(page - 1)).saturating_sub((image.len() as u64).next_multiple_of(page))
 }
 
-/// Writes the image, from an offset on, to where a process has it or has mapped memory for it, which stands still. `through`
-/// is one of its threads.
+/// Writes the image, from offset `from` on, into a stopped process that has mapped memory for it at `base`. `through`
+/// is a thread of the process.
 ///
 /// # Errors
 ///
-/// As [`memory::write_text`]. The process starts without the image then.
+/// As for [`memory::write_text`]. The process then starts without the image.
 pub(crate) fn write_image(
     session: &Session,
     through: i32,
@@ -163,8 +164,8 @@ pub(crate) fn write_image(
     memory::write_text(through, base + from as u64, &session.image(live_id)[from..])
 }
 
-/// Why the installer has not come to its end in the process with these pages, if it has not; where it has ended in one
-/// of these steps, no more than that.
+/// The reason why the installer has not ended successfully in the process with these pages, if so. If it failed in one
+/// of `steps`, the reason is only [`Decline::NotAttached`].
 pub(crate) fn not_installed(pages: &Segment<Shared>, steps: &[InstallStep]) -> Option<Decline> {
     let header = &pages.get().header;
     if header.base.load(Acquire) != 0 {
@@ -178,9 +179,9 @@ pub(crate) fn not_installed(pages: &Segment<Shared>, steps: &[InstallStep]) -> O
     })
 }
 
-/// Where the shim is in a process, seen through one of its threads: where it was put when it was
-/// attached to, or what its auxiliary vector says, if that is true. The shared pages say it too, but
-/// another process of the user can write these.
+/// Base address of the shim in a process, seen through one of its threads: from the attachment, or from the auxiliary
+/// vector if there is an image at that address. The shared pages contain it too, but another process of the user can
+/// write those.
 pub(crate) fn image_of(process: &Process, through: i32) -> Option<u64> {
     if let Some(patch) = &process.patch {
         return Some(patch.base);
@@ -189,20 +190,20 @@ pub(crate) fn image_of(process: &Process, through: i32) -> Option<u64> {
     has_image(through, base).then_some(base)
 }
 
-/// Whether an image of ours is at this address, seen through a thread. What a process executes later has
-/// other things there.
+/// Whether one of clockscope's images is at this address, seen through a thread. A program that was executed later does
+/// not have it there.
 pub(crate) fn has_image(thread: i32, base: u64) -> bool {
     let mark = base.checked_add((SESSION_OFFSET + offset_of!(Constants, mark)) as u64);
     mark.and_then(|mark| memory::read_u64(thread, mark).ok()) == Some(SESSION_MARK)
 }
 
-/// Makes a process that stands at the end of its `execve` execute the same program once more. For
-/// a program that would have more privileges if it were not traced: the tracer lets it go after
-/// this. If the second `execve` fails, the program goes on as it is.
+/// Makes a process that stands at the end of its `execve` execute the same program once more, for a program that would
+/// have more privileges if it were not traced. The tracer detaches after this. If the second `execve` fails, the
+/// program continues as it is.
 ///
 /// # Errors
 ///
-/// A [`Decline`]; the process is then unchanged.
+/// A [`Decline`]. The process is then unchanged.
 pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> {
     let access = |error: std::io::Error| Decline::Access(error.kind());
     let mut registers = ptrace::registers(pid).map_err(access)?;
@@ -214,7 +215,7 @@ pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> 
     let vdso = vdso.ok_or(Decline::NoVdso)?;
     let path = vdso.path.ok_or(Decline::NoVdso)?;
     let arguments = memory::read_u64(pid, stack).map_err(access)?;
-    // The count, the arguments and a zero come before the environment.
+    // The argument count, the arguments and a zero precede the environment.
     let size = arguments.checked_add(2).and_then(|words| words.checked_mul(8));
     let environment = size.and_then(|size| stack.checked_add(size)).ok_or(Decline::NoVdso)?;
     let code = assemble_execve(&ExecveSlots {
@@ -233,8 +234,8 @@ pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> 
     ptrace::set_registers(pid, &registers).map_err(access)
 }
 
-/// What the kernel knows of the process's memory, with the vector on its stack; `None` if
-/// `/proc/PID/stat` does not say.
+/// The kernel's record of the process's memory, with the auxiliary vector on the stack; `None` if `/proc/PID/stat` does
+/// not show it.
 fn memory_map(stat: &ProcStat, vdso: &VdsoEntry) -> Option<MemoryMap> {
     let [start_code, end_code, start_stack, start_data, end_data, start_brk, strings @ ..] =
         stat.fields([26, 27, 28, 45, 46, 47, 48, 49, 50, 51])?;
@@ -252,7 +253,7 @@ fn memory_map(stat: &ProcStat, vdso: &VdsoEntry) -> Option<MemoryMap> {
     })
 }
 
-/// Pages for the counts, that the process may attach if the tracer is in its IPC namespace.
+/// Shared pages for the counts. The process can attach them if the tracer is in its IPC namespace.
 pub(super) fn shared_pages(
     session: &Session,
     pid: i32,
@@ -276,8 +277,8 @@ pub(super) fn shared_pages(
     Ok(Some(pages))
 }
 
-/// True if the process has seccomp filters that this process does not have and that would not let the system calls
-/// of the launch code pass, or cannot be looked at.
+/// True if the process has seccomp filters that this process does not have, and they would not allow the system calls
+/// of the launch code or cannot be read.
 fn is_kept_by_filter(
     session: &Session,
     pid: i32,
@@ -288,7 +289,7 @@ fn is_kept_by_filter(
     if !has_foreign_filter(session, pid) {
         return false;
     }
-    // A clock that is read in another way makes other calls, and others again when it is read.
+    // Without counting, the installer makes other calls, and another clock makes further calls when it is read.
     let Some(live_id) = live_id else { return true };
     match filters::of(pid) {
         Ok(filters) if !filters.is_empty() => {
@@ -299,8 +300,8 @@ fn is_kept_by_filter(
     }
 }
 
-/// True if the process has seccomp filters that this process does not have: they might kill it
-/// for the system calls of the launch code.
+/// True if the process has seccomp filters that this process does not have: they might kill the process for the system
+/// calls of the launch code.
 fn has_foreign_filter(session: &Session, pid: i32) -> bool {
     match ptrace::has_seccomp_filter(pid) {
         Some(answer) => answer && session.seccomp_filters == 0,

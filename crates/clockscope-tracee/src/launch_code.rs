@@ -1,8 +1,8 @@
-//! The instructions that give a new process its copy of the shim, with what they are given.
+//! The stubs that give a new process its copy of the shim, with their slots filled.
 //!
-//! They are written into the unused end of the kernel's own vDSO page (a private copy of it) and run
-//! once, from the program's first instruction. The tracer is not needed once they have begun. What they do
-//! is told where they stand, in `vdso-image/src/stubs.rs`; here their slots are filled.
+//! The code is written into the unused end of the kernel's own vDSO page (a private copy of it) and runs once, before
+//! the program's first instruction. It does not need the tracer once it has begun. `vdso-image/src/arch/*/stubs.rs`
+//! describes the code; this file fills its slots.
 
 use std::mem::offset_of;
 
@@ -15,21 +15,21 @@ use vdso_image::layout::{
 
 include!(concat!(env!("OUT_DIR"), "/stubs.rs"));
 
-/// Code with slots behind it.
+/// Code with its slots behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stub {
-    /// The bytes of both.
+    /// The bytes of code and slots.
     pub(crate) bytes: Vec<u8>,
     slots: usize,
 }
 
 impl Stub {
-    /// The slots begin at an offset, and are zero.
+    /// Makes a stub whose slots begin at this offset and are zero.
     pub(crate) fn new(code: &[u8], slots: usize) -> Self {
         Self { bytes: code.to_vec(), slots }
     }
 
-    /// Fills the slots at these offsets from the first.
+    /// Writes words at these offsets from the first slot.
     pub(crate) fn fill(mut self, words: &[(usize, u64)]) -> Self {
         for (offset, word) in words {
             let at = self.slots + offset;
@@ -39,18 +39,19 @@ impl Stub {
     }
 }
 
-/// What the instructions need to know.
+/// Parameters of the launch code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Launch {
-    /// Where the image lies, at the start of a page; `None`: the tracer writes it when it is mapped.
+    /// Address of the image, at the start of a page; `None`: the tracer writes it after the code has mapped memory for
+    /// it.
     pub image: Option<u64>,
     /// Offset of `clockscope_install` in the image.
     pub install_offset: u32,
-    /// What the installer is given.
+    /// The installer's parameters.
     pub params: LaunchParams,
 }
 
-/// Makes system calls, as a filter sees them, of code of ours at an address.
+/// Makes descriptions of marked system calls by code at an address, as a seccomp filter sees them.
 pub(crate) fn marked_calls(at: u64) -> impl Fn(&'static str, i64, [u64; 5]) -> Call {
     move |name, number, [a, b, c, d, e]| {
         let arguments = [a, b, c, d, e, INSTALL_MARK];
@@ -58,8 +59,8 @@ pub(crate) fn marked_calls(at: u64) -> impl Fn(&'static str, i64, [u64; 5]) -> C
     }
 }
 
-/// The system calls of the code and of the installer where calls are counted, as a filter sees them. The kernel says
-/// later where the image will be: the addresses are stand-ins.
+/// The system calls of the launch code and, if calls are counted, of the installer, as a seccomp filter sees them. The
+/// kernel chooses the image's address later, so the addresses are stand-ins.
 pub(crate) fn calls(copies_itself: bool, shared_id: u64, live_id: u64, at: u64) -> Vec<Call> {
     const ANONYMOUS: u64 = 0x22;
     const FIXED: u64 = 0x32;
@@ -86,7 +87,7 @@ pub(crate) fn calls(copies_itself: bool, shared_id: u64, live_id: u64, at: u64) 
     ]
 }
 
-/// Makes the code; position-independent, about 400 bytes with the parameters.
+/// Makes the launch code: position-independent, about 400 bytes with the parameters.
 pub(crate) fn assemble(launch: &Launch) -> Vec<u8> {
     let LaunchParams {
         kernel_base,
@@ -131,7 +132,7 @@ pub(crate) fn assemble(launch: &Launch) -> Vec<u8> {
     .bytes
 }
 
-/// Makes code that executes a program once more; nobody needs to be there while it runs.
+/// Makes the code that executes a program once more. It runs without the tracer.
 pub(crate) fn assemble_execve(again: &ExecveSlots) -> Vec<u8> {
     Stub::new(execute_again::CODE, execute_again::SLOTS)
         .fill(&[

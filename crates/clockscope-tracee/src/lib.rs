@@ -1,28 +1,29 @@
-//! Traced programs: launching them with the shim, following them, and taking their counts.
+//! Launches programs with clockscope's vDSO image (the shim), attaches to running ones, follows them, and reads their
+//! counts.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `session.rs` | what all processes of one trace share: the image, ready to be attached |
-//! | `live_pages.rs` | the pages that the tracer changes, one for each IPC namespace |
-//! | `image.rs` | making the built image ready: names, values, hash tables; pure |
-//! | `unwind.rs` | one unwind table for the shim and the kernel's; pure |
-//! | `spare_pages.rs` | shared pages that nobody counts in any more, for the next program |
-//! | `stack.rs` | finding the auxiliary vector on a new program's stack; pure |
-//! | `launch_code.rs` | the few instructions that attach the image; pure |
-//! | `install.rs` | at `execve`: putting the launch code into the process |
-//! | `follow/` | the two loops over everything that the kernel tells of the tracees |
-//! | `forbidden_counter.rs` | a program that has forbidden itself the counter, which the shim reads |
-//! | `read_cost.rs` | how many ticks a read takes with `run --clock slow` |
-//! | `image_mapped.rs` | when the image has come to lie in a process |
-//! | `attach/` | counting in a process that is running already |
-//! | `new_tasks.rs` | new threads and processes, and keeping their counts apart |
-//! | `proc_stat.rs` | the name of a program and where its memory lies |
-//! | `processes.rs` | which processes and threads there are |
-//! | `counts.rs` | adding up the slots and histograms of shared pages |
-//! | `observers.rs` | who looks on |
-//! | `sites.rs` | counting system calls by jumps in the program |
-//! | `watchers.rs` | several that look on, each in its own interval |
-//! | `decline.rs` | why a process is not counted |
+//! | `session.rs` | data that all processes of a trace share: the image, ready to be installed |
+//! | `live_pages.rs` | the pages that the tracer changes while processes run, one per IPC namespace |
+//! | `image.rs` | prepares the built image: names, values, hash tables; pure |
+//! | `unwind.rs` | merges the unwind tables of the shim and of the kernel's image; pure |
+//! | `spare_pages.rs` | shared pages kept for the next program |
+//! | `stack.rs` | finds the auxiliary vector on a new program's stack; pure |
+//! | `launch_code.rs` | the stubs that install the image, with their slots filled; pure |
+//! | `install.rs` | writes the launch code into a process at `execve` |
+//! | `follow/` | the two loops that handle the tracees' stops |
+//! | `forbidden_counter.rs` | handles programs that forbid themselves the counter, which the shim reads |
+//! | `read_cost.rs` | converts the read time of `run --clock slow` to ticks |
+//! | `image_mapped.rs` | notices when the image is mapped in a process |
+//! | `attach/` | counts in a process that is already running |
+//! | `new_tasks.rs` | recognises new threads and processes, and keeps their counts apart |
+//! | `proc_stat.rs` | reads a program's name and memory layout |
+//! | `processes.rs` | the list of processes and threads |
+//! | `counts.rs` | adds up the slots and histograms of shared pages |
+//! | `observers.rs` | traits for code that observes the tracees |
+//! | `sites.rs` | counts system calls by jumps in the program |
+//! | `watchers.rs` | combines several watchers, each with its own interval |
+//! | `decline.rs` | reasons why a process is not counted |
 
 mod arch;
 pub mod attach;
@@ -50,7 +51,7 @@ pub mod watchers;
 
 pub use arch::lacks;
 
-/// The example of the README is tried.
+/// Compiles the README's example as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

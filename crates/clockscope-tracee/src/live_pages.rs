@@ -1,4 +1,4 @@
-//! The pages that the tracer changes while processes run: one for each IPC namespace that they are in.
+//! The pages that the tracer changes while processes run: one per IPC namespace of the processes.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,33 +13,33 @@ use clockscope_sys::ipc_namespace::{self, IpcNamespace, Way};
 use clockscope_sys::tsc;
 use clockscope_sys::watched_pages::{MOST, WatchedPages};
 
-/// Every user's processes read it.
+/// Processes of every user read the pages.
 const MODE: i32 = 0o644;
 
 /// The pages of a session.
 #[derive(Debug)]
 pub(crate) struct LivePages {
     pages: WatchedPages<Live>,
-    /// The oldest first, as many as there are pages.
+    /// Namespaces with a page, the oldest first.
     known: VecDeque<Known>,
     callers: CallersOneIn,
 }
 
-/// A namespace that has a page.
+/// A namespace with a page.
 #[derive(Debug)]
 struct Known {
     namespace: Option<IpcNamespace>,
-    /// While it is held, no other one gets its numbers.
+    /// Held open so that the kernel does not give the namespace's numbers to another one.
     _held: Option<File>,
     id: u64,
 }
 
 impl LivePages {
-    /// The page of the namespace of this thread, which must be the tracer.
+    /// Makes the page for the namespace of this thread, which must be the tracer.
     ///
     /// # Errors
     ///
-    /// At the limits of `ipcs -l`.
+    /// At the limits that `ipcs -l` shows.
     pub(crate) fn new() -> io::Result<Self> {
         let pages = WatchedPages::new(|live: &Live| &live.tracer)?;
         let mut new = Self { pages, known: VecDeque::new(), callers: CallersOneIn::default() };
@@ -47,12 +47,12 @@ impl LivePages {
         Ok(new)
     }
 
-    /// Goes to the namespace of a process, where shared memory is made for it then. Gives the System V id of the
-    /// page there.
+    /// Moves this thread to the namespace of a process, where shared memory for the process is then made. Returns the
+    /// System V id of the page there.
     ///
     /// # Errors
     ///
-    /// `EPERM` without the right to go there and come back; at the limits of `ipcs -l`.
+    /// `EPERM` without the right to enter the namespace and come back; other errors at the limits that `ipcs -l` shows.
     pub(crate) fn enter(&mut self, pid: i32) -> io::Result<u64> {
         ipc_namespace::enter(pid, Way::ThereAndBack)?;
         self.id_here()
@@ -64,7 +64,7 @@ impl LivePages {
             return Ok(known.id);
         }
         let held = ipc_namespace::hold();
-        // Who is in the oldest one is counted as before, but no longer timed.
+        // Processes in the oldest namespace are still counted, but no longer timed.
         if self.known.len() == MOST {
             self.known.pop_front();
         }
@@ -75,16 +75,16 @@ impl LivePages {
         Ok(id)
     }
 
-    /// Says that this thread, the tracer, lives.
+    /// Announces that this thread, the tracer, lives.
     ///
     /// # Errors
     ///
-    /// Where the kernel has no robust futexes.
+    /// If the kernel has no robust futexes.
     pub(crate) fn announce(&mut self) -> io::Result<()> {
         if tsc::has_read_after() { self.pages.announce() } else { Ok(()) }
     }
 
-    /// Says that nobody looks at the times any more.
+    /// Ends the timing of calls.
     pub(crate) fn withdraw(&mut self) {
         self.pages.withdraw();
     }
@@ -94,8 +94,8 @@ impl LivePages {
     }
 }
 
-/// One in how many timed calls passes the sample probe, in all processes of a session; 0: none. If calls are not
-/// counted, nobody looks at it.
+/// N: one in N timed calls passes the sample probe, in all processes of a session; 0: none. Without effect if calls are
+/// not counted.
 #[derive(Clone, Debug, Default)]
 pub struct CallersOneIn(Arc<Mutex<Words>>);
 
@@ -107,16 +107,16 @@ struct Words {
 
 impl CallersOneIn {
     fn lock(&self) -> MutexGuard<'_, Words> {
-        // Every update is a few stores.
+        // A poisoned lock is safe to use: every update is a few stores.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The present number.
+    /// The current number.
     pub fn get(&self) -> u32 {
         self.lock().one_in
     }
 
-    /// Changes it, in processes that come later too.
+    /// Changes the number, also for later processes.
     pub fn set(&self, one_in: u32) {
         let mut known = self.lock();
         known.one_in = one_in;

@@ -1,10 +1,10 @@
-//! New threads and processes: telling them apart, and keeping their counts apart.
+//! Recognises new threads and processes, and keeps their counts apart.
 //!
-//! A thread counts in a slot that it finds by its FS base. Two cases need help from here: a forked
-//! child has pages of its own, zeroed by the kernel, and is told its number; and a thread that is
-//! made with its parent's memory *and* FS base would count in its parent's slot without a lock.
-//! There, every thread of the process counts in the slot of its CPU, with a lock, until the new
-//! one has an FS base of its own (Go's threads ask for one at once) or has ended.
+//! A thread finds its slot by its FS base. Two cases need the tracer's help. A forked child has pages of its own,
+//! zeroed by the kernel, and the tracer writes the child's number into them. A thread that is made with its parent's
+//! memory *and* FS base would count in its parent's slot without a lock. Every thread of that process then counts in
+//! the slot of its CPU, with a lock, until the new thread has an FS base of its own (Go's threads ask for one at once)
+//! or has ended.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use super::processes::Processes;
 use clockscope_sys::ptrace::{self, Registers, SyscallStop};
 use clockscope_sys::{memory, proc_text, signals, wait};
 
-/// System calls that a new thread may make before it asks for an FS base of its own; a thread
-/// that has not done so by then never will.
+/// System calls that a new thread may make before it asks for an FS base of its own. A thread that has not asked by
+/// then never will.
 const SYSCALLS_MAX: u32 = 8;
 
 const CLONE_VM: u64 = 0x100;
@@ -29,50 +29,50 @@ const CLONE_VFORK: u64 = 0x4000;
 const CLONE_THREAD: u64 = 0x1_0000;
 const CLONE_SETTLS: u64 = 0x8_0000;
 
-/// What a new thread or process shares with the one that made it.
+/// Resources that a new thread or process shares with its maker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct NewTask {
     is_thread: bool,
     shares_memory: bool,
     shares_fs_base: bool,
-    /// It uses the memory of the one that made it, which does not stand still meanwhile.
+    /// The new process uses the memory of its maker, which runs meanwhile.
     runs_beside: bool,
 }
 
-/// A thread with the FS base of another one.
+/// A thread with the FS base of another thread.
 #[derive(Clone, Copy, Debug)]
 struct SharesTls {
-    /// Index of the process whose threads count with a lock because of it.
+    /// Index of the process whose threads count with a lock because of this thread.
     process: usize,
-    /// System calls since it was made; `None` if it is not watched.
+    /// Number of the thread's system calls so far; `None` if the thread is not watched.
     syscalls: Option<u32>,
-    /// It is asking for an FS base of its own.
+    /// Whether the thread is in a system call that sets its FS base.
     asking: bool,
 }
 
-/// A new thread or process that waits until somebody tells of it.
+/// A new thread or process that has stopped before a thread has reported it.
 #[derive(Debug)]
 struct Early {
-    /// The process that it belongs to, or that made it.
+    /// The process that the new task belongs to, or that made it.
     maker: i32,
-    /// The threads of that which may still tell of it, and the time that each had run when they were
-    /// looked at first; `None` before that.
+    /// The threads that may still report the new task, with their processor time when they were first checked; `None`
+    /// before the first check.
     tellers: Option<HashMap<i32, Duration>>,
 }
 
-/// Threads and processes that were made but have not yet reported their first stop.
+/// Threads and processes that were made and have not both stopped and been reported yet.
 #[derive(Debug, Default)]
 pub struct NewTasks {
-    /// Stopped before their parent's event told of them.
+    /// Stopped before their maker's event has reported them.
     early: HashMap<i32, Early>,
-    /// Told of by their parent's event, but not stopped yet.
+    /// Reported by their maker's event, but not stopped yet.
     expected: HashMap<i32, NewTask>,
     sharing_tls: HashMap<i32, SharesTls>,
 }
 
 impl NewTasks {
-    /// A stopped parent has told of a new thread or process. True if that had stopped already and
-    /// waits for [`Self::begin`]; its parent is to be resumed before it.
+    /// Handles the report of a new thread or process by its stopped parent. True if the child has stopped already and
+    /// waits for [`Self::begin`]. The caller must resume the parent first.
     pub fn announced(&mut self, processes: &mut Processes, parent: i32, child: i32) -> bool {
         let Some(index) = processes.index_of(parent) else { return false };
         let birth = birth(processes.get(index).pid, parent, child);
@@ -80,7 +80,7 @@ impl NewTasks {
             processes.get_mut(index).sites.take_part(parent);
         }
         if processes.index_of(child).is_some() {
-            // It was given up: `Self::untold`.
+            // [`Self::untold`] has given this child up and resumed it.
             return false;
         }
         if birth.is_thread {
@@ -97,9 +97,8 @@ impl NewTasks {
         self.early.remove(&child).is_some()
     }
 
-    /// A process is about to be forgotten, or has executed a program and has one thread left, which does
-    /// not make anybody. Its threads that were making these children were killed before the kernel told of
-    /// them: nobody will, and they wait for [`Self::begin`].
+    /// Returns the children that a process was making when it ended or executed a program. The threads that were making
+    /// them were killed before the kernel reported the children, so these wait for [`Self::begin`].
     pub(crate) fn orphaned(&mut self, processes: &mut Processes, parent: i32) -> Vec<i32> {
         let Some(index) = processes.index_of(parent) else { return Vec::new() };
         let is_orphan = |child: &i32, early: &mut Early| {
@@ -108,19 +107,19 @@ impl NewTasks {
         let children: Vec<i32> = self.early.extract_if(is_orphan).map(|(child, _)| child).collect();
         for child in &children {
             processes.add_child(*child, index);
-            // With whom they share memory is not known.
+            // It is not known which memory the child shares.
             let alone = NewTask { runs_beside: true, ..NewTask::default() };
             self.expected.insert(*child, alone);
         }
         children
     }
 
-    /// Some time has passed: those of whom nobody can tell any more, who are to be resumed. Their maker
-    /// lives, but the thread that made them was killed, and their first stop was seen only after what
-    /// `Self::orphaned` goes by; or their maker was killed, and another process (`PR_SET_CHILD_SUBREAPER`) is
-    /// their parent now.
+    /// Returns the early tasks that no thread can report any more; the caller must resume them. Called from time to
+    /// time. Either the maker lives, but the thread that made the task was killed and the task's first stop was seen
+    /// after `Self::orphaned` ran; or the maker was killed, and another process (`PR_SET_CHILD_SUBREAPER`) is the
+    /// task's parent now.
     ///
-    /// That a thread will tell of a child cannot be seen, but that it will not: see `tells_later`.
+    /// The tracer cannot see that a thread will report a child, only that it will not: see `tells_later`.
     pub fn untold(&mut self, processes: &mut Processes) -> Vec<i32> {
         let is_untold = |child: &i32, early: &mut Early| !early.may_be_told(*child);
         let untold: Vec<i32> = self.early.extract_if(is_untold).map(|(child, _)| child).collect();
@@ -130,32 +129,31 @@ impl NewTasks {
         untold
     }
 
-    /// Nobody is followed any more. Those that wait for [`Self::announced`] stop once more, without having
-    /// executed an instruction: their first stop has been waited for, and nobody would hear of it again.
+    /// Following has ended. Makes the tasks that wait for [`Self::announced`] stop once more, before they execute an
+    /// instruction: their first stop has been consumed, and no later wait would return it.
     pub(crate) fn followed_no_more(&self) {
         for child in self.early.keys() {
-            // One that was killed meanwhile says so itself.
+            // If the task was killed meanwhile, the next wait reports that.
             if ptrace::listen(*child).is_ok() {
                 let _ = ptrace::interrupt(*child);
             }
         }
     }
 
-    /// A new thread or process that has stopped and was told of is about to be resumed for the first
-    /// time.
+    /// Prepares a stopped and reported task for its first resumption.
     pub fn begin(&mut self, processes: &mut Processes, child: i32) {
         if let Some(birth) = self.expected.remove(&child) {
             begin(processes, child, birth);
         }
     }
 
-    /// Threads of a process that is attached to share an FS base: they count with a lock, for good.
+    /// Makes the threads of an attached process that share an FS base count with a lock, for good.
     pub(crate) fn attached_to_tasks_that_share_tls(processes: &Processes, index: usize) {
         set_keys(processes, index, processes.get(index).pid, POISON);
     }
 
-    /// A tracee has stopped for the first time, perhaps. True if it is to be resumed now, false if
-    /// when its parent has told of it.
+    /// Handles a stop that may be a tracee's first. True if the caller must resume the tracee now, false if the tracee
+    /// must wait for its maker's report.
     pub fn stopped(&mut self, processes: &mut Processes, child: i32) -> bool {
         self.begin(processes, child);
         if processes.index_of(child).is_some() {
@@ -164,7 +162,7 @@ impl NewTasks {
         wait::take_stop(child);
         let maker = maker(child).filter(|maker| processes.index_of(*maker).is_some());
         let Some(maker) = maker else {
-            // Its parent is gone, and so is what was known of it.
+            // The maker is gone, and so is all information about it.
             processes.adopt(child, command_name(child));
             return true;
         };
@@ -177,7 +175,7 @@ impl NewTasks {
         self.sharing_tls.get(&thread).is_some_and(|task| task.syscalls.is_some())
     }
 
-    /// A watched thread has stopped at a system call.
+    /// Handles a watched thread that has stopped at a system call.
     pub(crate) fn at_syscall(&mut self, processes: &mut Processes, thread: i32) {
         let Some(task) = self.sharing_tls.get_mut(&thread) else { return };
         match ptrace::syscall_info(thread) {
@@ -200,7 +198,7 @@ impl NewTasks {
         }
     }
 
-    /// A thread has ended, has executed, or has got an FS base of its own.
+    /// A thread has ended, has executed a program, or has an FS base of its own.
     pub(crate) fn forget(&mut self, processes: &Processes, thread: i32) {
         self.early.remove(&thread);
         self.expected.remove(&thread);
@@ -214,15 +212,15 @@ impl NewTasks {
 }
 
 impl Early {
-    /// Whether a thread may still tell of this child.
+    /// Whether a thread may still report this task.
     fn may_be_told(&mut self, child: i32) -> bool {
         let maker = self.maker;
-        // The threads of a process end together, and then it is gone with them.
+        // The threads of a process end together, and a new thread of it ends with them.
         if signals::is_thread_of(maker, child) {
             return true;
         }
         let tellers = self.tellers.get_or_insert_with(|| {
-            // Where the kernel does not say, none of them has ever run for long.
+            // Without the kernel's statistics, assume that the threads had run for long.
             let place = |thread| format!("{maker}/task/{thread}");
             let time = |thread| (thread, ran(place(thread)).unwrap_or(Duration::MAX));
             listed(maker).into_iter().map(time).collect()
@@ -232,15 +230,15 @@ impl Early {
     }
 }
 
-/// Whether a thread, which had run for `before` after the child had stopped, may be in the system call that
-/// made the child. It does not leave it before it has told of the child. So it is not, if it is seen in
-/// another one, or is gone. Of a thread that runs or waits for a CPU the kernel does not say where it is. But
-/// what remains to be done in that call takes microseconds of its own time, however long it waits for a CPU.
+/// Whether a thread, which had run for `before` when it was first checked, may still be in the system call that made
+/// the child. The thread reports the child before it leaves that call. So the thread cannot report it any more if it is
+/// seen in another call, or is gone. For a thread that runs or waits for a CPU, the kernel does not show the call. But
+/// the rest of the call takes microseconds of processor time, however long the thread waits for a CPU.
 fn tells_later(process: i32, thread: i32, before: Duration) -> bool {
     const ENOUGH: Duration = Duration::from_millis(20);
     let call = match proc_text::read(format!("/proc/{process}/task/{thread}/syscall")) {
         Ok(call) => call,
-        // It is gone, or the kernel tells nothing.
+        // The thread is gone, or the kernel does not show the call.
         Err(error) => return !matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)),
     };
     let may_be_in_it = match call.split_whitespace().next() {
@@ -251,24 +249,24 @@ fn tells_later(process: i32, thread: i32, before: Duration) -> bool {
     may_be_in_it && time.is_none_or(|time| time.saturating_sub(before) < ENOUGH)
 }
 
-/// The process that a new thread belongs to, or that made a new process; 0 and others' if that is gone.
+/// The process that a new thread belongs to, or the parent of a new process: 0 or a reaper if the maker is gone.
 fn maker(child: i32) -> Option<i32> {
     let known = status_of(child)?;
     Some(if known.pid == child { known.parent } else { known.pid })
 }
 
-/// What the parent's system call says about the child.
+/// Reads the flags of the parent's system call, which say which resources the child shares.
 fn birth(process: i32, parent: i32, child: i32) -> NewTask {
     match ptrace::registers(parent).ok().and_then(|registers| clone_flags(parent, &registers)) {
         Some(flags) => NewTask {
             is_thread: flags & CLONE_THREAD != 0,
             shares_memory: flags & CLONE_VM != 0,
-            // The parent of a vfork stands still until its child is done with the memory.
+            // The parent of a vfork child stands still until the child is done with the memory.
             shares_fs_base: tasks::SHARED_POINTER_NEEDS_LOCK
                 && flags & (CLONE_SETTLS | CLONE_VFORK) == 0,
             runs_beside: flags & (CLONE_VM | CLONE_VFORK) == CLONE_VM,
         },
-        // A 32-bit program: not counted, so only the book-keeping matters.
+        // The calls of a 32-bit program are not counted, so only its place in the list matters.
         None => NewTask {
             is_thread: signals::is_thread_of(process, child),
             runs_beside: true,
@@ -289,7 +287,7 @@ fn clone_flags(parent: i32, registers: &Registers) -> Option<u64> {
     }
 }
 
-/// The child has stopped before its first instruction, and it is known what it is.
+/// Handles a reported child that has stopped before its first instruction.
 fn begin(processes: &mut Processes, child: i32, birth: NewTask) {
     let Some(index) = processes.index_of(child) else { return };
     if birth.is_thread {
@@ -311,25 +309,25 @@ fn begin(processes: &mut Processes, child: i32, birth: NewTask) {
     }
     if let Some(threads) = threads_of(processes, index, child) {
         let at = threads + std::mem::offset_of!(Threads, process) as u64;
-        // If it cannot be written, the image takes a number of its own: counted, but for nobody.
+        // If the number cannot be written, the image takes a number of its own: the calls are counted, but belong to no
+        // process.
         let _ = memory::write(child, at, &Processes::number(index).to_ne_bytes());
     }
 }
 
-/// Address of the page with the threads' slots in a process, seen through one of its threads; `None`
-/// if it has none.
+/// Address of the page with the thread entries in a process, seen through one of its threads; `None` if there is none.
 fn threads_of(processes: &Processes, index: usize, through: i32) -> Option<u64> {
     let process = processes.get(index);
     process.pages.as_ref()?;
     image_of(process, through).map(|base| base + THREADS_OFFSET as u64)
 }
 
-/// Writes one key into all entries: [`POISON`] sends all threads to the slots of their CPUs, zero
-/// lets them take slots of their own (again).
+/// Writes one key into all thread entries: [`POISON`] sends all threads to the slots of their CPUs, zero lets them take
+/// slots of their own (again).
 fn set_keys(processes: &Processes, index: usize, through: i32, key: u64) {
     let Some(threads) = threads_of(processes, index, through) else { return };
     let first = threads + std::mem::offset_of!(Threads, entries) as u64;
     let stride = size_of::<ThreadEntry>() as u64;
-    // A process that has ended meanwhile needs no keys.
+    // If the process has ended meanwhile, it needs no keys.
     let _ = memory::write_words(through, first, stride, THREAD_ENTRIES, key);
 }

@@ -1,11 +1,11 @@
-//! Who looks on while programs are followed.
+//! Traits for code that observes programs while they are followed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::processes::Processes;
 
-/// Somebody who wants to see every system call (by ptrace, which costs about 20 us each).
+/// Observes every system call (by ptrace, which costs about 20 us each).
 pub trait SyscallObserver {
     /// A thread has stopped before or after a system call.
     fn stopped(&mut self, process: i32, thread: i32);
@@ -13,9 +13,9 @@ pub trait SyscallObserver {
     fn gone(&mut self, thread: i32);
 }
 
-/// Somebody who wants to know which signals the program is given.
+/// Observes the signals that the program receives.
 pub trait SignalObserver {
-    /// The program's first thread is about to be given this signal.
+    /// The program's first thread will receive this signal now.
     fn delivered(&self, signal: i32, sender: i32);
 }
 
@@ -25,30 +25,29 @@ impl<T: SignalObserver> SignalObserver for Arc<T> {
     }
 }
 
-/// Somebody who looks on while the programs run.
+/// Observes the programs while they run.
 pub trait Watcher {
-    /// Whether [`Self::mapped`] matters to it; each program that is executed stops a few times more
-    /// for it.
+    /// Whether [`Self::mapped`] is needed. Each program that is executed stops a few times more for it.
     fn wants_images(&self) -> bool {
         false
     }
-    /// The shim lies at this address of the process, and nothing of the program has run with it.
+    /// The shim is mapped at this address of the process, and no code of the program has run with it.
     fn mapped(&mut self, process: i32, image: u64);
-    /// A thread of this process passes no hardware breakpoint any more ([`clockscope_sys::ptrace::is_at_breakpoint`]).
+    /// A thread of this process no longer stops at hardware breakpoints ([`clockscope_sys::ptrace::is_at_breakpoint`]).
     fn loses_breakpoints(&mut self, _process: i32) {}
     /// A process has ended, or executed another program.
     fn gone(&mut self, process: i32);
-    /// Called about every [`Self::interval`]; says whether to go on.
+    /// Called about every [`Self::interval`]. Returns whether to go on.
     fn tick(&mut self, processes: &Processes) -> Wish;
-    /// How often to call [`Self::tick`].
+    /// Time between two calls of [`Self::tick`].
     fn interval(&self) -> Duration;
-    /// This process is about to stop, as the program was stopped from the terminal.
+    /// This process will stop now, because the program was stopped from the terminal.
     fn stopping(&mut self) {}
-    /// The program goes on, and this process with it.
+    /// The program continues, and so does this process.
     fn continued(&mut self) {}
 }
 
-/// What a [`Watcher`] wants.
+/// The decision of a [`Watcher`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Go on.
@@ -57,12 +56,12 @@ pub enum Wish {
     Leave,
 }
 
-/// Who listens.
+/// All observers.
 pub struct Observers<'a> {
-    /// To system calls.
+    /// Observes system calls.
     pub syscalls: Option<&'a mut dyn SyscallObserver>,
-    /// To signals.
+    /// Observes signals.
     pub signals: Box<dyn SignalObserver>,
-    /// To everything, from time to time.
+    /// Observes the programs at intervals.
     pub watcher: Option<&'a mut dyn Watcher>,
 }

@@ -1,19 +1,19 @@
-//! `/proc/PID/stat`: the name of a program and where its memory lies, in one read.
+//! Reads a program's name and memory layout from `/proc/PID/stat` in one read.
 
 use clockscope_sys::proc_text;
 use clockscope_text::foreign::Foreign;
 
-/// What the kernel says of a process.
+/// The contents of `/proc/PID/stat`.
 #[derive(Debug)]
 pub(crate) struct ProcStat(String);
 
 impl ProcStat {
-    /// That of a process now; `None` if it is gone.
+    /// Reads the file of a process; `None` if the process is gone.
     pub(crate) fn of(pid: i32) -> Option<Self> {
         proc_text::read(format!("/proc/{pid}/stat")).ok().map(Self)
     }
 
-    /// Before and behind the name's parentheses. The name can have some of its own, so the last one ends it.
+    /// The name, and the text behind it. The name can contain parentheses, so the last one ends it.
     fn parts(&self) -> Option<(&str, &str)> {
         let (before, behind) = self.0.rsplit_once(')')?;
         Some((before.split_once('(')?.1, behind))
@@ -29,7 +29,7 @@ impl ProcStat {
         let fields: Vec<&str> = self.parts()?.1.split_ascii_whitespace().collect();
         let mut values = [0; N];
         for (value, number) in values.iter_mut().zip(numbers) {
-            // The first two stand before.
+            // The first two fields precede `behind`.
             *value = fields.get(number.checked_sub(3)?)?.parse().ok()?;
         }
         Some(values)

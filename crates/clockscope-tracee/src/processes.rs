@@ -1,4 +1,4 @@
-//! Which processes and threads there are, and what each has counted so far.
+//! The processes and threads of a trace, and their counts so far.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -21,60 +21,61 @@ use clockscope_text::foreign::Foreign;
 pub struct Process {
     /// Process id.
     pub pid: i32,
-    /// The process that made it; `None` for the first, and where that was not seen.
+    /// The process that made it; `None` for the first process, and if that was not seen.
     pub parent: Option<i32>,
-    /// Name of the program that it last executed.
+    /// Name of the program that the process last executed.
     pub command: Foreign,
-    /// The shared pages that it counts in; shared with children that have not executed.
+    /// The process's shared pages; children that have not executed a program share them.
     pub pages: Option<Rc<Segment<Shared>>>,
-    /// Address in its auxiliary vector that tells where its image is, if it was started with one.
+    /// Address of the image's address in the auxiliary vector, if the process was started with an image.
     pub image_slot: Option<u64>,
-    /// Calls until now, as far as collected.
+    /// Calls collected so far.
     pub calls: Calls,
-    /// Calls by thread, where known; the first thread has everything that no other has.
+    /// Calls by thread, where known; the first thread also has the calls of unknown threads.
     pub threads: HashMap<i32, Calls>,
-    /// Programs of it that were not counted: name and reason.
+    /// Programs of the process that were not counted: name and reason.
     pub declines: Vec<(Foreign, Decline)>,
-    /// Where its system calls are counted.
+    /// The process's areas and jumps for counting system calls.
     pub(crate) sites: InProcess,
-    /// How its vDSO is redirected, if it was attached to, or forked by one that was.
+    /// The redirection of its vDSO, if clockscope attached to the process or to the process that forked it.
     pub patch: Option<Rc<Patch>>,
-    /// False once it has ended.
+    /// False once the process has ended.
     pub alive: bool,
-    /// Its processor time when counting began.
+    /// The process's processor time when counting began.
     cpu_before: Duration,
-    /// Its processor time when it ended, or counting did.
+    /// The process's processor time when it ended, or when counting ended.
     cpu_after: Option<Duration>,
-    /// FS base to thread id.
+    /// Thread id by FS base.
     thread_of_key: HashMap<u64, i32>,
 }
 
-/// All processes of the tree, in the order of their numbers.
+/// All processes of the tree, by number.
 #[derive(Debug, Default)]
 pub struct Processes {
     all: Vec<Process>,
-    /// Process of each thread.
+    /// Index of each thread's process.
     by_thread: HashMap<i32, usize>,
-    /// Times of pages that no process uses any more.
+    /// Times from pages that no process uses any more.
     timings: Timings,
-    /// Calls that belong to no process, of pages that no process uses any more.
+    /// Calls without a process, from pages that no process uses any more.
     nobodys: Calls,
-    /// System calls that code in the processes has not counted, as clauses.
+    /// Clauses about system calls that code in the processes has not counted.
     pub lost_sites: Vec<String>,
-    /// System calls in pages that no process uses any more.
+    /// System calls from pages that no process uses any more.
     site_words: SiteWords,
-    /// Code in processes counts system calls. Otherwise looking at its table would only make the kernel give it memory.
+    /// Whether code in processes counts system calls. If not, reading its table would only make the kernel allocate
+    /// memory.
     pub(crate) has_sites: bool,
-    /// Threads seen.
+    /// Number of threads seen.
     threads: u64,
-    /// How processes were redirected, whether they live or not: children may still be.
+    /// Redirections of attached processes, dead ones included, because their children may still have them.
     patches: Vec<(Rc<Patch>, InProcess)>,
-    /// Pages for programs that are executed next.
+    /// Pages for the next programs.
     pub(crate) spare: SparePages,
 }
 
 impl Processes {
-    /// Adds a process with its first thread; gives its index.
+    /// Adds a process with its first thread; returns its index.
     pub fn add(&mut self, pid: i32, command: Foreign, pages: Option<Rc<Segment<Shared>>>) -> usize {
         let index = self.all.len();
         self.all.push(Process {
@@ -90,7 +91,7 @@ impl Processes {
         index
     }
 
-    /// Adds a process that was forked by the one with this index: it counts in the same pages.
+    /// Adds a process that the process with this index has forked. It counts in the same pages.
     pub(crate) fn add_child(&mut self, pid: i32, of: usize) {
         let parent = &self.all[of];
         let (command, pages) = (parent.command.clone(), parent.pages.clone());
@@ -102,16 +103,16 @@ impl Processes {
         (child.parent, child.patch, child.image_slot) = (Some(parent), patch, slot);
     }
 
-    /// Says how a process is redirected that was attached to.
+    /// Notes the redirection of an attached process.
     pub(crate) fn redirect(&mut self, index: usize, patch: &Rc<Patch>, sites: &InProcess) {
-        // What is remembered for orphans must not keep the pages: they are finished when nobody has them any more.
+        // The copy for orphans must not hold a part of the pages: pages are finished when no process uses them.
         self.patches.push((Rc::clone(patch), sites.clone().of_an_orphan()));
         self.all[index].patch = Some(Rc::clone(patch));
         self.all[index].sites = sites.clone();
     }
 
-    /// Adds a process whose parent is not known: it has stopped before its first instruction, and its parent
-    /// is gone. If that was attached to, it has the same image and jumps, which are to be taken out again.
+    /// Adds a process whose parent is unknown: it has stopped before its first instruction, and its parent is gone. If
+    /// clockscope was attached to the parent, the process has the same image and jumps, which must be removed again.
     pub(crate) fn adopt(&mut self, pid: i32, command: Foreign) {
         let mut patches = self.patches.iter();
         let known = patches.find(|(patch, _)| has_image(pid, patch.base)).cloned();
@@ -130,7 +131,7 @@ impl Processes {
         }
     }
 
-    /// Says which FS base a thread has, so that its calls are booked to it.
+    /// Notes the FS base of a thread, so that its calls are attributed to it.
     pub(crate) fn name_key(&mut self, thread: i32, key: u64) {
         if let Some(index) = self.index_of(thread) {
             self.collect_thread(index, key);
@@ -169,12 +170,12 @@ impl Processes {
         &mut self.all[index]
     }
 
-    /// The number by which the image knows the process: its index plus one.
+    /// The image's number for the process: its index plus one.
     pub fn number(index: usize) -> u64 {
         index as u64 + 1
     }
 
-    /// A task has ended; if it was a process, it had used so much processor time.
+    /// Notes the processor time of a process that has ended. `task` may be a thread.
     pub fn ended(&mut self, task: i32, cpu: Duration) {
         let index = self.index_of(task).filter(|index| self.all[*index].pid == task);
         if let Some(index) = index {
@@ -182,20 +183,20 @@ impl Processes {
         }
     }
 
-    /// Takes the processor time of the processes that live: what they use from now on is not counted.
+    /// Reads the processor time of living processes: later use is not counted.
     pub fn stop_cpu(&mut self) {
         for process in self.all.iter_mut().filter(|process| process.cpu_after.is_none()) {
             process.cpu_after = access::cpu_time(process.pid);
         }
     }
 
-    /// Processor time of all processes while they were counted: each its own, and each once.
+    /// Processor time of all processes while they were counted: the sum of each process's own time.
     pub fn cpu(&self) -> Duration {
         let own = |process: &Process| process.cpu_after?.checked_sub(process.cpu_before);
         self.all.iter().filter_map(own).sum()
     }
 
-    /// Forgets a thread; the process has ended if it was the last one to be reported, its first.
+    /// Forgets a thread. The process has ended if this is its first thread, which is reported last.
     pub fn remove(&mut self, thread: i32) {
         let Some(index) = self.by_thread.remove(&thread) else { return };
         if self.all[index].pid == thread {
@@ -204,14 +205,14 @@ impl Processes {
         }
     }
 
-    /// The process executed another program: all threads but the first are gone, and its pages.
+    /// Notes that a process has executed another program: all threads but the first are gone, and so are its pages.
     pub fn executed(&mut self, index: usize) {
         let pid = self.all[index].pid;
         self.by_thread.retain(|thread, process| *process != index || *thread == pid);
         self.let_go(index);
     }
 
-    /// Takes the counts of a process out of its pages and gives the pages up.
+    /// Collects the counts of a process from its pages, and releases the pages.
     fn let_go(&mut self, index: usize) {
         (self.all[index].patch, self.all[index].image_slot) = (None, None);
         self.all[index].sites = InProcess::default();
@@ -225,7 +226,7 @@ impl Processes {
         }
     }
 
-    /// Takes what belongs to no process, and the times, out of pages.
+    /// Collects the calls without a process, and the times, from pages.
     fn finish(&mut self, shared: &Shared) {
         for (_, calls) in counts::slots_of(shared, Whose::Nobody) {
             counts::add(&mut self.nobodys, &calls);
@@ -236,7 +237,7 @@ impl Processes {
         }
     }
 
-    /// The words of the table of system calls until now, of all processes together.
+    /// The sums of the table of system calls until now, over all processes.
     pub fn site_words(&self) -> SiteWords {
         let mut words = self.site_words.clone();
         if self.has_sites {
@@ -245,8 +246,8 @@ impl Processes {
         words
     }
 
-    /// Books what was counted under an FS base to the thread that had it until now; that thread has
-    /// ended and the new one has not run yet.
+    /// Attributes the calls counted under an FS base to the thread that had it until now. That thread has ended, and
+    /// the new one has not run yet.
     fn collect_thread(&mut self, index: usize, key: u64) {
         let process = &mut self.all[index];
         if let Some(thread) = process.thread_of_key.get(&key)
@@ -258,8 +259,8 @@ impl Processes {
         }
     }
 
-    /// Calls of all processes together until now, those that still run and those that have ended:
-    /// every call that a thread had counted when its slot was read, once.
+    /// Calls of all processes until now, those that have ended included: each call that had been counted when its slot
+    /// was read, once.
     pub fn snapshot(&self) -> Calls {
         let mut total = self.total();
         for pages in self.open() {
@@ -270,8 +271,7 @@ impl Processes {
         total
     }
 
-    /// Times of all processes together until now. A call that is being timed meanwhile may be in
-    /// one of the sums and not yet in another.
+    /// Times of all processes until now. A call that is being timed meanwhile may be in some of the sums only.
     pub fn timings_so_far(&self) -> Timings {
         let mut timings = self.timings.clone();
         for pages in self.open() {
@@ -280,14 +280,14 @@ impl Processes {
         timings
     }
 
-    /// The pages that are in use, each once.
+    /// The pages in use, each once.
     fn open(&self) -> Vec<&Rc<Segment<Shared>>> {
         let mut seen = HashSet::new();
         let in_use = self.all.iter().filter_map(|process| process.pages.as_ref());
         in_use.filter(|pages| seen.insert(Rc::as_ptr(pages))).collect()
     }
 
-    /// Ends the count: collects from the pages of processes that still run.
+    /// Ends the count: collects the counts from the pages of running processes.
     pub fn close(&mut self) {
         self.stop_cpu();
         let open: Vec<Rc<Segment<Shared>>> = self.open().into_iter().cloned().collect();
@@ -306,7 +306,7 @@ impl Processes {
         &self.all
     }
 
-    /// The processes that live and have code of ours in them which counts system calls.
+    /// The living processes with jumps for counting system calls.
     pub fn with_code(&self) -> impl Iterator<Item = &Process> {
         self.all.iter().filter(|process| process.alive && process.sites.has_jumps())
     }
@@ -332,13 +332,13 @@ impl Processes {
 }
 
 impl Process {
-    /// No code of ours is to be taken out of it any more.
+    /// Forgets jumps that need not be removed any more.
     pub(crate) fn forget_jumps(&mut self) {
         self.patch = None;
         self.sites = InProcess::default();
     }
 
-    /// Adds what stands in the pages.
+    /// Adds the counts in the pages.
     fn collect(&mut self, shared: &Shared, number: u64) {
         for (key, calls) in counts::slots_of(shared, Whose::Process(number)) {
             counts::add(&mut self.calls, &calls);

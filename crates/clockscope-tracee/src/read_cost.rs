@@ -1,18 +1,18 @@
-//! What a read takes with `run --clock slow`, in ticks of the time-stamp counter.
+//! Converts the duration of a read with `run --clock slow` to ticks of the time-stamp counter.
 
 use anyhow::Context as _;
 use fastclock::Nanos;
 
 use super::session::ClockPair;
 
-/// For so long the counter is watched. A pair of readings is wrong by some 50 ns, so the rate by 10 ppm.
+/// How long the counter is measured. A pair of readings is wrong by some 50 ns, so the rate is wrong by 10 ppm.
 const WATCHED: Nanos = Nanos(10_000_000);
 
-/// A time in ticks, rounded up, by the rate of the counter now.
+/// Converts a time to ticks, rounded up, by the counter's current rate.
 ///
 /// # Errors
 ///
-/// Where the counter stands still or goes backwards.
+/// If the counter stands still or goes backwards.
 pub(crate) fn in_ticks(time: Nanos) -> anyhow::Result<u64> {
     let first = ClockPair::read();
     let last = loop {
@@ -26,7 +26,7 @@ pub(crate) fn in_ticks(time: Nanos) -> anyhow::Result<u64> {
     )
 }
 
-/// The ticks of `time`, if `ticks` passed in `elapsed_ns`; `None` if none did.
+/// The ticks in `time`, if `ticks` passed in `elapsed_ns`; `None` if the counter did not advance.
 fn scaled(time: Nanos, ticks: u64, elapsed_ns: i64) -> Option<u64> {
     let elapsed = u128::try_from(elapsed_ns).ok().filter(|elapsed| *elapsed > 0)?;
     let product = u128::try_from(time.0).ok()? * u128::from(ticks);

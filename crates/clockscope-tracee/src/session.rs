@@ -1,5 +1,5 @@
-//! What all processes of one trace have in common: the image, of which each gets a copy, and the pages
-//! that the tracer changes while they run.
+//! Data that all processes of a trace share: the image, which each process gets a copy of, and the pages that the
+//! tracer changes while they run.
 
 use std::cell::RefCell;
 use std::io;
@@ -30,50 +30,49 @@ use vdso_reader::Image;
 /// Time between two timed calls of a thread that the adaptive sampling aims at.
 const SAMPLE_GAP: Duration = Duration::from_micros(50);
 
-/// A pair of readings taken together.
+/// A counter reading and a clock reading taken together.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockPair {
     pub(crate) ticks: Ticks,
     pub(crate) time: Nanos,
 }
 
-/// The image of a session, and what the launch code needs to know of it.
+/// The image of a session, and the data that the launch code needs.
 #[derive(Debug)]
 pub struct Session {
     /// The image with its constants: whole pages.
     bytes: Vec<u8>,
-    /// There if calls are counted.
+    /// Present if calls are counted.
     live: Option<RefCell<LivePages>>,
     ready: Ready,
     counting: Counting,
     clock: Option<ClockMemory>,
-    /// Whether the image lets reads take longer, by the counter.
+    /// Whether the image delays reads by the counter (`run --clock slow`).
     pub(crate) delays_reads: bool,
-    /// Whether processes may execute what they have written, and so copy the image themselves.
+    /// Whether processes may execute memory they have written, so that they can copy the image themselves.
     pub(crate) copies_itself: bool,
-    /// Offsets of the unused end of the kernel's image, where code goes.
+    /// Offsets of the unused end of the kernel's image, where the launch code goes.
     pub(crate) room: Range<usize>,
     start: ClockPair,
     bracket: Bracket,
-    /// Whether system calls are counted in the program.
+    /// Whether system calls are counted inside the program.
     counts_sites: bool,
-    /// Times some of them.
+    /// Whether some of these are timed.
     pub(crate) times_sites: bool,
-    /// Number of seccomp filters that this process has itself.
+    /// Number of this process's own seccomp filters.
     pub(crate) seccomp_filters: u32,
 }
 
 impl Session {
-    /// Prepares the image for the kernel's image of this host.
+    /// Prepares the image for this host's kernel image.
     ///
     /// # Errors
     ///
-    /// When the kernel gives no vDSO, has functions that cannot be forwarded, or refuses shared
-    /// memory.
+    /// If the kernel has no vDSO, has functions that cannot be forwarded, or refuses shared memory.
     pub fn new(counting: Counting, route: Route) -> anyhow::Result<Self> {
         let start = ClockPair::read();
         let Some(own) = own_vdso::read() else {
-            // As in an empty root.
+            // As in an empty root directory.
             if !proc_text::is_mounted() {
                 bail!("cannot find the vDSO, because {}", proc_text::NOT_MOUNTED);
             }
@@ -124,47 +123,48 @@ impl Session {
         })
     }
 
-    /// Has system calls counted in the program ([`crate::sites`]), where vDSO calls are, and some of them timed.
+    /// Counts system calls inside programs ([`crate::sites`]) if vDSO calls are counted, and times some of them if
+    /// `times`.
     pub fn count_sites(&mut self, times: bool) {
         self.counts_sites = self.is_counting();
         self.times_sites = times && self.counts_sites;
     }
 
-    /// Whether system calls are counted in programs.
+    /// Whether system calls are counted inside programs.
     pub fn counts_sites(&self) -> bool {
         self.counts_sites
     }
 
-    /// Says that the tracer lives, so that calls are timed; this thread must be the tracer.
+    /// Announces that the tracer lives, so that the image times calls. The calling thread must be the tracer.
     ///
     /// # Errors
     ///
-    /// Where the kernel has no robust futexes.
+    /// If the kernel has no robust futexes.
     pub fn allow_timing(&self) -> io::Result<()> {
         self.live.as_ref().map_or(Ok(()), |live| live.borrow_mut().announce())
     }
 
-    /// Says that nobody looks at the times any more.
+    /// Ends the timing of calls.
     pub fn stop_timing(&self) {
         if let Some(live) = &self.live {
             live.borrow_mut().withdraw();
         }
     }
 
-    /// One in how many timed calls passes the image's sample probe.
+    /// N: one in N timed calls passes the image's sample probe.
     pub fn callers_one_in(&self) -> CallersOneIn {
         self.live.as_ref().map(|live| live.borrow().callers()).unwrap_or_default()
     }
 
-    /// Takes the tracer to the IPC namespace of a process, where shared memory is made for it then. Gives the System V
-    /// id of the page there with what the tracer changes; `None` if calls are not counted.
+    /// Moves the tracer to the IPC namespace of a process, where shared memory for the process is then made. Returns
+    /// the System V id of that namespace's page with the tracer's settings; `None` if calls are not counted.
     ///
     /// # Errors
     ///
-    /// A [`Decline`] without the right to go there, or without shared memory there.
+    /// A [`Decline`] without the right to enter the namespace, or without shared memory there.
     pub(crate) fn enter(&self, pid: i32) -> Result<Option<u64>, Decline> {
         let Some(live) = &self.live else { return Ok(None) };
-        // The clock page is a segment of one namespace, or may not be reached from another one.
+        // The clock page is a segment of one namespace, or cannot be reached from another one.
         let is_elsewhere =
             || IpcNamespace::of(pid).is_some_and(|of| Some(of) != IpcNamespace::own());
         if self.clock.is_some() && is_elsewhere() {
@@ -177,8 +177,7 @@ impl Session {
         })
     }
 
-    /// The image with its constants, as it lies in a process that has this page with what the tracer changes: whole
-    /// pages.
+    /// The image with its constants, as whole pages, for a process with the settings page `live_id`.
     pub(crate) fn image(&self, live_id: Option<u64>) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         let at = SESSION_OFFSET + offset_of!(Constants, live);
@@ -191,17 +190,18 @@ impl Session {
         &self.ready
     }
 
-    /// True if vDSO calls are counted.
+    /// Whether vDSO calls are counted.
     pub(crate) fn is_counting(&self) -> bool {
         self.counting != Counting::No
     }
 
-    /// The clock page that the image answers from, if it does.
+    /// The clock page that the image answers from, if it uses one.
     pub fn clock_page(&self) -> Option<&'static Page> {
         self.clock.as_ref().map(ClockMemory::page)
     }
 
-    /// How a process finds that page, and the inode that it must be: `LaunchParams::clock`.
+    /// How a process finds the clock page, and the inode that the page's file must have: `LaunchParams::clock` and
+    /// `clock_inode`.
     pub(crate) fn clock_place(&self) -> (u64, u64) {
         match &self.clock {
             None => (0, 0),
@@ -213,25 +213,24 @@ impl Session {
         }
     }
 
-    /// What timing a call adds to its time.
+    /// The cost that timing adds to a call.
     pub fn bracket(&self) -> Bracket {
         self.bracket
     }
 
-    /// Ticks to nanoseconds, by the counter and `CLOCK_MONOTONIC_RAW` from the start of the
-    /// session until now.
+    /// Ticks to nanoseconds, from the counter and `CLOCK_MONOTONIC_RAW` between the start of the session and now.
     pub fn scale(&self) -> Scale {
         self.start.scale_until_now()
     }
 }
 
-/// The memory of the clock page. Every user's processes may read it; nobody but this process can
-/// write it, not even another one of the same user.
+/// The memory of the clock page. Every user's processes may read it. Only this process can write it; other processes of
+/// the same user cannot.
 #[derive(Debug)]
 enum ClockMemory {
-    /// Root's: found by its number, in a chroot and without a descriptor too.
+    /// For root: a segment is found by its number, also in a chroot and without a file descriptor.
     Segment(&'static Segment<Page>),
-    /// Where this process is not root, all of its user's could write a segment.
+    /// For other users, because all processes of the user could write a segment.
     Sealed(SealedPage),
 }
 
@@ -255,7 +254,7 @@ fn clock_page() -> anyhow::Result<ClockMemory> {
 const NO_SHARED_MEMORY: &str = "cannot get shared memory; see `ipcs -l` for the limits";
 
 impl ClockPair {
-    /// Reads both; the counter stands in the middle of the tightest of a few brackets.
+    /// Reads both. The counter value is the middle of the tightest of a few brackets.
     pub fn read() -> Self {
         (0..8)
             .map(|_| {
@@ -268,7 +267,7 @@ impl ClockPair {
             .map_or(Self { ticks: Ticks(0), time: Nanos(0) }, |(_, pair)| pair)
     }
 
-    /// Ticks to time, from this pair until now; one tick a nanosecond if the counter is of no use.
+    /// Ticks to time, from this pair until now; one tick per nanosecond if the counter does not advance.
     pub fn scale_until_now(self) -> Scale {
         let later = Self::read();
         let ticks = Ticks(later.ticks.0.saturating_sub(self.ticks.0));
@@ -278,7 +277,7 @@ impl ClockPair {
     }
 }
 
-/// The number of seccomp filters of a process; 0 where the kernel has none, `None` if it is gone.
+/// Number of seccomp filters of a process; 0 if the kernel has none, `None` if the process is gone.
 pub(crate) fn seccomp_filters(pid: &str) -> Option<u32> {
     let status = proc_text::read(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| {
@@ -287,7 +286,7 @@ pub(crate) fn seccomp_filters(pid: &str) -> Option<u32> {
     Some(field("Seccomp_filters:").or_else(|| field("Seccomp:")).unwrap_or(0))
 }
 
-/// About [`SAMPLE_GAP`] in ticks.
+/// [`SAMPLE_GAP`] in ticks, approximately.
 fn gap_ticks() -> u64 {
     let (start, begin) = (Instant::now(), tsc::before());
     while start.elapsed() < Duration::from_micros(100) {
@@ -298,22 +297,22 @@ fn gap_ticks() -> u64 {
     u64::try_from(gap).expect("half of the ticks: the loop takes twice as long as a gap")
 }
 
-/// What timing a call adds to it, as measured before anybody was traced; sums of 64 calls, in ticks.
+/// The cost that timing adds to a call, measured before any program is traced; sums of 64 calls, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bracket {
-    /// What it adds.
+    /// The added cost.
     pub added: u64,
-    /// What two readings of the counter give with nothing between them.
+    /// Ticks between two counter readings with nothing in between.
     pub empty: u64,
 }
 
-/// Calls whose times are added up.
+/// Calls in a measured block.
 const BATCH: u64 = 64;
 
 impl Bracket {
-    /// What it added to each of the calls beside which nothing was timed `samples` times and took `ticks` in
-    /// all, in thousandths of a tick: the CPU may have been slower or faster than when this was measured, and
-    /// nothing shows by how much. As measured, where that was done too few times.
+    /// The cost that timing added to each call, in thousandths of a tick. `ticks` is the sum of `samples` empty
+    /// measurements, taken beside timed calls. The CPU may have been slower or faster then than in `Self::measure`, and
+    /// the empty measurements show by how much. With too few samples, the measured cost is returned unscaled.
     pub fn beside(self, (ticks, samples): (u64, u64)) -> u64 {
         let scaled = |sum: u64, by: u64, of: u64| {
             let thousandths = u128::from(sum) * u128::from(by) * 1_000 / u128::from(of);
@@ -325,12 +324,12 @@ impl Bracket {
         }
     }
 
-    /// Compares the same read of a clock, timed one by one as the image does, and in a loop. So an
-    /// ordinary read is reported at what it costs in a loop.
+    /// Compares the same read of a clock, timed one by one as the image does it, and in a loop. The report then shows
+    /// the cost of an ordinary read as in a loop.
     ///
-    /// On some CPUs the counter goes on in leaps of tens of ticks (26 at 2.6 GHz on an EPYC), so the least
-    /// of many short times is a leap too short. The mean of a block of them is not; and of the blocks the
-    /// median counts, because some are interrupted.
+    /// On some CPUs the counter advances in leaps of tens of ticks (26 at 2.6 GHz on an EPYC), so the minimum of many
+    /// short times is a leap too short. The mean of a block of times is accurate. The median of the blocks counts,
+    /// because some blocks are interrupted.
     fn measure() -> Self {
         if !tsc::has_read_after() {
             return Self::default();
@@ -347,7 +346,7 @@ impl Bracket {
             |call: &dyn Fn()| median_of_blocks(&|| (0..BATCH).map(|_| timed(call)).sum());
         let empty = one_by_one(&|| ());
         let alone = one_by_one(&read);
-        // As bare a loop as this can be in any build.
+        // A loop that is as short as possible in any build.
         let in_a_row = || {
             let mut left = BATCH;
             while left > 0 {
@@ -357,13 +356,13 @@ impl Bracket {
         };
         let batch = median_of_blocks(&|| timed(&in_a_row));
         let in_loop = batch.saturating_sub(empty / BATCH);
-        // On a host where a read takes microseconds the difference of two reads is noise.
+        // On a host where a read takes microseconds, the difference of two reads is noise.
         let added = alone.saturating_sub(in_loop).clamp(empty / 2, empty * 2);
         Self { added, empty }
     }
 }
 
-/// The median of some blocks, in ticks.
+/// The median of several blocks, in ticks.
 fn median_of_blocks(block: &dyn Fn() -> u64) -> u64 {
     const BLOCKS: usize = 25;
     let mut found: Vec<u64> = (0..BLOCKS).map(|_| block()).collect();
@@ -371,7 +370,7 @@ fn median_of_blocks(block: &dyn Fn() -> u64) -> u64 {
     found[BLOCKS / 2]
 }
 
-/// The mappings of the kernel's image that are to be moved: all, or none if they do not fit.
+/// The mappings of the kernel's image that will be moved: all, or none if they do not fit.
 fn kernel_mappings(own: &OwnVdso) -> Vec<KernelMapping> {
     let whole = own.mappings.last().map_or(0, |(offset, size)| offset + size);
     if whole > KERNEL_SIZE as u64 || own.mappings.len() > KERNEL_MAPPINGS {
@@ -384,7 +383,7 @@ fn kernel_mappings(own: &OwnVdso) -> Vec<KernelMapping> {
     own.mappings.iter().map(mapping).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// The bytes of the session's page: words with their offsets, and the tables.
+/// The bytes of the session's constants: words at their offsets, and the tables.
 fn constants(words: &[(usize, u64)], ready: &Ready, mappings: &[KernelMapping]) -> Vec<u8> {
     let mut bytes = vec![0; size_of::<Constants>()];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -420,7 +419,7 @@ mod tests {
         assert_eq!(bracket.beside((4_000_000, 100_000)), 50_000);
         assert_eq!(bracket.beside((700, TIMED_MIN - 1)), 50_000, "too few");
         assert_eq!(Bracket::default().beside((700, 100)), 0, "no counter to time with");
-        // Another process can write anything there.
+        // Another process can write any value there.
         assert_eq!(bracket.beside((1 << 56, TIMED_MIN)), 625 << 53);
         assert_eq!(bracket.beside((1, 1 << 56)), 50_000, "more than there can be");
     }

@@ -1,11 +1,12 @@
-//! Counting system calls in the program: jumps in front of its `syscall` instructions (`clockscope-sites`).
+//! Counts system calls inside the program, by jumps in front of its `syscall` instructions (`clockscope-sites`).
 //!
-//! Nothing is written while a thread could stand there: into the program and its interpreter before their first
-//! instruction, into what is mapped later when the `mmap` returns. Only memory is changed, code before the jumps to it,
-//! so a tracer that dies in between leaves a program that works, of which less is counted.
+//! The tracer writes code only where no thread can stand: into the program and its interpreter before their first
+//! instruction, and into later mappings when the `mmap` returns. It changes memory only, and writes a stub before the
+//! jump to it. If the tracer dies in between, the program still works and fewer calls are counted.
 //!
-//! A signal that comes while a thread is in a stub is given to it when it is behind: handlers that look where
-//! they came from (unwinding, the cancellation of threads, restartable sequences) find the program's own code.
+//! If a signal arrives while a thread is in a stub, the tracer delivers the signal after the thread has left the stub.
+//! Signal handlers that inspect the interrupted address (unwinding, the cancellation of threads, restartable sequences)
+//! therefore find the program's own code.
 
 mod words;
 
@@ -47,33 +48,33 @@ use vdso_reader::{Class, auxv};
 
 pub use words::{SiteCalls, SiteWords, TimedCalls};
 
-/// How far the ends of a mapping may be from the begin of an area: a near jump reaches 2 GiB.
+/// Greatest distance from an area's start to the ends of a mapping: a near jump reaches 2 GiB.
 const REACH: u64 = (1 << 31) - 2 * AREA_SIZE as u64;
-/// Files of more bytes are not read: nobody's program is.
+/// Larger files are not read. No program is that large.
 const FILE_MAX: u64 = 1 << 30;
-/// The kernel's image, wherever it has been moved.
+/// Name of the mapping of the kernel's image, wherever it has been moved.
 const VDSO: &str = "[vdso]";
 const SYS_MMAP: u64 = libc::SYS_mmap.unsigned_abs();
 const PROT_READ: u64 = 1;
 const PROT_EXEC: u64 = 4;
-/// Offset from the image of the word that says where the process's own part of the table is.
+/// Offset from the image of the word with the address of the process's own part of the table.
 const OWN: u64 = (THREADS_OFFSET + offset_of!(Threads, own_site_part)) as u64;
-/// Offset from the image of the table.
+/// Offset from the image of the table of system calls.
 const TABLE: u64 = (SHARED_OFFSET + offset_of!(Shared, sites)) as u64;
-/// Offset of the places for timed calls.
+/// Offset from the image of the places for timed calls.
 const TIMED_PLACES: u64 = (THREADS_OFFSET + offset_of!(Threads, timing)) as u64;
-/// Offset of the word that says that the counter must not be read.
+/// Offset from the image of the word that forbids reading the counter.
 const NO_TIMING: u64 = (SHARED_OFFSET + offset_of!(Shared, header.no_timing)) as u64;
-/// What is not counted, for one and for several.
+/// A kind of thing that is not counted, in singular and plural.
 type Lost = (&'static str, &'static str);
 const NO_ROOM: Lost = (
     "program with no room for code near it, or below a seccomp filter",
     "programs with no room for code near them, or below a seccomp filter",
 );
-/// A program that the shim was not installed in.
+/// A program without the shim.
 pub(crate) const NO_SHIM: Lost = ("program without the shim", "programs without the shim");
 const UNREADABLE: Lost = ("file that could not be read", "files that could not be read");
-/// Negative results of system calls that the kernel makes again, include/linux/errno.h (Linux 6.18).
+/// Negated results of system calls that the kernel restarts, include/linux/errno.h (Linux 6.18).
 const RESTARTS: std::ops::RangeInclusive<u64> = 512..=516;
 const _: () = {
     assert!(NOTICE == INSTALL_NOTICE);
@@ -88,30 +89,30 @@ const _: () = {
     assert!(offset_of!(Shared, site_times) == table + 8 * words);
 };
 
-/// A file, as its mappings name it.
+/// A file, identified as in the list of mappings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct FileKey {
     device: (u32, u32),
     inode: u64,
 }
 
-/// What is known of the processes of a session.
+/// Files and processes of a session in which system calls are counted.
 #[derive(Debug, Default)]
 pub struct Sites {
     files: HashMap<FileKey, Option<Rc<Found>>>,
     ahead: Option<Ahead>,
-    /// Whether another thread may help.
+    /// Whether a second thread may help.
     by_two: bool,
     awaited: HashMap<i32, Awaited>,
     left: BTreeMap<String, BTreeMap<Why, u64>>,
     lost: BTreeMap<Lost, u64>,
-    /// Mappings that were told of and seen, those that the kernel has refused among them.
+    /// Executable mappings that the tracer has handled after a notification, including those that the kernel refused.
     seen: u64,
     /// Whether calls are timed.
     times: bool,
 }
 
-/// A file that is looked into before a process has it.
+/// A file that is read before a process maps it.
 #[derive(Debug)]
 struct Ahead {
     key: FileKey,
@@ -119,7 +120,7 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// Begins with the C library that this process has: most programs have it, and wait for what is found in it.
+    /// Starts with this process's C library, because most programs use the same one and must wait for the result.
     fn begin() -> Option<Self> {
         let maps = proc_text::read("/proc/self/maps").ok()?;
         let mut mappings = maps.lines().filter_map(executed);
@@ -136,15 +137,16 @@ impl Ahead {
 pub struct InProcess {
     places: [u64; AREAS],
     areas: Vec<Stubs>,
-    /// The jumps that were written.
+    /// The jumps that the tracer has written.
     jumps: Rc<Vec<Jump>>,
-    /// Where the image is; 0 where there are no areas.
+    /// Base address of the image; 0 without areas.
     image: u64,
-    /// What its only thread adds to without a lock. A child that has the parent's memory for a while has it, too.
+    /// The part of the table that the process's only thread adds to without a lock. A child that shares the parent's
+    /// memory for a while shares the part.
     part: Option<Rc<Part>>,
 }
 
-/// A part of the table that is given to one process.
+/// A part of the table, reserved for one process.
 #[derive(Debug)]
 struct Part {
     pages: Rc<Segment<Shared>>,
@@ -152,7 +154,7 @@ struct Part {
 }
 
 impl Part {
-    /// One that nobody has.
+    /// Reserves a free part.
     fn take(pages: &Rc<Segment<Shared>>) -> Option<Rc<Self>> {
         let header = &pages.get().header;
         let taken = header.site_parts.load(Relaxed);
@@ -162,7 +164,7 @@ impl Part {
         Some(Rc::new(Self { pages: Rc::clone(pages), index }))
     }
 
-    /// Where it is in a process with this image.
+    /// Address of the part in a process with this image.
     fn address(&self, image: u64) -> u64 {
         let first = SHARED_OFFSET + offset_of!(Shared, own_sites);
         image + (first + self.index * SITE_OWN_KINDS * PAGE) as u64
@@ -170,45 +172,45 @@ impl Part {
 }
 
 impl Drop for Part {
-    /// What was counted stays in it: the next process adds to that.
+    /// Frees the part. Its counts stay in it, and the next process adds to them.
     fn drop(&mut self) {
         self.pages.get().header.site_parts.fetch_and(!(1 << self.index), Relaxed);
     }
 }
 
-/// What a thread is to stop for.
+/// The event that a thread must stop for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaited {
-    /// The signal that the installer gives to its thread at its end.
+    /// The signal that the thread sends itself at the end of the installer.
     Told,
-    /// The installer's last system call, where that signal may not be given.
+    /// The installer's last system call, where the thread may not send itself that signal.
     Installed,
-    /// The `mmap` that it has told of.
+    /// The `mmap` that the thread has announced.
     Mapping { entered: bool },
 }
 
 impl Awaited {
-    /// Whether the program has not begun.
+    /// Whether the program has not started yet.
     fn is_start(self) -> bool {
         matches!(self, Self::Told | Self::Installed)
     }
 }
 
-/// Whether this system call is the installer's last but that by which it tells: the areas are mapped, and the
-/// auxiliary vector names the image.
+/// Whether this is the installer's last system call, apart from the calls that send the signal. By then the areas are
+/// mapped, and the auxiliary vector names the image.
 fn is_last(number: u64, arguments: &[u64; 6]) -> bool {
     let [_, size, access, .., mark] = *arguments;
     number == libc::SYS_mprotect.unsigned_abs()
         && (size, access, mark) == (PAGE as u64, PROT_READ, INSTALL_MARK)
 }
 
-/// Whether a thread has just given itself the signal at the end of the installer.
+/// Whether a thread has just sent itself the signal at the end of the installer.
 fn has_told(registers: &Registers) -> bool {
     registers.call_number() == libc::SYS_tgkill.unsigned_abs()
         && registers.argument(5) == INSTALL_MARK
 }
 
-/// A mapping of a file that is executed.
+/// An executable mapping of a file.
 #[derive(Debug)]
 struct Executed {
     start: u64,
@@ -218,20 +220,21 @@ struct Executed {
     name: String,
 }
 
-/// What a process has that runs already, all of whose threads stand still.
+/// State of a running process with all threads stopped.
 pub struct There<'a> {
-    /// Where its threads stand.
+    /// Program counters of its threads.
     pub pcs: Vec<u64>,
-    /// Where handlers of signals may return to.
+    /// Addresses that signal handlers may return to.
     pub returns: Vec<u64>,
-    /// What was left behind.
+    /// Areas of an earlier session.
     pub old_areas: &'a [OldArea],
-    /// Whether it has a seccomp filter, which may look where calls are made and kill it for others.
+    /// Whether it has a seccomp filter, which may check the address of a call and kill the process for other addresses.
     pub is_filtered: bool,
 }
 
 impl There<'_> {
-    /// What of a site can be displaced, in a file that is mapped `bias` above its own numbers; or why nothing can.
+    /// The part of a site that can be displaced in a file mapped `bias` above its own addresses, or the reason against
+    /// it.
     fn of_site(&self, site: &Site, bias: u64) -> Result<Site, Why> {
         if self.is_filtered && !site.stays() {
             return Err(Why::Immovable);
@@ -241,7 +244,7 @@ impl There<'_> {
         {
             return Err(Why::Occupied);
         }
-        // Without it, errors are not seen.
+        // If the instructions behind stay in place, errors are not counted.
         let behind = site.behind.clone().filter(|behind| {
             let after = site.after().wrapping_add(bias);
             !self.is_in_the_way(after, behind.displaced as u64, behind.is_plain)
@@ -249,22 +252,22 @@ impl There<'_> {
         Ok(Site { behind, ..site.clone() })
     }
 
-    /// Whether somebody is to go on within displaced instructions. Where these are the same elsewhere, threads that
-    /// stand there can be made to.
+    /// Whether a thread or signal handler continues inside displaced instructions. A thread can be moved into the stub
+    /// if the copy is identical.
     fn is_in_the_way(&self, at: u64, bytes: u64, is_plain: bool) -> bool {
         let within = |place: &u64| (1..bytes).contains(&place.wrapping_sub(at));
         self.returns.iter().any(within) || (!is_plain && self.pcs.iter().any(within))
     }
 }
 
-/// Whether a jump leads to what was left behind.
+/// Whether a jump leads into an old area.
 fn leads_to(areas: &[OldArea], at: u64, bytes: &[u8]) -> bool {
     let Some(distance) = near_jump(bytes) else { return false };
     let to = at.wrapping_add(JUMP as u64).wrapping_add_signed(distance.into());
     areas.iter().any(|area| to.wrapping_sub(area.at) < AREA_SIZE as u64)
 }
 
-/// Puts the original bytes of code at `base` into `seen` where jumps stand that lead to what was left behind.
+/// Restores the original bytes of code at `base` in `seen` where jumps lead into old areas.
 pub(crate) fn undo_old_jumps(areas: &[OldArea], base: u64, original: &[u8], seen: &mut [u8]) {
     for (at, original) in original.windows(JUMP).enumerate() {
         let Some(seen) = seen.get_mut(at..at + JUMP) else { return };
@@ -274,15 +277,15 @@ pub(crate) fn undo_old_jumps(areas: &[OldArea], base: u64, original: &[u8], seen
     }
 }
 
-/// An area of a session before that was killed.
+/// An area of an earlier session that was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OldArea {
     at: u64,
-    /// The image with the table that its code adds to.
+    /// Base address of the image whose table the area's code adds to.
     pub image: u64,
 }
 
-/// The areas in a process that has been counted before.
+/// The old areas in a process that an earlier session has counted.
 pub fn old_areas(pid: i32, mappings: &[Mapping]) -> Vec<OldArea> {
     let areas = mappings.iter().filter(|mapping| is_area(mapping));
     let heads = areas.filter_map(|mapping| {
@@ -297,13 +300,13 @@ pub fn old_areas(pid: i32, mappings: &[Mapping]) -> Vec<OldArea> {
     heads.collect()
 }
 
-/// What else lies at the place of an area has another size, or a name.
+/// Whether a mapping looks like an area. Other mappings at an area's address have another size, or a name.
 fn is_area(mapping: &Mapping) -> bool {
     mapping.size() >= AREA_SIZE as u64 && mapping.perms == "r-xp" && mapping.name.is_empty()
 }
 
-/// Where areas go: near the program, and near its interpreter if that is not near. Not where something is about to
-/// be mapped.
+/// Picks addresses for the areas: near the program, and near its interpreter if that is out of reach. `taken` is about
+/// to be mapped.
 pub(crate) fn places(mappings: &[Mapping], taken: Range<u64>) -> [u64; AREAS] {
     let mut mappings = mappings.to_vec();
     if !taken.is_empty() {
@@ -329,8 +332,9 @@ pub(crate) fn places(mappings: &[Mapping], taken: Range<u64>) -> [u64; AREAS] {
     places
 }
 
-/// The free place for an area that is nearest to an address: at the upper end of a gap, with as much room again above
-/// it where the gap is large. Below a stack at the lower end, where neither that grows nor the heap.
+/// Picks the free gap nearest to `near` for an area. The area lies near the upper end of the gap: half of the remaining
+/// gap, but at most 8 times the area's size, stays free above it. Below a stack the area lies at the lower end, out of
+/// reach of the stack, and only if the gap is not above the heap.
 fn free(mappings: &[Mapping], near: &Range<u64>) -> Option<u64> {
     const LOWEST: u64 = 0x1_0000;
     let (size, page) = (AREA_SIZE as u64, PAGE as u64);
@@ -348,25 +352,25 @@ fn free(mappings: &[Mapping], near: &Range<u64>) -> Option<u64> {
     places.filter(|at| reaches(*at, near)).min_by_key(|at| near.start.abs_diff(*at))
 }
 
-/// Whether code in an area and in a mapping can jump to each other.
+/// Whether jumps between an area and a mapping reach.
 fn reaches(area: u64, mapping: &Range<u64>) -> bool {
     area.abs_diff(mapping.start).max(area.abs_diff(mapping.end)) < REACH
 }
 
 impl Sites {
-    /// Counts calls, and times some of them.
+    /// Counts calls. Times some of them if `times`.
     pub(crate) fn new(times: bool) -> Self {
         Self { times, ..Self::default() }
     }
 
-    /// Programs are about to be executed.
+    /// Reads the C library ahead, because programs are about to be executed.
     pub(crate) fn look_ahead(&mut self) {
         self.by_two = !room::has_few_addresses();
         self.ahead = if self.by_two { Ahead::begin() } else { None };
     }
 
-    /// A program is about to begin in a process, with areas at these places.
-    /// `tells`: its thread gives itself a signal when they are mapped.
+    /// A program is about to start in `process`, with areas at `places`. If `tells`, its thread sends itself a signal
+    /// after mapping them.
     pub(crate) fn begin(&mut self, process: &mut Process, places: [u64; AREAS], tells: bool) {
         if places == [0; AREAS] {
             return self.lose(NO_ROOM);
@@ -376,12 +380,12 @@ impl Sites {
         self.awaited.insert(process.pid, awaited);
     }
 
-    /// A program is not counted.
+    /// Notes a program or file that is not counted.
     pub(crate) fn lose(&mut self, why: Lost) {
         *self.lost.entry(why).or_default() += 1;
     }
 
-    /// A task is gone, or executes another program.
+    /// A thread or process is gone, or executes another program.
     pub(crate) fn forget(&mut self, task: i32) {
         if self.awaited.remove(&task).is_some_and(Awaited::is_start) {
             self.lose(NO_SHIM);
@@ -393,7 +397,7 @@ impl Sites {
         self.awaited.get(&thread).is_some_and(|awaited| *awaited != Awaited::Told)
     }
 
-    /// A thread of a process has stopped at a system call.
+    /// Handles a thread that has stopped at a system call.
     pub(crate) fn at_syscall(&mut self, process: &mut Process, thread: i32) {
         let Some(awaited) = self.awaited.get(&thread).copied() else { return };
         match (awaited, ptrace::syscall_info(thread)) {
@@ -402,7 +406,7 @@ impl Sites {
                 if is_last(number, &arguments) {
                     self.start(process, thread);
                 } else if arguments[5] != INSTALL_MARK {
-                    // There is no image.
+                    // The image was not installed.
                     self.forget(thread);
                 }
             }
@@ -426,7 +430,7 @@ impl Sites {
         }
     }
 
-    /// Counts in all that a program has mapped before it begins.
+    /// Writes jumps into all files that the program has mapped before it starts.
     fn start(&mut self, process: &mut Process, thread: i32) {
         let (Some(image), Some(pages)) = (image_of(process, thread), process.pages.clone()) else {
             return self.forget(thread);
@@ -440,7 +444,7 @@ impl Sites {
         process.sites.give_part(thread, &pages);
     }
 
-    /// Looks at all files of a process that are executed.
+    /// Reads all executable files of a process, so that later look-ups are fast.
     pub fn look_at_files(&mut self, pid: i32) {
         let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return };
         for mapping in text.lines().filter_map(executed) {
@@ -448,7 +452,7 @@ impl Sites {
         }
     }
 
-    /// Counts in a process that has run before, where areas may have been mapped.
+    /// Starts counting in a process that is already running, in areas that may have been mapped.
     pub fn enter(
         &mut self,
         pid: i32,
@@ -471,7 +475,7 @@ impl Sites {
         sites
     }
 
-    /// Counts in these mappings of files, of those that the kernel has listed.
+    /// Writes jumps into the wanted mappings in `text`, a list of mappings.
     fn patch(
         &mut self,
         pid: i32,
@@ -496,7 +500,7 @@ impl Sites {
             for (why, sites) in patched {
                 *of_mapping.entry(why).or_default() += sites;
             }
-            // Other processes have the same file.
+            // Other processes may have mapped the same file; keep the maximum.
             let left = self.left.entry(mapping.name).or_default();
             for (why, sites) in of_mapping {
                 let known = left.entry(why).or_default();
@@ -505,7 +509,7 @@ impl Sites {
         }
     }
 
-    /// What is in a file that a process has mapped; `None` if it cannot be read, or is another one by now.
+    /// The sites in a mapped file; `None` if the file cannot be read, or has been replaced since.
     fn found(&mut self, pid: i32, mapping: &Executed) -> Option<Rc<Found>> {
         if let Some(known) = self.files.get(&mapping.key) {
             return known.clone();
@@ -519,10 +523,10 @@ impl Sites {
         found
     }
 
-    /// Takes a signal away that was meant for the tracer.
+    /// Suppresses a signal that was meant for the tracer. Returns whether it was.
     pub(crate) fn takes(&mut self, process: &mut Process, thread: i32, signal: i32) -> bool {
         if signal == INSTALL_NOTICE && self.awaited.get(&thread) == Some(&Awaited::Told) {
-            // What others send before is ignored: there are no handlers.
+            // Other senders' signals are ignored at this point, because the program has no handlers yet.
             let is_there = ptrace::registers(thread).is_ok_and(|it| has_told(&it));
             if is_there {
                 self.start(process, thread);
@@ -540,13 +544,13 @@ impl Sites {
         is_ours
     }
 
-    /// Lets a thread that has stopped for a signal leave a stub first.
+    /// Moves a thread that has stopped for a signal out of a stub.
     pub(crate) fn leave_stub(&mut self, process: &Process, thread: i32) {
         let areas = &process.sites.areas;
         if areas.is_empty() {
             return;
         }
-        // A call of the program stays where it is: nobody knows how long it takes.
+        // A thread in a system call of the program stays there, because the call may take any time.
         let is_call = |place: &Registers| {
             let is_interrupted = place.call_number().cast_signed() >= 0
                 && RESTARTS.contains(&place.result().wrapping_neg());
@@ -557,14 +561,14 @@ impl Sites {
         let is_to_go =
             |place: &Registers| areas.iter().any(|area| area.holds(place.pc())) && !is_call(place);
         stepping::leave(process.pid, thread, is_to_go, |at| {
-            // The signal to the tracer waits with all others.
+            // The notification signal waits with all other signals.
             if areas.iter().any(|area| area.told_at() == at) {
                 self.awaited.insert(thread, Awaited::Mapping { entered: false });
             }
         });
     }
 
-    /// A call is interrupted by a signal or a stop of ours: what happens meanwhile is not its time.
+    /// A signal or stop interrupts a call, so the call is not timed.
     pub(crate) fn is_interrupted(&self, process: &Process, thread: i32) {
         if !self.times || process.sites.areas.is_empty() {
             return;
@@ -574,13 +578,13 @@ impl Sites {
         let place =
             process.sites.image + TIMED_PLACES + place_of(stack) * size_of::<Timing>() as u64;
         if memory::read_u64(thread, place).is_ok_and(|taken_by| taken_by == stack) {
-            // Who has ended meanwhile is not timed either.
+            // If the process has ended meanwhile, nothing needs to change.
             let _ = memory::write(thread, place, &0_u64.to_ne_bytes());
         }
     }
 
-    /// If the fault of a stopped thread is a read of the counter of ours, which the program has forbidden to itself: goes
-    /// on behind it, and times no more.
+    /// Handles the fault of a stopped thread if it is the stub's read of the counter, which the program has forbidden
+    /// to itself: steps over the read and ends all timing. Returns whether it was.
     pub(crate) fn steps_over_counter(&self, process: &Process, thread: i32) -> bool {
         let Ok(mut registers) = ptrace::registers(thread) else { return false };
         let Some(pages) = &process.pages else { return false };
@@ -595,7 +599,7 @@ impl Sites {
             && ptrace::set_registers(thread, &registers).is_ok()
     }
 
-    /// What was not counted, as clauses.
+    /// Clauses that name the system calls that were not counted.
     pub(crate) fn losses(&self, words: &SiteWords) -> Vec<String> {
         let mut clauses = Vec::new();
         if self.left.values().any(|reasons| reasons.contains_key(&Why::SignalReturn)) {
@@ -632,19 +636,19 @@ impl Sites {
     }
 }
 
-/// Whether the kernel gave a program no dynamic linker: `AT_BASE` is 0, `getauxval(3)`.
+/// Whether the kernel started a program without a dynamic linker: `AT_BASE` is 0, `getauxval(3)`.
 fn has_no_linker(pid: i32) -> bool {
     std::fs::read(format!("/proc/{pid}/auxv"))
         .is_ok_and(|vector| auxv::parse(&vector, Class::Elf64).contains(&(libc::AT_BASE, 0)))
 }
 
-/// Whether a program that was given no dynamic linker has mapped a file that is not its own, and is no such linker itself: it
-/// has no symbols for others.
+/// Whether a program without a dynamic linker has mapped a file that is not its own. A dynamic linker that was started
+/// as a program does not count; it has dynamic symbols.
 fn is_foreign(pid: i32, mapping: &Executed) -> bool {
     let program = format!("/proc/{pid}/exe");
     let is_its_own = || {
         std::fs::read_link(&program).is_ok_and(|path| {
-            // A line end is escaped in the list of mappings (`show_map_vma`, fs/proc/task_mmu.c, Linux 6.18).
+            // The list of mappings escapes a line end (`show_map_vma`, fs/proc/task_mmu.c, Linux 6.18).
             path.to_string_lossy().replace('\n', "\\012") == mapping.name
         })
     };
@@ -656,20 +660,20 @@ fn is_foreign(pid: i32, mapping: &Executed) -> bool {
     mapping.name != VDSO && !is_its_own() && !is_linker()
 }
 
-/// The index of the place of a thread with this stack pointer, as the code computes it.
+/// Index of the place for a thread with this stack pointer, computed as in the stubs.
 fn place_of(stack: u64) -> u64 {
     stack >> 16 & (PLACES as u64 - 1)
 }
 
-/// Counts a call whose stub was not there yet, as one whose errors are seen or not.
+/// Counts a call that was made before its stub existed, in the words of `kind`.
 pub(crate) fn count(pages: &Shared, number: u64, kind: usize) {
     let word = usize::try_from(number).map_or(OTHERS, |number| number.min(OTHERS));
     pages.sites[kind][0][word].fetch_add(1, Relaxed);
 }
 
 impl InProcess {
-    /// A process has one thread, which stands still: gives it a part of the table. It adds with a lock if none is
-    /// free, or it cannot be told.
+    /// Gives a part of the table to a process whose only thread has stopped. Without a free part, or if the process's
+    /// memory cannot be written, the process adds with a lock.
     pub(crate) fn give_part(&mut self, thread: i32, pages: &Rc<Segment<Shared>>) {
         self.part = None;
         if self.areas.is_empty() {
@@ -682,16 +686,16 @@ impl InProcess {
         }
     }
 
-    /// Another thread or process is about to use the memory of this one, whose only thread stands still: both add
-    /// with a lock from now on.
+    /// Takes the part away, because another thread or process will use the memory of this one, whose only thread has
+    /// stopped. Both add with a lock from now on.
     pub(crate) fn take_part(&mut self, thread: i32) {
         if self.part.take().is_some() {
-            // Who has ended meanwhile adds nothing.
+            // If the process has ended meanwhile, it adds nothing.
             let _ = memory::write(thread, self.image + OWN, &0_u64.to_ne_bytes());
         }
     }
 
-    /// Writes what all code shares into the areas that are mapped.
+    /// Writes the shared code into the mapped areas.
     fn begin(&mut self, pid: i32, image: u64, mappings: &[Mapping], times: bool) {
         let head = Head {
             table: image + TABLE,
@@ -713,22 +717,22 @@ impl InProcess {
         }
     }
 
-    /// That of a process whose parent may have written more than this since.
+    /// The areas for a process that may have more jumps than are known here, because its parent wrote them later.
     pub(crate) fn of_an_orphan(self) -> Self {
         Self { part: None, ..self }
     }
 
-    /// Whether no code was put into the process.
+    /// Whether no code was written into the process.
     pub fn is_empty(&self) -> bool {
         self.areas.is_empty()
     }
 
-    /// Whether the program's code has jumps of ours.
+    /// Whether the program's code contains clockscope's jumps.
     pub(crate) fn has_jumps(&self) -> bool {
         !self.jumps.is_empty()
     }
 
-    /// Takes the jumps out again that still stand there. All threads stand still.
+    /// Restores the program's bytes where clockscope's jumps still are. All threads must have stopped.
     pub fn put_back(&self, pid: i32) -> std::io::Result<()> {
         if self.jumps.is_empty() {
             return Ok(());
@@ -743,22 +747,22 @@ impl InProcess {
         Ok(())
     }
 
-    /// Whether the instruction there is ours and reads the counter.
+    /// Whether the instruction at `address` is a stub's read of the counter.
     pub(crate) fn reads_counter(&self, address: u64) -> bool {
         self.areas.iter().any(|area| area.reads_counter(address))
     }
 
-    /// Where a thread goes on that stands at a displaced instruction.
+    /// The address in the stub for a thread that stands at a displaced instruction.
     pub fn to_stub(&self, address: u64) -> Option<u64> {
         self.jumps.iter().find(|jump| jump.covers(address))?.to_stub(address)
     }
 
-    /// Where a thread goes on in the program that stands in a stub, if it can.
+    /// The address in the program for a thread that stands in a stub, if there is an equivalent one.
     pub fn to_program(&self, address: u64) -> Option<u64> {
         self.jumps.iter().find_map(|jump| jump.to_program(address))
     }
 
-    /// Writes into a mapping; gives the sites that are left, by reason.
+    /// Writes jumps into a mapping. Returns the sites that are not counted, by reason.
     fn patch(
         &mut self,
         process: (i32, Option<&File>),
@@ -780,7 +784,7 @@ impl InProcess {
                 let at = address.wrapping_add(bias);
                 mapping.start <= at && at < mapping.end
             };
-            // In ascending order.
+            // Sites are in ascending order.
             let until = |end: u64| {
                 let end = end.wrapping_sub(bias);
                 found.sites.partition_point(|site| site.syscall < end)
@@ -792,7 +796,8 @@ impl InProcess {
                 let mut displaced = Vec::new();
                 for site in sites {
                     match there.of_site(site, bias) {
-                        // Its functions go elsewhere, and are compared with the kernel's.
+                        // The functions of the kernel's image are redirected separately, and attaching compares its
+                        // bytes with the kernel's.
                         _ if mapping.name == VDSO => left.push((Why::Changed, 1)),
                         Ok(site) => displaced.push(site),
                         Err(why) => left.push((why, 1)),
@@ -823,7 +828,7 @@ impl InProcess {
         let (code, jumps) = area.add(sites, bias).ok_or(Why::TooFar)?;
         let memory = memory.ok_or(Why::TooFar)?;
         let mut parts = Parts::read(pid, memory, sites, bias).map_err(|_| Why::Changed)?;
-        // What is there must be what was looked at.
+        // The process's bytes must equal the file's.
         let mut is_there = |at: u64, original: &[u8]| {
             let at = at.wrapping_add(bias);
             let is_left = |bytes: &[u8]| old.is_some_and(|old| leads_to(old.old_areas, at, bytes));
@@ -844,18 +849,18 @@ impl InProcess {
                 there.copy_from_slice(&jump.bytes);
             }
         }
-        // What is written is known before it is.
+        // Note the jumps before they are written.
         Rc::make_mut(&mut self.jumps).extend(jumps);
         parts.write(memory).map_err(|_| Why::TooFar)
     }
 }
 
-/// What lies around sites in a process. The kernel takes as long for five bytes as for a page, so it is asked once
-/// for all that lies side by side.
+/// The bytes around sites in a process. The kernel takes as long for five bytes as for a page, so neighbouring sites
+/// are read and written in one piece.
 struct Parts(Vec<(u64, Vec<u8>)>);
 
 impl Parts {
-    /// Those of sites of a file, in ascending order.
+    /// Reads the bytes around sites of a file, which are in ascending order.
     fn read(pid: i32, text: &File, sites: &[Site], bias: u64) -> std::io::Result<Self> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for site in sites {
@@ -865,7 +870,7 @@ impl Parts {
             let after = site.after().wrapping_add(bias);
             let end = end.max(after.saturating_add(behind as u64));
             match ranges.last_mut() {
-                // No page is between that is not changed anyway.
+                // A gap of less than a page is part of the same pages.
                 Some(last) if start.saturating_sub(last.end) < PAGE as u64 => {
                     last.end = last.end.max(end);
                 }
@@ -877,7 +882,7 @@ impl Parts {
             (range.start, vec![0; length])
         };
         let mut parts: Vec<(u64, Vec<u8>)> = ranges.into_iter().map(room).collect();
-        // Code that may be executed and not read is read as a debugger does.
+        // Code that is executable but not readable is read as a debugger reads it.
         if memory::read_parts(pid, &mut parts).is_err() {
             for (start, bytes) in &mut parts {
                 text.read_exact_at(bytes, *start)?;
@@ -899,15 +904,15 @@ impl Parts {
     }
 }
 
-/// The memory of a process, as a debugger writes it.
+/// A process's memory, opened for reading and writing as by a debugger.
 fn text_of(pid: i32) -> std::io::Result<File> {
     File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))
 }
 
-/// The file of a mapping, if it can be had and is still that.
+/// The contents of a mapped file, if the file can be read and is still the same.
 fn read(pid: i32, mapping: &Executed) -> Option<Vec<u8>> {
     if mapping.name == VDSO {
-        // What it cannot answer it asks the kernel.
+        // The kernel's image has no file; it is read from the process's memory.
         let mut bytes = vec![0; usize::try_from(mapping.end - mapping.start).ok()?];
         let length = memory::read(pid, mapping.start, &mut bytes).ok()?;
         return (length == bytes.len()).then_some(bytes);
@@ -924,13 +929,13 @@ fn read(pid: i32, mapping: &Executed) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What is in the file of a mapping.
+/// The sites in the file of a mapping.
 fn found_in(pid: i32, mapping: &Executed, by_two: bool) -> Option<Found> {
     let find = if by_two { clockscope_sites::find_by_two } else { clockscope_sites::find };
     read(pid, mapping).and_then(|file| find(&file).ok())
 }
 
-/// A line of `/proc/PID/maps`, if it is of a file that is executed.
+/// Parses a line of `/proc/PID/maps`, if it is an executable mapping of a file.
 fn executed(line: &str) -> Option<Executed> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
@@ -962,7 +967,7 @@ mod tests {
                     7f00c0002000-7f00c0040000 r-xp 0 00:00 2 /lib64/ld-linux-x86-64.so.2\n\
                     7ffd00000000-7ffd00021000 rw-p 0 00:00 0 [stack]\n";
         assert_eq!(places_in(text), [0x7f00_c004_1000, 0]);
-        // The heap grows into such a gap, and the stack into a small one.
+        // The heap grows into the gap above itself, and the stack grows into a small gap.
         let heap = text.replace("/lib64/ld-linux-x86-64.so.2", "[heap]");
         assert_eq!(places_in(&heap), [0; AREAS]);
         assert_eq!(places_in(&text.replace("7ffd000", "7f00c10")), [0; AREAS]);

@@ -1,29 +1,29 @@
-//! Shared pages that nobody counts in any more, for the next program that is executed.
+//! Shared pages that no process counts in any more, kept for the next program.
 //!
-//! Making pages takes a process of its own (`sys/shm.rs`). A shell script that executes one program after another
-//! needs one set of pages after another.
+//! Making a segment needs a helper process (`shm.rs` in `clockscope-sys`). A shell script that executes one program
+//! after another needs one segment after another.
 
 use vdso_image::layout::Shared;
 
 use clockscope_sys::shm::Segment;
 
-/// As many are kept: programs that run at the same time need one each.
+/// Maximum number of segments kept: programs that run at the same time need one each.
 const MOST: usize = 4;
 
-/// Pages that were used, and are zero again, whatever was written into them.
+/// Segments that were used and are all zeros again.
 #[derive(Debug, Default)]
 pub(crate) struct SparePages(Vec<Segment<Shared>>);
 
 impl SparePages {
-    /// Pages that were given to this user and group, or to nobody, if there are some in the tracer's IPC namespace.
+    /// Takes a segment of the tracer's IPC namespace that was given to this user and group; `None`: to no other user.
     pub(crate) fn take(&mut self, owner: Option<(u32, u32)>) -> Option<Segment<Shared>> {
         let at = self.0.iter().position(|pages| pages.owner() == owner && pages.is_here())?;
         Some(self.0.swap_remove(at))
     }
 
-    /// Keeps pages whose counts were taken, if no process has them any more.
+    /// Keeps a segment whose counts were collected, if no process has it attached any more.
     pub(crate) fn keep(&mut self, mut pages: Segment<Shared>) {
-        // Those of another IPC namespace are of no use.
+        // Segments of another IPC namespace are useless now.
         self.0.retain(Segment::is_here);
         if self.0.len() < MOST && pages.is_alone() && pages.clear() {
             self.0.push(pages);
@@ -48,7 +48,7 @@ mod tests {
         pages
     }
 
-    /// All of it, as bytes; an owned copy.
+    /// Reads all pages, and checks that they are zero.
     fn is_zero(pages: &Segment<Shared>) -> bool {
         let me = i32::try_from(std::process::id()).unwrap();
         let mut bytes = vec![1; SHARED_SIZE];

@@ -1,6 +1,6 @@
 //! The stack of a new program: argument count, arguments, environment, auxiliary vector.
 //!
-//! Pure: the memory is a closure.
+//! Pure: a closure reads the memory.
 //!
 //! # References
 //!
@@ -8,27 +8,27 @@
 
 /// Words read at a time.
 const CHUNK: usize = 512;
-/// More than any kernel allows (arguments may fill 6 MiB).
+/// More words than any kernel allows (arguments may fill 6 MiB).
 const WORDS_MAX: u64 = 2 << 20;
 
 /// `AT_NULL`: the end of the vector.
 const AT_NULL: u64 = 0;
-/// `AT_SYSINFO_EHDR`: where the kernel's vDSO is.
+/// `AT_SYSINFO_EHDR`: address of the kernel's vDSO.
 const AT_SYSINFO_EHDR: u64 = 33;
 
 /// `AT_EXECFN`: address of the path that was executed.
 const AT_EXECFN: u64 = 31;
 
-/// The entry of the auxiliary vector that says where the vDSO is.
+/// The entry of the auxiliary vector with the vDSO's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VdsoEntry {
-    /// Address of its value on the stack.
+    /// Address of the entry's value on the stack.
     pub slot: u64,
-    /// Its value: the address of the kernel's image.
+    /// The entry's value: the address of the kernel's image.
     pub base: u64,
     /// Address of the whole vector.
     pub vector: u64,
-    /// Size of the whole vector in bytes, its end included.
+    /// Size of the whole vector in bytes, including its end.
     pub vector_size: u32,
     /// Address of the path that was executed.
     pub path: Option<u64>,
@@ -44,7 +44,7 @@ struct Words<F> {
 }
 
 impl<F: FnMut(u64, &mut [u8]) -> Option<usize>> Words<F> {
-    /// The words from the auxiliary vector on.
+    /// Starts at the auxiliary vector.
     fn at_vector(stack_pointer: u64, read: F) -> Option<Self> {
         let (at, end) = (stack_pointer, stack_pointer.checked_add(WORDS_MAX * 8)?);
         let mut words = Self { read, chunk: Vec::new(), chunk_at: at, at, end };
@@ -79,8 +79,8 @@ impl<F: FnMut(u64, &mut [u8]) -> Option<usize>> Words<F> {
 
 /// Finds `AT_SYSINFO_EHDR` from the stack pointer of a program that has not run yet.
 ///
-/// `read(address, buffer)` gives the number of bytes that it could read. `None` when the stack is
-/// not laid out as it must be, or the vector has no such entry.
+/// `read(address, buffer)` returns the number of bytes that it could read. `None` if the stack does not have the
+/// expected layout, or the vector has no such entry.
 pub(crate) fn find_vdso(
     stack_pointer: u64,
     read: impl FnMut(u64, &mut [u8]) -> Option<usize>,

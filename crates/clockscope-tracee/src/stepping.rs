@@ -1,4 +1,5 @@
-//! Moving a thread that has stopped for a signal on to where the signal may find it, instruction by instruction.
+//! Steps a thread that has stopped for a signal out of our code, instruction by instruction, before the signal is
+//! delivered.
 
 use std::time::{Duration, Instant};
 
@@ -7,21 +8,22 @@ use clockscope_sys::ptrace::{self, Registers, SignalInfo};
 use clockscope_sys::signals;
 use clockscope_sys::wait::Status;
 
-/// More than there are instructions to be left.
+/// More steps than any of our code needs.
 const STEPS_MAX: u32 = 200;
-/// How long a step is waited for before it is looked whether the thread still lives.
+/// How long to wait for a step before checking whether the thread still lives.
 const STEPS_WITHIN: Duration = Duration::from_millis(100);
-/// All but `SIGTRAP`, by which a step ends.
+/// All signals but `SIGTRAP`, which reports the end of a step.
 const WHILE_STEPPING: u64 = !(1 << (libc::SIGTRAP - 1));
 
-/// Lets a thread execute as long as it stands where it should not, by its registers; each place that it has executed
-/// is told of. It stands at the same signal again then.
+/// Steps a thread as long as `is_to_go` holds for its registers. Calls `has_executed` with the address of each executed
+/// instruction. The thread then stands at the same signal again.
 ///
-/// Other signals wait meanwhile. A stop of the whole process is entered and left, and comes once more, if it still
-/// holds, when the thread goes on: the kernel itself remembers that, and what `SIGCONT` has made of it.
+/// Other signals wait meanwhile. If the process enters a group-stop, the thread leaves it and enters it again
+/// afterwards, if the stop still holds: the kernel itself remembers it, and the effect of a `SIGCONT`.
 ///
-/// One that blocks or ignores `SIGTRAP` is not moved: the kernel would make it deadly. Nor is one that is at fault
-/// there: its handler finds it in the code of ours, and the instruction is executed again when that returns.
+/// A thread that blocks or ignores `SIGTRAP` is not stepped, because the kernel would then kill the process. A thread
+/// whose instruction has faulted is not stepped either: its handler finds the thread in our code, and the instruction
+/// is executed again when the handler returns.
 pub(crate) fn leave(
     pid: i32,
     thread: i32,
@@ -55,19 +57,19 @@ pub(crate) fn leave(
     }
 }
 
-/// One instruction. Gives whether the process was stopped meanwhile; `None` if the thread has ended or something
-/// else has happened to it.
+/// Executes one instruction. Returns whether the process was in a group-stop meanwhile; `None` if the thread has ended
+/// or has stopped for another reason.
 fn step(pid: i32, thread: i32) -> Option<bool> {
     let mut was_halted = false;
     let mut signal = 0;
     loop {
         ptrace::single_step(thread, signal).ok()?;
         let mut threads = Threads::of(pid, [thread]);
-        // This one lets the program run, whatever priority it has and this process.
+        // `wait` sleeps in between, which lets the program run whatever its priority and ours.
         while !threads.wait(thread, Instant::now() + STEPS_WITHIN) {}
         signal = match threads.status(thread)? {
             Status::Signal(libc::SIGTRAP) => return Some(was_halted),
-            // It cannot be blocked.
+            // SIGSTOP cannot be blocked.
             Status::Signal(libc::SIGSTOP) => libc::SIGSTOP,
             Status::Event(libc::PTRACE_EVENT_STOP, _) => {
                 was_halted = true;

@@ -1,9 +1,8 @@
-//! One unwind table for the shim and the kernel's behind it. Pure.
+//! Merges the unwind tables of the shim and of the kernel's image behind it. Pure.
 //!
-//! An unwinder asks the loader which image an address lies in and gets ours for both, because our
-//! segment covers both. The table (`.eh_frame_hdr`) of that image must then know the kernel's
-//! functions: its entries for them point at the kernel's own `.eh_frame`, which lies at a fixed
-//! distance.
+//! An unwinder asks the loader for the image at an address, and gets ours for both, because our segment spans both. The
+//! table (`.eh_frame_hdr`) of our image must therefore contain the kernel's functions. Its entries for them point at
+//! the kernel's own `.eh_frame`, which lies at a fixed distance.
 //!
 //! # References
 //!
@@ -13,28 +12,28 @@ use object::LittleEndian as LE;
 use object::elf::{FileHeader64, PT_GNU_EH_FRAME, PT_LOAD, ProgramHeader64};
 use object::pod;
 
-/// Version 1; the frames relative to here; a count of 4 bytes; a table relative to the header.
+/// Version 1; pointer to the frames relative to itself; a count of 4 bytes; a table relative to the header.
 const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 
-/// A table as it stands in an image.
+/// The unwind table of an image.
 struct Table {
     /// Address in the image.
     at: i64,
-    /// Bytes that it may fill.
+    /// Bytes available for the table.
     room: usize,
     /// Address of `.eh_frame` in the image.
     frames: i64,
-    /// Addresses of function and frame description, in the image.
+    /// Addresses of functions and of their frame descriptions, in the image.
     entries: Vec<(i64, i64)>,
 }
 
-/// The shim with a table that knows the kernel's functions too, which lie `kernel_at` behind its
-/// base, and a segment that spans both; `None` if our table is of another form or there is no room: unwinding then ends in the
-/// kernel's functions, as it does where the kernel's has no table of this form.
+/// The shim with a table that also contains the kernel's functions, which lie `kernel_at` behind its base, and with a
+/// segment that spans both. `None` if our table has another format or there is no room. Unwinding then ends in the
+/// kernel's functions, as it does if the kernel's image has no table of this format.
 pub(crate) fn with_kernel_functions(ours: &[u8], kernel: &[u8], kernel_at: u64) -> Option<Vec<u8>> {
     let own = read(ours)?;
-    // Some kernels have no table on arm64. The segment spans their code all the same: by it Go knows that a signal has
-    // come in the vDSO, where the register of its own may hold something else.
+    // Some arm64 kernels have no table. The segment spans their code all the same: Go uses it to recognise that a
+    // signal has arrived in the vDSO, where Go's own register may hold another value.
     let theirs = read(kernel).map_or_else(Vec::new, |table| table.entries);
     let distance = i64::try_from(kernel_at).ok()?;
     let mut table = HEADER.to_vec();
@@ -57,8 +56,8 @@ pub(crate) fn with_kernel_functions(ours: &[u8], kernel: &[u8], kernel_at: u64) 
     Some(image)
 }
 
-/// Makes the one segment span everything up to `end` in memory, and all of the image in the file:
-/// the C library takes one segment only, and gdb wants the section headers to lie in it.
+/// Makes the single segment span all memory up to `end`, and the whole image in the file: the C library accepts one
+/// segment only, and gdb needs the section headers inside it.
 fn span(image: &mut [u8], end: u64) -> Option<()> {
     let load = segments(image)?.iter().position(|s| s.p_type.get(LE) == PT_LOAD)?;
     let from = segments_at(image)? + load * size_of::<ProgramHeader64<LE>>();
@@ -82,7 +81,7 @@ pub(crate) fn segments(image: &[u8]) -> Option<&[ProgramHeader64<LE>]> {
     pod::slice_from_bytes(bytes, header.e_phnum.get(LE).into()).ok().map(|(segments, _)| segments)
 }
 
-/// Reads the table of an image whose addresses are its offsets.
+/// Reads the table of an image with addresses that equal its offsets.
 fn read(image: &[u8]) -> Option<Table> {
     let is_table = |segment: &&ProgramHeader64<LE>| segment.p_type.get(LE) == PT_GNU_EH_FRAME;
     let segment = segments(image)?.iter().find(is_table)?;

@@ -1,11 +1,11 @@
-//! Several watchers as one.
+//! Combines several watchers.
 
 use std::time::{Duration, Instant};
 
 use super::observers::{Watcher, Wish};
 use super::processes::Processes;
 
-/// Watchers that look on together, each in its own interval.
+/// Watchers, each with its own interval.
 #[derive(Default)]
 pub struct Watchers<'a> {
     all: Vec<Entry<'a>>,
@@ -13,31 +13,31 @@ pub struct Watchers<'a> {
 
 struct Entry<'a> {
     watcher: &'a mut dyn Watcher,
-    /// When it is to look on next.
+    /// Time of the watcher's next tick.
     due: Instant,
 }
 
 impl<'a> Watchers<'a> {
-    /// Adds one.
+    /// Adds a watcher.
     pub fn add(&mut self, watcher: &'a mut dyn Watcher) {
         let due = Instant::now() + watcher.interval();
         self.all.push(Entry { watcher, due });
     }
 
-    /// All as one; `None` if there is none, so that nobody wakes up for nothing.
+    /// All watchers as one; `None` if there are none, so that no timer is needed.
     pub fn watcher(&mut self) -> Option<&mut dyn Watcher> {
         if self.all.is_empty() { None } else { Some(self) }
     }
 
     fn tick_at(&mut self, now: Instant, processes: &Processes) -> Wish {
-        // A tick that comes a little early is as good as one that comes a whole tick late.
+        // A tick that comes a little early is better than one that comes a whole tick late.
         let early = self.interval() / 2;
         let mut wish = Wish::GoOn;
         for entry in self.all.iter_mut().filter(|entry| entry.due <= now + early) {
             if entry.watcher.tick(processes) == Wish::Leave {
                 wish = Wish::Leave;
             }
-            // From when it was due, so that the rate holds; who is late begins anew.
+            // Counted from the due time, so that the rate holds. A watcher that is late starts anew.
             let interval = entry.watcher.interval();
             let next = entry.due + interval;
             entry.due = if next > now { next } else { now + interval };
@@ -133,7 +133,7 @@ mod tests {
         both.loses_breakpoints(7);
         both.gone(7);
         let (start, nobody) = (Instant::now(), Processes::default());
-        // Ticks every ten milliseconds, the odd ones four milliseconds late.
+        // Ticks every ten milliseconds, every second one four milliseconds late.
         let wishes: Vec<Wish> = (1..=205_u64)
             .map(|n| start + Duration::from_millis(n * 10 + n % 2 * 4))
             .map(|now| both.tick_at(now, &nobody))

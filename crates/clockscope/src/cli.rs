@@ -1,4 +1,4 @@
-//! The command line: one definition gives parsing and help.
+//! The command line: one definition serves parsing and help.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -201,7 +201,7 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// How the program is run.
+    /// The plan for running the program.
     pub(crate) fn plan(&self, voice: Voice) -> Plan {
         Plan {
             clock: self.clock,

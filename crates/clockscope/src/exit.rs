@@ -1,12 +1,12 @@
-//! What an exit status of `clockscope` means; scripts may depend on these.
+//! Exit statuses of `clockscope`; scripts may depend on them.
 
 pub use clock_doctor::report::status::{NOTHING_TO_MEND, UNKNOWN};
 
 /// Everything went well.
 pub(crate) const OK: i32 = 0;
-/// A check found something (`compare --fail-if`, `serve --status`).
+/// A check has found a fault or a change (`compare --fail-if`, `wrongness`, `serve --status`).
 pub(crate) const FOUND: i32 = 1;
-/// `trace -p`: not all of the processes could be attached to.
+/// `trace -p`: clockscope could not attach to some of the processes.
 pub(crate) const INCOMPLETE: i32 = 1;
 /// The command line was wrong, or the tool failed in a command that runs no program.
 pub const FAILURE: i32 = 2;

@@ -13,7 +13,7 @@ pub mod commands;
 pub mod exit;
 mod printing;
 
-/// Runs the command, if it is given room to run in.
+/// Runs the command, unless this process lacks the resources for it.
 pub fn main() -> ExitCode {
     match clockscope_sys::room::lacks() {
         None => in_room(),
@@ -24,8 +24,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line and runs the subcommand. Not part of `main`, because what it has on the stack
-/// may be more than there is.
+/// Parses the command line and runs the subcommand. Separate from `main`, because its stack frame may need
+/// more stack than there is.
 #[inline(never)]
 fn in_room() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
@@ -54,8 +54,8 @@ fn in_room() -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// Prints help, the version, or what is wrong with the options. For `doctor` wrong options are
-/// "unknown", as in the convention of monitoring plugins, where 2 would be an alarm.
+/// Prints help, the version, or the error in the options. For `doctor`, wrong options give the status
+/// "unknown", as is the convention of monitoring plugins, for which 2 would be an alarm.
 fn usage(error: &clap::Error, words: &[OsString]) -> ExitCode {
     printing::colour::choose_by_words(words);
     if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {

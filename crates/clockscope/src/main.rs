@@ -1,4 +1,4 @@
-//! clockscope: what it costs a Linux program to ask what time it is, and to call the kernel at all.
+//! clockscope: the cost of reading the clock, and of calling the kernel, for a Linux program.
 
 fn main() -> std::process::ExitCode {
     clockscope::main()

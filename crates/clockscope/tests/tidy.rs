@@ -1,7 +1,7 @@
-//! The rules of the house, kept by reading the text of the repository.
+//! The project's own rules, checked by reading the text of the repository.
 //!
-//! This is a fence, not a wall: it reads text, not syntax. Each rule is a function from files to
-//! complaints, tried on the repository and on a text that breaks it.
+//! The checks read text, not syntax, so they can be evaded. Each rule is a function from files to complaints. Its test
+//! runs on the repository and on a text that breaks the rule.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ const UNSAFE_IN: [&str; 5] = [
     "crates/fastclock/src/sys/",
     "crates/fastclock-c/src/",
 ];
-/// The only places that ask for the architecture: folders with what each has, and this file, which has the word.
+/// The only places that test for the architecture: folders with the code of one, and this file, which has the word.
 const ARCHITECTURE_IN: [&str; 2] = ["/arch/", "crates/clockscope/tests/tidy.rs"];
-/// Tests that may sleep: path and the reason why nothing can be waited for instead.
+/// Tests that may sleep: path, and the reason why the test cannot wait for an event instead.
 const MAY_SLEEP: [(&str, &str); 4] = [
     (
         "crates/clockscope/tests/support/running.rs",
@@ -36,7 +36,7 @@ const MAY_SLEEP: [(&str, &str); 4] = [
         "waits for nothing; its readers leave the CPUs to the writers now and then",
     ),
 ];
-/// Names that say nothing about what is in a file.
+/// File names that say nothing about the content.
 const EMPTY_NAMES: [&str; 8] =
     ["util", "utils", "common", "helper", "helpers", "misc", "type", "types"];
 const SOURCES: [&str; 14] =
@@ -62,7 +62,7 @@ impl File {
         SOURCES.contains(&self.extension()) || self.path == "Makefile" || self.path == ".ci/run"
     }
 
-    /// Lines with their number, without what follows `//` outside of a string.
+    /// Lines with their number, cut at a `//` outside of a string.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.lines().map(without_comment).enumerate().map(|(index, line)| (index + 1, line))
     }
@@ -85,7 +85,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders up").to_owned()
 }
 
-/// All text files that git tracks or would add; without git, all below the root but build output.
+/// All text files that git tracks or would add; without git, all files below the root except build output.
 fn repository() -> Vec<File> {
     let root = root();
     let listed = Command::new("git")
@@ -126,13 +126,13 @@ fn walk(root: &Path, folder: &Path) -> Vec<String> {
     paths
 }
 
-/// Fails with all complaints of a rule about the repository.
+/// Fails with a rule's complaints about the repository.
 fn check(rule: impl Fn(&[File]) -> Vec<String>) {
     let complaints = rule(&repository());
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// Fails unless the rule complains about a file like this, and about nothing in `good`.
+/// Fails unless the rule complains about `bad` as a file at this path, and not about `good`.
 fn bites(rule: impl Fn(&[File]) -> Vec<String>, path: &str, bad: &str, good: &str) {
     let complaints = rule(&[File::new(path, bad)]);
     assert_eq!(complaints.len(), 1, "{path} with {bad:?}: {complaints:?}");
@@ -242,7 +242,7 @@ fn files_are_named_after_what_is_in_them() {
     assert!(names_say_something(&[File::new("src/clock_types.rs", "")]).is_empty());
 }
 
-/// Words are joined here so that this file does not trip over itself.
+/// The words are joined here, so that this file does not break the rule.
 fn unfinished_words() -> Vec<String> {
     [("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("unimplemented", "!"), ("todo", "!")]
         .map(|(a, b)| format!("{a}{b}"))
@@ -268,7 +268,7 @@ fn sources_are_finished(files: &[File]) -> Vec<String> {
     complaints
 }
 
-/// What a merge leaves where both sides have changed the same lines.
+/// The marks that a merge leaves where both sides have changed the same lines.
 fn merges_are_done(files: &[File]) -> Vec<String> {
     let is_mark = |line: &str| ["<", ">"].iter().any(|mark| line.starts_with(&mark.repeat(7)));
     let lines = files.iter().flat_map(|file| file.text.lines().zip(1..).map(move |l| (file, l)));
@@ -292,7 +292,7 @@ fn nothing_is_left_to_be_done() {
     }
 }
 
-/// The crates of which the command is made.
+/// Paths of the crates that make up the command.
 const OF_THE_COMMAND: [&str; 3] =
     ["crates/clockscope", "crates/clock-doctor/", "crates/vdso-reader/"];
 /// The only files of the command that write to standard output and error: `streams.rs`, and a launch of
@@ -374,8 +374,8 @@ fn no_test_sleeps_until_it_passes() {
     assert!(MAY_SLEEP.iter().all(|(_, reason)| reason.len() > 10), "each with a reason");
 }
 
-/// A file that some process has open for writing cannot be executed, and what a test copies it most
-/// often executes.
+/// The kernel cannot execute a file that some process has open for writing, and tests mostly copy a program in order to
+/// execute it.
 fn tests_do_not_copy_programs(files: &[File]) -> Vec<String> {
     let copies = concat!("fs::", "copy(");
     let in_tests = files.iter().filter(|f| f.extension() == "rs" && f.path.contains("/tests/"));
@@ -419,7 +419,7 @@ fn each_page_of_the_docs_is_linked() {
     assert!(with("see [columns](docs/trace.md#columns)").is_empty());
 }
 
-/// The last part of a name in backticks, if it can only be that of a test.
+/// The last part of a name in backticks, if only a test can have such a name.
 fn named_test(span: &str) -> Option<&str> {
     let name = span.rsplit("::").next()?;
     let is_word = name.starts_with(|c: char| c.is_ascii_lowercase())
@@ -456,7 +456,7 @@ fn each_test_that_the_hazards_name_exists() {
     assert_eq!(complaints("`trees::spawn`, `…::other`, `a_test_that_is_gone`"), 3);
 }
 
-/// Starts of paths that exist on one machine only, and hosts that serve packages.
+/// Beginnings of paths that exist on one machine only.
 fn local_paths() -> Vec<String> {
     ["work", "root", "home"].map(|name| format!("/{name}")).to_vec()
 }
@@ -510,7 +510,7 @@ fn nothing_belongs_to_one_machine() {
     }
 }
 
-/// Paths of the members, in the order of the workspace's manifest.
+/// Paths of the workspace's members, in the order of its manifest.
 fn members(manifest: &str) -> Vec<String> {
     let list = manifest.split_once("members = [").and_then(|(_, rest)| rest.split_once(']'));
     let list = list.map_or("", |(list, _)| list);

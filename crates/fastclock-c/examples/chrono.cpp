@@ -1,4 +1,4 @@
-// fastclock's clocks where a program expects those of std::chrono.
+// fastclock's clocks in code that expects std::chrono's.
 
 #include <chrono>
 #include <ctime>
@@ -6,7 +6,7 @@
 
 #include <fastclock.hpp>
 
-// A program that names its clock once can be given another by changing this line.
+// A program that names its clock once can switch clocks by changing this line.
 using program_clock = fastclock::clock;
 
 static_assert(program_clock::is_steady, "as std::chrono::steady_clock is");

@@ -1,5 +1,6 @@
-/* What a reading costs through the C library, beside the counter alone and the kernel's clock:
- * the smallest mean of many batches, which other programs disturb least. Usage: cost [BATCHES] */
+/* Measures the cost of a reading through the C library, of the counter alone and of the kernel's
+ * clock: the smallest mean of many batches, which other programs disturb least.
+ * Usage: cost [BATCHES] */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -82,7 +83,7 @@ int main(int argc, char **argv) {
     printf("status %d: %s\n", status, fastclock_reason_text(status));
     for (int way = 0; way < WAYS_COUNT; way++)
         best[way] = 1e9;
-    /* In turns, so that a slow moment of the machine meets all of them. */
+    /* In turns, so that a slow moment of the machine affects all of them. */
     for (int batch = 0; batch < batches; batch++)
         for (int way = 0; way < WAYS_COUNT; way++) {
             double mean = WAYS[way].batch();

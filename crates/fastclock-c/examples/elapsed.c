@@ -1,4 +1,4 @@
-/* Times a loop and says how sure it is of the result. */
+/* Times a loop and prints the result with its bound. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@ int main(void) {
         fputs("elapsed: no clock can be made\n", stderr);
         return 1;
     }
-    /* Without this the kernel answers for the first 200 ms. */
+    /* Without this call the kernel answers for the first 200 ms. */
     int status = fastclock_calibrate(clock, 1000000000);
 
     int64_t bound_before, bound_after;

@@ -2,10 +2,10 @@
  * fastclock for C++11 and later: clocks in the form of std::chrono's, over fastclock.h.
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * `fastclock::clock` and `fastclock::wall_clock` can stand wherever std::chrono::steady_clock and
- * std::chrono::system_clock can: as a template's clock, or in an alias of the program's own.
- * They share one clock of the process, which fastclock_new() makes at their first use (that use is
- * not for signal handlers) and which is never freed, so that destructors may still read it.
+ * `fastclock::clock` and `fastclock::wall_clock` can replace std::chrono::steady_clock and
+ * std::chrono::system_clock: as a template's clock, or in an alias of the program's own. Both read
+ * one clock of the process. fastclock_new() makes that clock at the first use, which must not be in
+ * a signal handler. The clock is never freed, so destructors may still read it.
  */
 #ifndef FASTCLOCK_HPP
 #define FASTCLOCK_HPP
@@ -19,14 +19,14 @@
 
 namespace fastclock {
 
-/* The process's clock, for the functions of fastclock.h. NULL only if none could be made, and then
+/* The process's clock, for the functions of fastclock.h. NULL only if no clock could be made; then
  * all readings are at -1 ns. */
 inline fastclock_t *handle() noexcept {
     static fastclock_t *const clock = fastclock_new();
     return clock;
 }
 
-/* A reading is off from the kernel's clock by no more than `bound`. */
+/* A reading, and its largest distance from the kernel's clock. */
 template <typename TimePoint>
 struct bounded {
     TimePoint time;
@@ -41,7 +41,7 @@ struct clock {
     using time_point = std::chrono::time_point<clock>;
     static constexpr bool is_steady = true;
 
-    /* Ordered: whoever learns of a reading of another thread reads no earlier time. */
+    /* Ordered: a thread that has received a reading of another thread reads no earlier time. */
     static time_point now() noexcept { return time_point(duration(fastclock_now(handle()))); }
 
     /* Cheaper; the CPU may take the reading early, and another thread may see it out of order. */

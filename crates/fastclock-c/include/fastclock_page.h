@@ -1,8 +1,8 @@
 /* The page that fastclock reads the time from: its layout, for readers in C and other languages.
  *
- * docs/PAGE.md says what the fields mean and what a reader must do; who only wants the time calls
- * fastclock_now() of fastclock.h. Every field is to be read as one atomic load of its size: another
- * process may write it at any moment. Nothing here writes a page, and nobody but the timekeeper may.
+ * docs/PAGE.md describes the fields and the duties of a reader. To get only the time, call
+ * fastclock_now() of fastclock.h. Read every field by one atomic load of its size: another process
+ * may write the field at any moment. Only the timekeeper may write a page.
  *
  * Needs C99, or C++11 and later.
  */
@@ -27,7 +27,7 @@ extern "C" {
 /* Bit of head that the kernel sets when the thread that owns the page dies. */
 #define FASTCLOCK_PAGE_OWNER_DIED (UINT64_C(1) << 62)
 
-/* A clock at the beginning of a line. */
+/* The time of a clock at the beginning of a line. */
 struct fastclock_page_base {
 	int64_t sec;
 	uint64_t nsec; /* below 10^9 */
@@ -36,17 +36,17 @@ struct fastclock_page_base {
 /* One of the two copies of the content. */
 struct fastclock_page_slot {
 	uint64_t base;     /* tick at which the line begins */
-	uint64_t span;     /* ticks in which it holds */
+	uint64_t span;     /* ticks in which the line holds */
 	uint64_t whole;    /* length of a tick: whole nanoseconds */
-	uint64_t fraction; /* and units of 2^-64 ns */
+	uint64_t fraction; /* length of a tick: units of 2^-64 ns */
 	struct fastclock_page_base mono;
-	uint64_t bound;  /* at the base, ns */
-	uint64_t growth; /* of the bound per tick, 2^-64 ns */
+	uint64_t bound;  /* bound at the base, ns */
+	uint64_t growth; /* growth of the bound per tick, 2^-64 ns */
 	struct fastclock_page_base real;
 	struct fastclock_page_base boot;
 	struct fastclock_page_base tai;
-	uint64_t grace;  /* ticks after the span */
-	uint64_t reason; /* 0: kept up */
+	uint64_t grace;  /* ticks after the span in which the line still holds */
+	uint64_t reason; /* 0: the page is being renewed */
 	uint64_t previous_base;
 	uint64_t previous_whole;
 	uint64_t previous_fraction;

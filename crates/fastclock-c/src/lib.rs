@@ -1,9 +1,9 @@
-//! The C face of `fastclock`; `include/fastclock.h` is what a C program sees of it, made from the
-//! documentation here.
+//! The C interface of `fastclock`. cbindgen makes `include/fastclock.h` from the documentation
+//! here.
 //!
-//! Pointers are taken as `Option<&T>`, which has the form of a pointer that may be NULL, so that
-//! nearly all of this is safe code. A panic never leaves: the functions that are not for reading
-//! catch it, and for the others Rust would abort (they have nothing that panics).
+//! Pointers are taken as `Option<&T>`, which has the representation of a pointer that may be NULL,
+//! so nearly all of this is safe code. A panic never leaves the library: functions that do not read
+//! clocks catch it, and in the others Rust would abort (they contain no code that panics).
 
 #![allow(unsafe_code, reason = "the functions are called from C by their bare names")]
 

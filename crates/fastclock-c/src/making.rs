@@ -1,4 +1,4 @@
-//! Making clocks and setting them free.
+//! Makes and frees clocks.
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::mem::MaybeUninit;
@@ -13,10 +13,10 @@ use fastclock::{Clock, Decline};
 
 use crate::status::fastclock_status;
 
-/// What functions give for a clock of NULL. No time is negative.
+/// Returned by functions for a clock of NULL. No time is negative.
 pub const FASTCLOCK_ERROR: c_int = -1;
 
-/// A clock. What is in it is the library's business.
+/// A clock. Its content is private to the library.
 #[derive(Debug)]
 #[allow(non_camel_case_types, reason = "the name in C")]
 pub struct fastclock_t(pub(crate) Clock);
@@ -26,7 +26,7 @@ fn made(make: impl FnOnce() -> Clock) -> Option<Box<fastclock_t>> {
     catch_unwind(AssertUnwindSafe(|| Box::new(fastclock_t(make())))).ok()
 }
 
-/// A clock of a page, or NULL and the reason.
+/// A clock on a page, or NULL and the reason.
 fn opened(
     reason: Option<&mut MaybeUninit<c_int>>,
     open: impl FnOnce() -> Result<Clock, AttachError>,
@@ -43,29 +43,29 @@ fn opened(
     clock
 }
 
-/// Makes a clock: the one that this host's timekeeper publishes (/run/clockscope/page) if it is
-/// there and good, otherwise one that finds out the counter's rate by itself.
+/// Makes a clock on the page of this host's timekeeper (/run/clockscope/page) if that page is there
+/// and good. Otherwise makes a clock that measures the counter's rate by itself.
 ///
-/// NULL when that is not possible at all. Free it with fastclock_free(). Most programs make one
-/// clock and keep it. Not for signal handlers.
+/// NULL if neither is possible. Free the clock with fastclock_free(). Most programs make one clock
+/// and keep it. Not for signal handlers.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_new() -> Option<Box<fastclock_t>> {
     made(Clock::new)
 }
 
-/// Makes a clock that finds out the counter's rate by itself, without a timekeeper.
+/// Makes a clock that measures the counter's rate by itself, without a timekeeper.
 ///
-/// It takes the kernel's answers for its first 200 ms or so; fastclock_calibrate() waits for that.
-/// NULL when that is not possible at all. Free it with fastclock_free(). Not for signal handlers.
+/// The kernel answers in the first 200 ms or so; fastclock_calibrate() waits for that time. NULL if
+/// no clock can be made. Free the clock with fastclock_free(). Not for signal handlers.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_alone() -> Option<Box<fastclock_t>> {
     made(Clock::alone)
 }
 
-/// Makes a clock of the page at `path`, which a timekeeper writes; the file is opened for reading.
+/// Makes a clock on the page at `path`, which a timekeeper writes; the file is opened for reading.
 ///
-/// NULL when it is not a good page (or `path` is NULL); `reason` (which may be NULL) is then set to
-/// the number of the reason (a fastclock_reason_t), and to 0 otherwise. Free it with
+/// NULL if the file is not a good page or `path` is NULL. `reason`, which may be NULL, is then set
+/// to the number of the reason (a fastclock_reason_t), and to 0 otherwise. Free the clock with
 /// fastclock_free(). Not for signal handlers.
 #[unsafe(no_mangle)]
 #[allow(clippy::missing_safety_doc, reason = "the text is for C, where a string ends with a zero")]
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn fastclock_open(
     })
 }
 
-/// Makes a clock of the page behind the file descriptor `fd`, which is read only and may be closed
+/// Makes a clock on the page behind the file descriptor `fd`, which is only read and may be closed
 /// afterwards. Otherwise as fastclock_open().
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_open_fd(
@@ -94,24 +94,24 @@ pub extern "C" fn fastclock_open_fd(
         if fd < 0 {
             return Err(Decline::PageUnreadable.into());
         }
-        // SAFETY: it is borrowed for this call only; a number that is no open file is refused by
-        // the kernel.
+        // SAFETY: the descriptor is borrowed for this call only; the kernel refuses a number that
+        // is no open file.
         Clock::from_fd(unsafe { BorrowedFd::borrow_raw(fd) })
     })
 }
 
-/// Frees the clock and what belongs to it. NULL is allowed. No other thread and no signal handler
-/// may use the clock at this time or later. Not for signal handlers.
+/// Frees the clock and its memory. NULL is allowed. No other thread and no signal handler may use
+/// the clock at this time or later. Not for signal handlers.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_free(clock: Option<Box<fastclock_t>>) {
-    // The result says whether dropping panicked, which nobody can do anything about.
+    // The result tells whether dropping panicked; there is no way to handle that.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(clock)));
 }
 
 /// Waits until the clock answers by itself, or cannot, or `at_most_ns` nanoseconds are over;
-/// usually 200 ms for a clock that is alone, and no time otherwise.
+/// usually 200 ms for a clock that keeps itself, and no time otherwise.
 ///
-/// Gives what fastclock_status() gives afterwards. Calling it is never necessary: until then the
+/// Returns the fastclock_status() at the end. Calling this is never necessary: until then the
 /// kernel answers. Not for signal handlers.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_calibrate(clock: Option<&fastclock_t>, at_most_ns: u64) -> c_int {
@@ -131,7 +131,7 @@ mod tests {
         assert!(made(|| panic!("while a clock is made")).is_none());
         let mut reason = MaybeUninit::new(-7);
         assert!(opened(Some(&mut reason), || panic!("while a page is opened")).is_none());
-        // SAFETY: it has had a value from the beginning.
+        // SAFETY: the variable was initialized above.
         assert_eq!(unsafe { reason.assume_init() }, Decline::PageUnreadable.as_raw().cast_signed());
     }
 
@@ -139,7 +139,7 @@ mod tests {
     fn a_reason_is_set_on_success_too() {
         let mut reason = MaybeUninit::new(-7);
         let clock = opened(Some(&mut reason), || Ok(Clock::declined(Decline::Warp)));
-        // SAFETY: it has had a value from the beginning.
+        // SAFETY: the variable was initialized above.
         assert_eq!(unsafe { reason.assume_init() }, 0);
         assert_eq!(fastclock_status(clock.as_deref()), Decline::Warp.as_raw().cast_signed());
         assert_eq!(

@@ -1,9 +1,8 @@
 //! `libfastclock-preload.so`: `clock_gettime` and `gettimeofday` from a [`Clock`], for dynamically
-//! linked programs that are started with `LD_PRELOAD`. docs/fastclock.md says when.
+//! linked programs that are started with `LD_PRELOAD`. docs/fastclock.md says when to use it.
 //!
-//! Whatever the clock does not have is the kernel's answer, by the vDSO's own function: the C
-//! library's is the one that is replaced here. `time` stays the C library's, which reads no
-//! clocksource.
+//! Every other clock is read from the kernel through the vDSO's own function, because this library
+//! replaces the C library's function. `time` remains the C library's, which reads no clocksource.
 
 #![allow(unsafe_code, reason = "the functions are called from C by their bare names")]
 
@@ -16,16 +15,16 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use fastclock::page::{PageClock, TimeSpec};
 use fastclock::{Clock, sys};
 
-/// The process's clock, which is never freed; null until the library's constructor has made it:
-/// constructors of other libraries, which may come before, get the kernel's answers.
+/// The process's clock, which is never freed. Null until the library's constructor has made the
+/// clock: constructors of other libraries, which may run before, get the kernel's answers.
 static CLOCK: AtomicPtr<Clock> = AtomicPtr::new(ptr::null_mut());
 
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = make;
 
-/// Makes the clock. What it allocates is allocated here, because readings may be in signal handlers; what they
-/// open they open by bare system calls.
+/// Makes the clock. Its memory is allocated here, because readings may be in signal handlers.
+/// Readings open files by bare system calls.
 extern "C" fn make() {
     if let Ok(clock) = catch_unwind(|| Box::into_raw(Box::new(Clock::new()))) {
         CLOCK.store(clock, Release);
@@ -34,7 +33,7 @@ extern "C" fn make() {
 
 #[inline(always)]
 fn clock() -> Option<&'static Clock> {
-    // SAFETY: null or what `make` has made, which lives for ever.
+    // SAFETY: null or the clock that `make` has made, which is never freed.
     unsafe { CLOCK.load(Acquire).as_ref() }
 }
 
@@ -42,8 +41,8 @@ fn clock() -> Option<&'static Clock> {
 #[cold]
 #[inline(never)]
 fn by_kernel(clock: c_int, time: *mut libc::timespec) -> c_int {
-    // SAFETY: the program's own pointer, for which it has the fault or the error that it has with
-    // the C library.
+    // SAFETY: the program's own pointer; a bad one has the same fault or error as with the C
+    // library.
     match unsafe { sys::gettime_at(clock, time) } {
         0 => 0,
         error => failed(-error),
@@ -52,7 +51,7 @@ fn by_kernel(clock: c_int, time: *mut libc::timespec) -> c_int {
 
 #[cold]
 fn failed(error: c_int) -> c_int {
-    // SAFETY: the C library gives the place of this thread's errno.
+    // SAFETY: the C library gives the address of this thread's errno.
     unsafe { *libc::__errno_location() = error };
     -1
 }
@@ -61,7 +60,8 @@ fn failed(error: c_int) -> c_int {
 ///
 /// # Safety
 ///
-/// As of the C library's: a pointer that cannot be written raises a signal, or gives `EFAULT`.
+/// As for the C library's function: a pointer that cannot be written raises a signal, or gives
+/// `EFAULT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(id: c_int, time: *mut libc::timespec) -> c_int {
     let which = match id {
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn clock_gettime(id: c_int, time: *mut libc::timespec) -> 
     match clock() {
         Some(clock) if !time.is_null() => {
             let TimeSpec { sec, nsec } = clock.timespec(which);
-            // SAFETY: as the caller says.
+            // SAFETY: guaranteed by the caller.
             unsafe { time.write(libc::timespec { tv_sec: sec, tv_nsec: nsec }) };
             0
         }
@@ -82,11 +82,11 @@ pub unsafe extern "C" fn clock_gettime(id: c_int, time: *mut libc::timespec) -> 
     }
 }
 
-/// `gettimeofday(2)`, ordered. The time zone, which hardly anybody asks for, is the kernel's.
+/// `gettimeofday(2)`, ordered. The time zone, which hardly any program asks for, is the kernel's.
 ///
 /// # Safety
 ///
-/// As of the C library's.
+/// As for the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gettimeofday(time: *mut libc::timeval, zone: *mut libc::c_void) -> c_int {
     if !time.is_null() {
@@ -97,22 +97,22 @@ pub unsafe extern "C" fn gettimeofday(time: *mut libc::timeval, zone: *mut libc:
                 Err(error) => return failed(error),
             },
         };
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { time.write(libc::timeval { tv_sec: sec, tv_usec: nsec / 1_000 }) };
     }
     if zone.is_null() {
         return 0;
     }
     let nothing = ptr::null_mut::<libc::timeval>();
-    // SAFETY: as the caller says; the kernel checks the pointer. The call sets errno itself.
+    // SAFETY: guaranteed by the caller; the kernel checks the pointer. The call sets errno itself.
     match unsafe { libc::syscall(libc::SYS_gettimeofday, nothing, zone) } {
         0 => 0,
         _ => -1,
     }
 }
 
-/// What `fastclock_status()` gives for the clock that answers in this process: 0 if it answers by
-/// itself, otherwise the reason's number; -1 if there is no clock yet.
+/// The `fastclock_status()` of the clock that answers in this process: 0 if it answers by itself,
+/// otherwise the reason's number; -1 if there is no clock yet.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_preload_status() -> c_int {
     let reason =

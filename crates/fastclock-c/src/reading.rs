@@ -1,4 +1,4 @@
-//! Reading clocks: nothing here allocates, locks or panics.
+//! Reads clocks. No function here allocates memory, waits for a lock or panics.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -10,7 +10,7 @@ use crate::making::{FASTCLOCK_ERROR, fastclock_t};
 
 const ERROR: i64 = FASTCLOCK_ERROR as i64;
 
-/// Writes a second result, where one is wanted.
+/// Writes a second result, if the caller wants it.
 #[inline(always)]
 fn give<T>(place: Option<&mut MaybeUninit<T>>, value: T) {
     if let Some(place) = place {
@@ -18,12 +18,12 @@ fn give<T>(place: Option<&mut MaybeUninit<T>>, value: T) {
     }
 }
 
-/// What fastclock_resolution() is asked for.
+/// The kind of readings for fastclock_resolution().
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(non_camel_case_types, reason = "the name in C")]
 pub enum fastclock_kind_t {
-    /// The readings that are taken now: fastclock_now() and the like.
+    /// Readings of the present time: fastclock_now() and the like.
     FASTCLOCK_KIND_PRECISE = 0,
     /// fastclock_recent(): as old as the last refresh.
     FASTCLOCK_KIND_RECENT = 1,
@@ -35,8 +35,8 @@ pub enum fastclock_kind_t {
 
 /// CLOCK_MONOTONIC in nanoseconds since the boot, without time in suspend. Never runs backwards.
 ///
-/// Ordered: the time is taken after everything before the call is done, so whoever learns of a
-/// reading of another thread reads no earlier time. FASTCLOCK_ERROR if `clock` is NULL.
+/// Ordered: the time is taken after all earlier instructions are done. So a thread that has
+/// received a reading of another thread reads no earlier time. FASTCLOCK_ERROR if `clock` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_now(clock: Option<&fastclock_t>) -> i64 {
     clock.map_or(ERROR, |clock| clock.0.now().as_nanos())
@@ -49,8 +49,9 @@ pub extern "C" fn fastclock_now_fast(clock: Option<&fastclock_t>) -> i64 {
     clock.map_or(ERROR, |clock| clock.0.now_fast().as_nanos())
 }
 
-/// As fastclock_now(), with how far the kernel's CLOCK_MONOTONIC can be from it: `bound_ns`, which
-/// may be NULL, in nanoseconds in either direction; 0 if the kernel has answered.
+/// As fastclock_now(), with a bound: the largest distance of the kernel's CLOCK_MONOTONIC from the
+/// reading, in nanoseconds in either direction; 0 if the kernel has answered. `bound_ns` may be
+/// NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_now_bounded(
     clock: Option<&fastclock_t>,
@@ -75,8 +76,8 @@ pub extern "C" fn fastclock_now_bounded_fast(
 }
 
 /// CLOCK_REALTIME in nanoseconds since 1970-01-01 UTC, ordered. It steps when the system's time is
-/// set, also backwards: a clock of a timekeeper's page follows as soon as the timekeeper does, one
-/// that is alone within a second of use. FASTCLOCK_ERROR if `clock` is NULL.
+/// set, also backwards: a clock on a timekeeper's page follows as soon as the timekeeper does, a
+/// clock that keeps itself within a second of use. FASTCLOCK_ERROR if `clock` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_realtime(clock: Option<&fastclock_t>) -> i64 {
     clock.map_or(ERROR, |clock| clock.0.realtime().as_nanos())
@@ -88,9 +89,9 @@ pub extern "C" fn fastclock_realtime_fast(clock: Option<&fastclock_t>) -> i64 {
     clock.map_or(ERROR, |clock| clock.0.realtime_fast().as_nanos())
 }
 
-/// As fastclock_realtime(), with how far the kernel's CLOCK_REALTIME can be from it: `bound_ns`,
-/// which may be NULL, in nanoseconds in either direction; 0 if the kernel has answered. A step
-/// since the last renewal is not in the bound.
+/// As fastclock_realtime(), with a bound: the largest distance of the kernel's CLOCK_REALTIME from
+/// the reading, in nanoseconds in either direction; 0 if the kernel has answered. `bound_ns` may be
+/// NULL. The bound does not include a step since the last renewal.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_realtime_bounded(
     clock: Option<&fastclock_t>,
@@ -121,30 +122,30 @@ pub extern "C" fn fastclock_boottime(clock: Option<&fastclock_t>) -> i64 {
     clock.map_or(ERROR, |clock| clock.0.boottime().as_nanos())
 }
 
-/// CLOCK_TAI in nanoseconds since 1970-01-01 TAI, ordered: as fastclock_realtime() without leap
-/// seconds. FASTCLOCK_ERROR if `clock` is NULL.
+/// CLOCK_TAI in nanoseconds since 1970-01-01 TAI, ordered: as fastclock_realtime(), but leap
+/// seconds are counted, if the kernel was told them. FASTCLOCK_ERROR if `clock` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_tai(clock: Option<&fastclock_t>) -> i64 {
     clock.map_or(ERROR, |clock| clock.0.tai().as_nanos())
 }
 
-/// The last fastclock_refresh_recent() of any thread, CLOCK_MONOTONIC in nanoseconds: costs next to
-/// nothing, and is as old as that. Before the first, the time at which the clock was made.
+/// The time of the last fastclock_refresh_recent() of any thread, CLOCK_MONOTONIC in nanoseconds;
+/// costs next to nothing. Before the first refresh, the time at which the clock was made.
 /// FASTCLOCK_ERROR if `clock` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_recent(clock: Option<&fastclock_t>) -> i64 {
     clock.map_or(ERROR, |clock| clock.0.recent().as_nanos())
 }
 
-/// Reads CLOCK_MONOTONIC as fastclock_now() does and keeps it for fastclock_recent(): for example
-/// once in each turn of an event loop. FASTCLOCK_ERROR if `clock` is NULL.
+/// Reads CLOCK_MONOTONIC as fastclock_now() does and stores the time for fastclock_recent(): for
+/// example once in each turn of an event loop. FASTCLOCK_ERROR if `clock` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_refresh_recent(clock: Option<&fastclock_t>) -> i64 {
     clock.map_or(ERROR, |clock| clock.0.refresh_recent().as_nanos())
 }
 
-/// CLOCK_MONOTONIC_COARSE in nanoseconds since the boot: the time of the last timer tick, 1 to
-/// 10 ms ago at most. Always the kernel's: it can lie ahead of fastclock_now() by the bound of that
+/// CLOCK_MONOTONIC_COARSE in nanoseconds since the boot: the time of the last timer tick, 1 to 10
+/// ms ago at most. Always from the kernel: it can lie ahead of fastclock_now() by the bound of that
 /// reading. FASTCLOCK_ERROR if `clock` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_coarse(clock: Option<&fastclock_t>) -> i64 {
@@ -152,14 +153,14 @@ pub extern "C" fn fastclock_coarse(clock: Option<&fastclock_t>) -> i64 {
 }
 
 /// CLOCK_REALTIME_COARSE in nanoseconds since 1970-01-01 UTC: the time of the last timer tick,
-/// always the kernel's, as fastclock_coarse() is. FASTCLOCK_ERROR if `clock` is NULL.
+/// always from the kernel, as fastclock_coarse() is. FASTCLOCK_ERROR if `clock` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_coarse_realtime(clock: Option<&fastclock_t>) -> i64 {
     clock.map_or(ERROR, |clock| clock.0.coarse_realtime().as_nanos())
 }
 
 /// The second of CLOCK_REALTIME in which the last timer tick was, in nanoseconds since 1970-01-01
-/// UTC: a multiple of 1000000000, for what time() gives in seconds. FASTCLOCK_ERROR if `clock` is
+/// UTC: a multiple of 1000000000, equal to the seconds of time(). FASTCLOCK_ERROR if `clock` is
 /// NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_second(clock: Option<&fastclock_t>) -> i64 {
@@ -167,7 +168,7 @@ pub extern "C" fn fastclock_second(clock: Option<&fastclock_t>) -> i64 {
 }
 
 /// Nanoseconds of CLOCK_MONOTONIC since `since`, a reading of fastclock_now() or the like; 0 if
-/// that is later than now, as an unordered reading of another thread can be. FASTCLOCK_ERROR if
+/// `since` is later than now, as an unordered reading of another thread can be. FASTCLOCK_ERROR if
 /// `clock` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_elapsed(clock: Option<&fastclock_t>, since: i64) -> i64 {
@@ -175,8 +176,8 @@ pub extern "C" fn fastclock_elapsed(clock: Option<&fastclock_t>, since: i64) -> 
 }
 
 /// The smallest step, in nanoseconds, of readings of this kind (a fastclock_kind_t); 0 for
-/// FASTCLOCK_KIND_RECENT, of which only the program knows. FASTCLOCK_ERROR if `clock` is NULL or
-/// there is no such kind.
+/// FASTCLOCK_KIND_RECENT, because only the program knows its step. FASTCLOCK_ERROR if `clock` is
+/// NULL or there is no such kind.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_resolution(clock: Option<&fastclock_t>, kind: c_int) -> i64 {
     let kind = match kind {
@@ -189,9 +190,9 @@ pub extern "C" fn fastclock_resolution(clock: Option<&fastclock_t>, kind: c_int)
     clock.map_or(ERROR, |clock| clock.0.resolution(kind).0)
 }
 
-/// The time of the clock with this number, as clock_gettime(2) gives it, which this function can
+/// The time of the clock with this number, in the form of clock_gettime(2), which this function can
 /// replace: CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_BOOTTIME and CLOCK_TAI from `clock`, ordered,
-/// every other from the kernel.
+/// every other clock from the kernel.
 ///
 /// 0 on success; otherwise FASTCLOCK_ERROR, with errno set: EINVAL if `clock` is NULL or the kernel
 /// has no such clock, EFAULT if `time` is NULL.
@@ -220,7 +221,7 @@ pub extern "C" fn fastclock_gettime(
 /// Sets errno.
 #[cold]
 fn failed(error: c_int) -> c_int {
-    // SAFETY: the C library gives the place of this thread's errno.
+    // SAFETY: the C library gives the address of this thread's errno.
     unsafe { *libc::__errno_location() = error };
     FASTCLOCK_ERROR
 }

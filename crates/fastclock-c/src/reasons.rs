@@ -1,11 +1,11 @@
-//! Whether a clock answers by itself, and why not, as numbers for C.
+//! The state of a clock as numbers for C: whether it answers by itself, and the reason if not.
 
 use std::ffi::{c_char, c_int};
 
 use fastclock::Decline;
 
-/// Why a clock gives the kernel's answers, as `fastclock_status()` says it. More may come: treat an
-/// unknown number as "the kernel answers".
+/// The reason why a clock gives the kernel's answers, as returned by `fastclock_status()`. Later
+/// versions may add reasons: treat an unknown number as "the kernel answers".
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(non_camel_case_types, reason = "the name in C")]
@@ -75,10 +75,10 @@ pub extern "C" fn fastclock_reason_text(reason: c_int) -> *const c_char {
     text.as_ptr()
 }
 
-/// Longer than any reason, with a zero behind it.
+/// Longer than any reason with its terminating zero.
 const LONGEST: usize = 96;
 
-/// The reasons in the order of their numbers, each with zeroes behind it.
+/// The reasons in the order of their numbers, each padded with zeroes.
 static TEXTS: [[u8; LONGEST]; Decline::ALL.len()] = {
     let mut texts = [[0; LONGEST]; Decline::ALL.len()];
     let mut number = 0;

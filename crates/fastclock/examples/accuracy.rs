@@ -1,8 +1,8 @@
-//! Measures how well the discipline follows `CLOCK_MONOTONIC` on this machine.
+//! Measures how closely the discipline follows `CLOCK_MONOTONIC` on this machine.
 //!
-//! `accuracy starts N` prints the rate error right after each of N starts; `accuracy run SECONDS`
-//! the error and the bound of a page that is renewed each 100 ms, `accuracy run SECONDS 1000` each
-//! second; `accuracy record COUNT PERIOD_MS` prints readings for tests/page/data.
+//! `accuracy starts N` prints the rate error right after each of N starts. `accuracy run SECONDS`
+//! prints the error and the bound of a page that is renewed every 100 ms, `accuracy run SECONDS
+//! 1000` every second. `accuracy record COUNT PERIOD_MS` prints readings for tests/page/data.
 
 #![allow(clippy::print_stdout, reason = "its purpose")]
 
@@ -102,7 +102,7 @@ fn run(seconds: u64, period: u64) {
         let bound = content.bound_at(after).0;
         samples += 1;
         worst_bound = worst_bound.max(bound);
-        // The clock was read somewhere in the bracket: that much is certain.
+        // The clock was read somewhere in the bracket: a larger distance is certainly an error.
         outside += u64::from(kernel.0 + bound < low.0 || kernel.0 > high.0 + bound);
         let width = high.0 - low.0;
         if width < 60 {

@@ -1,6 +1,6 @@
-//! What a read of the page costs, beside the bare counter and the C library: minimum of 300 batches
-//! of 5,000 reads each, all kinds in turns. The page's clocks end on the same line as the counter's
-//! own cost if a read adds nothing to it.
+//! Measures the cost of a read of the page, of the bare counter and of the C library: minimum of
+//! 300 batches of 5,000 reads each, all kinds in turns. If a read adds nothing to the counter's own
+//! cost, the page's clocks cost the same as the counter.
 //!
 //! `cargo run --release -p fastclock --example read_cost`
 
@@ -29,7 +29,7 @@ impl Kernel for Host {
 }
 
 type PageReader<'a> = Reader<'a, CpuCounter, Host>;
-/// What a program calls that cannot inline the read.
+/// A call from a program that cannot inline the read.
 type Pointer = fn(&PageReader<'_>, Order) -> u64;
 
 #[inline(never)]
@@ -39,7 +39,7 @@ fn nanos(reader: &PageReader<'_>, order: Order) -> u64 {
 
 #[inline(never)]
 fn timespec(reader: &PageReader<'_>, order: Order) -> u64 {
-    // As a function does that is given a place for the answer.
+    // Like a function that writes the answer through a pointer.
     let mut time = reader.timespec(PageClock::Monotonic, order);
     black_box(&mut time).nsec as u64
 }

@@ -2,7 +2,7 @@
 ;
 ; The line begins `off` from the kernel's time and is bent by `bend` per tick towards it. It holds for
 ; `lasts` ticks. Its bound is `off` at the base and grows by `overshoot` per tick, which
-; keeper.rs rounds up; what the estimate leaves open is added to both sides.
+; keeper.rs rounds up; the uncertainty of the estimate is added to both sides.
 (set-logic ALL)
 (declare-const off Real)
 (declare-const bend Real)

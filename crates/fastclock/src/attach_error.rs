@@ -1,16 +1,16 @@
-//! Why a page could not be used.
+//! The error of opening a clock page.
 
 use core::fmt;
 use std::io;
 
 use crate::decline::Decline;
 
-/// Why a page could not be used.
+/// The error of opening a clock page.
 #[derive(Debug)]
 pub struct AttachError {
     /// The reason.
     pub reason: Decline,
-    /// What the kernel said, where it was the kernel.
+    /// The kernel's error, if the kernel refused.
     pub source: Option<io::Error>,
 }
 

@@ -94,7 +94,7 @@ impl ClockId {
         }
     }
 
-    /// The clock of the same family that is read at the last timer tick, where there is one.
+    /// The coarse clock of the same family, read at the last timer tick, if there is one.
     #[must_use]
     pub const fn coarse(self) -> Option<Self> {
         match self {

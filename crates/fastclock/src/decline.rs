@@ -1,8 +1,8 @@
-//! Why a fast clock gives the kernel's answer instead of its own.
+//! Reasons why a fast clock gives the kernel's answer instead of its own.
 
 use core::fmt;
 
-/// Why the kernel's clock answers, as a clause; numbered, because a page carries the number.
+/// Reason why the kernel's clock answers, as a clause. Numbered because a page carries the number.
 ///
 /// # References
 ///
@@ -43,11 +43,11 @@ pub enum Decline {
     CounterBackwards = 15,
     /// This process may not read the counter (`PR_SET_TSC`).
     Forbidden = 16,
-    /// There is no counter that this program knows on this CPU and operating system.
+    /// This crate knows no counter on this CPU and operating system.
     NoCounter = 17,
     /// The page is shorter than it must be.
     PageTruncated = 18,
-    /// What was given as a page is none.
+    /// The file given as a page is not a page.
     PageForeign = 19,
     /// The page has another version.
     PageVersion = 20,
@@ -100,7 +100,7 @@ impl Decline {
     #[must_use]
     #[inline]
     pub fn from_raw(raw: u32) -> Option<Self> {
-        // By reference: nobody who reads a clock has the room for a copy of the list.
+        // By reference: a copy of the list would need stack that a clock read may not have.
         const ALL: &[Decline] = &Decline::ALL;
         ALL.get((raw as usize).wrapping_sub(1)).copied()
     }

@@ -9,13 +9,14 @@ use crate::units::Nanos;
 
 /// [`std::time::Instant`] with the same functions and operators, read from [`Clock::global`].
 ///
-/// A program that says `use fastclock::Instant;` instead of `use std::time::Instant;` needs no other
-/// change. Differences saturate at zero and sums panic where the standard library's do.
+/// Replace `use std::time::Instant;` by `use fastclock::Instant;`; no other change is needed.
+/// Differences saturate at zero, and sums panic where the standard library's do.
 ///
-/// Three things are different. It has 8 bytes instead of 16, and therefore ends 292 years after the clock's
-/// origin, where the standard library's goes on: sums beyond panic, and the checked ones are `None`. It
-/// has an origin, that of [`Monotonic`], from and to which it converts. The first reading of a process
-/// makes the global clock, which allocates, so that it must not be in a signal handler.
+/// Three things are different. The type has 8 bytes instead of 16, so it ends 292 years after the
+/// clock's origin, where the standard library's goes on: later sums panic, and the checked
+/// functions return `None`. It has the origin of [`Monotonic`], and converts from and to it. The
+/// first reading in a process makes the global clock, which allocates memory, so it must not be in
+/// a signal handler.
 ///
 /// # Examples
 ///
@@ -35,7 +36,7 @@ use crate::units::Nanos;
 pub struct Instant(Monotonic);
 
 impl Instant {
-    /// The present, by [`Clock::now`]: ordered, so that it never goes back, between threads neither.
+    /// The present, by [`Clock::now`]: ordered, so that it never goes back, even between threads.
     #[must_use]
     #[inline]
     pub fn now() -> Self {
@@ -81,8 +82,7 @@ impl Instant {
         Self::now().duration_since(*self)
     }
 
-    /// The instant that much later; `None` if it would lie more than 292 years after the clock's
-    /// origin.
+    /// The instant `duration` later; `None` if it is more than 292 years after the clock's origin.
     #[must_use]
     #[inline]
     pub fn checked_add(&self, duration: Duration) -> Option<Self> {
@@ -90,7 +90,7 @@ impl Instant {
         Some(Self(Monotonic(Nanos(self.0.as_nanos().checked_add_unsigned(nanos)?))))
     }
 
-    /// The instant that much earlier; `None` if it would lie more than 292 years before the clock's
+    /// The instant `duration` earlier; `None` if it is more than 292 years before the clock's
     /// origin.
     #[must_use]
     #[inline]

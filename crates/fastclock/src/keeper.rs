@@ -1,46 +1,47 @@
-//! Keeping a page up: readings in, lines out.
+//! Keeps a page up to date: takes readings, publishes lines.
 
 use crate::discipline::{Discipline, Estimate, Reading, Settings, Step};
 use crate::line::{Bound, Line, TickLength};
 use crate::page::{Content, Counter, State, TooLate, Writer};
 use crate::units::{Nanos, Ticks};
 
-/// A page that is behind the kernel's clock by more than this is set forward at once; readers see
-/// time leap by as much as it was wrong. Whatever is less, and whatever the page is ahead, is made
-/// up for by a steeper or flatter line, so that no interval is wrong by more than
-/// [`Pace::steepest_ppm`].
+/// If a page is behind the kernel's clock by more than this, the new line steps forward at once;
+/// readers see time leap by the page's error. A smaller lag, and any lead, is corrected by a
+/// steeper or flatter line, so that no interval is wrong by more than [`Pace::steepest_ppm`].
 ///
-/// It takes 2 s of a slew of 500 ppm without a renewal to come to this.
+/// A slew of 500 ppm for 2 s without a renewal makes a page this far behind.
 pub const STEP: Nanos = Nanos(1_000_000);
 
-/// How wrong a line may be at its end, ns, for having made up for a smaller difference at once.
+/// Largest error of a line at its end, ns, if it corrects a smaller difference at the horizon and
+/// then overshoots.
 const OVERSHOOT: u128 = 10_000;
 
-/// What readings are rounded by, ns: the page's and the kernel's are both rounded down.
+/// Rounding error of a comparison, ns: the page's and the kernel's times are both rounded down.
 const ROUNDING: u64 = 2;
 
-/// How lines are made.
+/// Durations and limits for new lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Time in which a difference from the kernel's clock is to be gone: that to the next renewal.
+    /// Time in which a difference from the kernel's clock is corrected: the time to the next
+    /// renewal.
     pub horizon: Nanos,
-    /// How long a line holds.
+    /// Time for which a line holds.
     pub valid: Nanos,
-    /// For how much longer where it cannot be renewed.
+    /// Additional time for which a line holds for readers that cannot renew it.
     pub grace: Nanos,
-    /// How far ahead a line is agreed on.
+    /// Time by which a line is announced ahead.
     pub lead: Nanos,
-    /// How much faster or slower than the kernel's clock a line may run to make up for a
-    /// difference, in parts per million.
+    /// Largest deviation of a line's rate from the kernel clock's rate, to correct a difference, in
+    /// parts per million.
     pub steepest_ppm: u32,
 }
 
 /// Follows the kernel's clock and publishes lines.
 #[derive(Clone, Debug)]
 pub struct Keeper {
-    /// What is known of the kernel's clock.
+    /// Knowledge of the kernel's clock.
     pub discipline: Discipline,
-    /// How lines are made.
+    /// Durations and limits for new lines.
     pub pace: Pace,
 }
 
@@ -51,13 +52,13 @@ impl Keeper {
         Self { discipline: Discipline::new(settings), pace }
     }
 
-    /// Takes a reading in and says what it shows. Nothing is published: where the step has a
+    /// Takes in a reading and returns its verdict. This publishes nothing: if the step has a
     /// [`reason`](Step::reason), end the page with it; otherwise [`publish`](Self::publish).
     pub fn observe(&mut self, reading: &Reading) -> Step {
         self.discipline.observe(reading)
     }
 
-    /// Publishes a line from what is known; false if that is not enough yet.
+    /// Publishes a line from the current estimate; false if there is no estimate yet.
     ///
     /// # Errors
     ///
@@ -74,15 +75,15 @@ impl Keeper {
     }
 }
 
-/// The content whose line begins at `begin`, where the old line ends.
+/// The content whose line begins at `begin`, the end of the old line.
 ///
-/// Its bound covers, at every tick, the distance from the kernel's clock as far as the estimate
-/// does: what is uncertain there, what is still to be made up for, and rounding.
+/// At every tick its bound covers the distance from the kernel's clock, as far as the estimate's
+/// bound does: the estimate's uncertainty, the difference still to be corrected, and rounding.
 #[must_use]
 pub fn content(estimate: &Estimate, pace: &Pace, old: Option<&Line>, begin: Ticks) -> Content {
     let (time, age) = extrapolate(estimate, begin);
-    // Without a line before, begin at the kernel's time: whoever has had an answer of the kernel
-    // waits until the page has reached it, see `Trust`.
+    // Without a previous line, begin at the kernel's time: a reader that already got an answer from
+    // the kernel waits until the page has reached it, see `Trust`.
     let reached = old.and_then(|old| old.at(begin)).unwrap_or(time);
     let leap = time.0.saturating_sub(reached.0) > STEP.0;
     let start = if leap { time } else { reached };
@@ -93,11 +94,11 @@ pub fn content(estimate: &Estimate, pace: &Pace, old: Option<&Line>, begin: Tick
     let lasts = u128::from(span.0.saturating_add(grace.0)).max(1);
     let correction = correction(estimate, pace, behind, lasts);
     let steered = if behind < 0 { wide - correction } else { wide + correction };
-    // After the horizon the line overshoots, and is wrong in the other direction by more than at
-    // its base only after twice the horizon.
+    // After the horizon the line overshoots. Its error in the other direction exceeds the error at
+    // the base only after twice the horizon.
     let overshoot = correction.saturating_sub((u128::from(behind.unsigned_abs()) << 65) / lasts);
     let growth = u128::from(estimate.growth).saturating_add(overshoot);
-    // Just before the base the old line is in use, which may have another slope.
+    // Just before the base the old line is in use; its slope may be different.
     let bend = old.map_or(0, |old| old.tick.as_wide().abs_diff(wide));
     let before = TickLength::from_wide(bend).nanos(age);
     let bound = Bound { at_base: estimate.bound, growth: estimate.growth };
@@ -119,11 +120,11 @@ pub fn content(estimate: &Estimate, pace: &Pace, old: Option<&Line>, begin: Tick
     }
 }
 
-/// By how much a tick of the line is longer or shorter than the kernel's, 2^-64 ns, so that the
-/// difference is gone at the horizon.
+/// Difference of the line's tick from the kernel's, 2^-64 ns, that corrects `behind` by the
+/// horizon.
 ///
-/// Later if the line, which holds for longer than that, would be wrong by more than [`OVERSHOOT`]
-/// and more than now at its end: a writer may lose its CPU for so long.
+/// The correction takes longer if the line, which holds beyond the horizon, would be wrong at its
+/// end by more than [`OVERSHOOT`] and by more than now: a writer may lose its CPU for that long.
 fn correction(estimate: &Estimate, pace: &Pace, behind: i64, lasts: u128) -> u128 {
     let wide = estimate.tick.as_wide();
     let limit = (wide / 1_000_000).saturating_mul(u128::from(pace.steepest_ppm)).min(wide / 2);
@@ -169,7 +170,7 @@ mod tests {
         }
     }
 
-    /// A line that is off by so much at `begin`.
+    /// A line that is ahead of the kernel's time by `off` ns at `begin`.
     fn old_line(estimate: &Estimate, begin: Ticks, off: i64, ppm: i64) -> Line {
         let wide = estimate.tick.as_wide();
         let bend = wide / 1_000_000 * u128::from(ppm.unsigned_abs());
@@ -222,7 +223,7 @@ mod tests {
             let content = content(&estimate, &PACE, Some(&old), begin);
             let ticks = estimate.tick.ticks(passed).0.min(content.ends().0 - begin.0 - 1);
             let now = Ticks(begin.0 + ticks);
-            // The kernel's clock runs `drift` parts per billion faster than it was thought to.
+            // The kernel's clock runs `drift` parts per billion faster than estimated.
             let (time, age) = extrapolate(&estimate, now);
             let drifted = i128::from(estimate.tick.nanos(age)) * i128::from(drift) / 1_000_000_000;
             let truth = i128::from(time.0 + wrong) + drifted;
@@ -247,8 +248,8 @@ mod tests {
         }
     }
 
-    /// How far a line is ahead at its beginning, at the next renewal, and at its end, if the line
-    /// before it was ahead by `off`.
+    /// Lead of a line in ns at its beginning, at the next renewal, and at its end, if the previous
+    /// line was ahead by `off`.
     fn errors(off: i64) -> [i64; 3] {
         let estimate = estimate(2_500_000_000);
         let begin = Ticks(estimate.at.0 + 50_000);

@@ -1,4 +1,4 @@
-//! The kernel's clocks behind the same trait as the others.
+//! The kernel's clocks, with the same trait as [`Clock`](crate::Clock).
 
 use crate::clock_id::ClockId;
 use crate::points::{Bounded, Monotonic, Realtime};
@@ -6,8 +6,8 @@ use crate::read_clock::ReadClock;
 use crate::sys;
 use crate::units::Nanos;
 
-/// The kernel's clocks through `clock_gettime(2)`; their bound is zero, they are what others are
-/// measured by.
+/// The kernel's clocks through `clock_gettime(2)`. Their bound is zero, because other clocks are
+/// measured against them.
 ///
 /// # Examples
 ///

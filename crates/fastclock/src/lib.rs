@@ -1,5 +1,6 @@
-//! A fast clock for Linux, which follows the kernel's, says how far it can be from it, and falls
-//! back to it where the CPU's counter cannot be trusted. On other systems it is the system's clock.
+//! A fast clock for Linux. The clock follows the kernel's clock, gives an error bound with each
+//! reading, and falls back to the kernel where the CPU's counter cannot be trusted. On other
+//! systems it reads the system's clock.
 //!
 //! ```
 //! use fastclock::Clock;
@@ -10,45 +11,46 @@
 //! println!("took {} ns; {}", clock.elapsed(start).0, clock.status());
 //! ```
 //!
-//! [`Clock`] is for programs, [`MockClock`] for their tests, [`KernelClock`] for comparison, and
-//! [`ReadClock`] is what the three have in common. [`Instant`] takes the place of the standard
-//! library's. A C program has the same by `fastclock.h`. docs/fastclock.md in the repository says
-//! which call to use when.
+//! [`Clock`] is for programs, [`MockClock`] for their tests, [`KernelClock`] for comparison. All
+//! three implement [`ReadClock`]. [`Instant`] replaces the standard library's. C programs use the
+//! same clock through `fastclock.h`. docs/fastclock.md in the repository says which call to use
+//! when.
 //!
 //! # Units and origins
 //!
-//! Everything is in nanoseconds ([`Nanos`], signed 64 bits: 292 years either way). A [`Monotonic`]
-//! counts from the machine's start without suspend, a [`Boottime`] with it; a [`Realtime`] from
-//! 1970-01-01 00:00 UTC without leap seconds, a [`Tai`] with them. They are the kernel's
-//! `CLOCK_MONOTONIC`, `CLOCK_BOOTTIME`, `CLOCK_REALTIME` and `CLOCK_TAI`: an NTP daemon's slew is
-//! followed, `CLOCK_MONOTONIC_RAW` is not offered. [`Ticks`] of the counter have no unit.
-//! Differences saturate at zero, and [`Clock::elapsed`] counts that. [`Nanos`] convert from and to
-//! [`Duration`](core::time::Duration), [`Realtime`] from and to [`SystemTime`](std::time::SystemTime).
+//! All times are nanoseconds ([`Nanos`], signed 64 bits: 292 years either way). A [`Monotonic`]
+//! counts from the machine's start without suspend, a [`Boottime`] with suspend. A [`Realtime`]
+//! counts from 1970-01-01 00:00 UTC without leap seconds, a [`Tai`] with leap seconds. They are the
+//! kernel's `CLOCK_MONOTONIC`, `CLOCK_BOOTTIME`, `CLOCK_REALTIME` and `CLOCK_TAI`: they follow an
+//! NTP daemon's slew. `CLOCK_MONOTONIC_RAW` is not offered. [`Ticks`] of the counter have no unit.
+//! Differences saturate at zero, and [`Clock::elapsed`] counts how often. [`Nanos`] convert from
+//! and to [`Duration`](core::time::Duration), [`Realtime`] from and to
+//! [`SystemTime`](std::time::SystemTime).
 //!
 //! # Errors
 //!
-//! Reading cannot fail: where the clock has no answer of its own, the kernel's is given, and
-//! [`Clock::status`] gives the reason as a [`Decline`], in words. Only a page that was asked for
-//! by name ([`Clock::from_path`], [`Clock::from_fd`]) is refused, by an [`AttachError`].
+//! Reading cannot fail: where the clock has no answer of its own, it gives the kernel's, and
+//! [`Clock::status`] gives the reason as a [`Decline`], in words. Only opening a given page
+//! ([`Clock::from_path`], [`Clock::from_fd`]) can fail, with an [`AttachError`].
 //!
 //! # Where the time comes from
 //!
 //! *A page.* A timekeeper (`clockscope serve`) follows the kernel's clock and publishes a straight
-//! line over the counter in [`HOST_PAGE`]; any number of processes read it. If it dies, the line
-//! holds for some seconds more, and then the kernel answers.
+//! line over the counter in [`HOST_PAGE`]. Any number of processes read the page. If the timekeeper
+//! dies, the line holds for some seconds more, and then the kernel answers.
 //!
-//! *Alone.* Without a page, the kernel answers for the first 200 ms in which the clock is used;
-//! then about once a second of use one call takes 10 to 20 us to look at the kernel's clock.
-//! There is no thread, and a clock that nobody reads does nothing.
+//! *Alone.* Without a page, the kernel answers for the first 200 ms in which the clock is used.
+//! After that, about once a second of use, one call takes 10 to 20 us to look at the kernel's
+//! clock. There is no thread, and a clock that is not read does nothing.
 //!
-//! Either way every new line is compared with the kernel's clock, as this process sees it, before
-//! it is used, so that a page of another time namespace is declined.
+//! In both cases the process compares every new line with the kernel's clock, as this process sees
+//! it, before it uses the line. So a page of another time namespace is declined.
 //!
 //! # Guards
 //!
 //! The counter is used only if all of these hold, otherwise the kernel answers:
 //!
-//! * its rate is constant: CPUID says so, or `/proc/cpuinfo` (`constant_tsc` and `nonstop_tsc`);
+//! * its rate is constant: CPUID or `/proc/cpuinfo` (`constant_tsc` and `nonstop_tsc`) says so;
 //! * it is the kernel's *current* clocksource. `kvm-clock` and Hyper-V's page count if the vDSO
 //!   reads them without a system call, which it does only if the hypervisor calls them stable;
 //! * this process may read it (`PR_SET_TSC`);
@@ -56,53 +58,58 @@
 //!   stands still or goes back end the line;
 //! * the hypervisor has not moved the machine (`/dev/vmclock0`, where there is one).
 //!
-//! After a failure the counter is left alone for a second, then for two, up to a minute, and
-//! measured anew from nothing. A clock that keeps itself asks at its renewals: what happens between
-//! two of them is seen up to a second late. That the CPUs' counters agree it takes from the kernel,
-//! which gives up a counter whose CPUs differ; the timekeeper measures it.
+//! After a failure the clock leaves the counter alone for one second, then two, up to a minute, and
+//! then measures it from the start. A clock that keeps itself checks the guards at its renewals, so
+//! it sees a change between two renewals up to a second late. For the agreement of the CPUs'
+//! counters it relies on the kernel, which stops using a counter whose CPUs differ. The timekeeper
+//! measures that agreement.
 //!
 //! # Caveats
 //!
 //! * *Order.* [`Clock::now_fast`] and [`Clock::realtime_fast`] let the CPU read the counter early:
-//!   of two threads that pass readings on, one can find the other's in its future. On a virtual
-//!   machine with four CPUs, 0.25 % of such reads went back, by up to 7.5 us. [`Clock::now`] never
-//!   did.
-//! * *Suspend.* That the machine has slept is seen at the next renewal: at once after a sleep
-//!   longer than the line's validity (a second for a clock that keeps itself), up to so long late
-//!   after a shorter one. Until then a counter that went on while the machine slept is ahead by the
-//!   length of the sleep.
-//! * *Steps of `CLOCK_REALTIME`* are seen up to a second of use late by a clock that keeps itself;
-//!   it may go back by as much as it was set back. `CLOCK_MONOTONIC` never goes back.
-//! * *`PR_SET_TSC`* must be called before the clock is made. If a thread takes the counter away
-//!   from itself later, its next read ends it by `SIGSEGV`, as one of the kernel's vDSO does.
-//! * *Fork.* A child goes on with the clock; it counts for itself, and compares the line anew. A
-//!   [`RecentUpdater`] is a thread and does not survive.
-//! * *A page's writer is believed* within 20 us of the kernel's clock or the page's own bound: each
-//!   new line is compared once, and what was compared is what is read, whatever is written into the
-//!   page afterwards, its head included (but for what docs/PAGE.md says of its count). A file that is truncated while it is mapped raises `SIGBUS`. Give nobody the
-//!   right to write it who may not set this process's time.
+//!   when two threads pass readings on, a reading of the other thread can lie in the future. On a
+//!   virtual machine with four CPUs, 0.25 % of such reads went back, by up to 7.5 us.
+//!   [`Clock::now`] never did.
+//! * *Suspend.* The clock notices a suspend at the next renewal: at once after a suspend longer
+//!   than the line's validity (a second for a clock that keeps itself), up to that time late after
+//!   a shorter suspend. Until then, if the counter went on during the suspend, readings are ahead
+//!   by the length of the suspend.
+//! * *Steps of `CLOCK_REALTIME`*: a clock that keeps itself sees them up to a second of use late.
+//!   `CLOCK_REALTIME` may go back by as much as it was set back. `CLOCK_MONOTONIC` never goes back.
+//! * *`PR_SET_TSC`* must be called before the clock is made. If a thread forbids itself the counter
+//!   later, its next read raises `SIGSEGV`, as a read through the kernel's vDSO does.
+//! * *Fork.* A child process goes on with the clock, counts for itself, and compares the line
+//!   again. A [`RecentUpdater`] is a thread and does not survive.
+//! * *A page's writer is believed* within 20 us of the kernel's clock or the page's own bound. Each
+//!   new line is copied, and the copy is compared once and then read, whatever is written into the
+//!   page or its head afterwards (for the exception of the head's count see docs/PAGE.md). A file
+//!   that is truncated while it is mapped raises `SIGBUS`. Give write permission on the page only
+//!   to users that may set this process's time.
 //! * *The bound* is the distance to the kernel's clock, not to true time, and assumes that an NTP
 //!   daemon changes its rate by less than 0.5 ppm between two looks: see [`discipline`].
-//! * *It is not worth it* for fewer than some 100,000 reads a second; for waiting, timeouts and log
-//!   lines ([`Clock::coarse`] or `CLOCK_MONOTONIC_COARSE` do); or where only [`Clock::now`] is
-//!   wanted and the kernel's clocksource is the counter: ordered reads cost about what the kernel's do.
+//! * *Do not use it* for fewer than some 100,000 reads a second; for waiting, timeouts and log
+//!   lines ([`Clock::coarse`] or `CLOCK_MONOTONIC_COARSE` suffices); or where only [`Clock::now`]
+//!   is needed and the kernel's clocksource is the counter: ordered reads cost about as much as the
+//!   kernel's.
 //!
 //! # Systems
 //!
 //! The counter is read on Linux on x86-64 and aarch64. On every other system and CPU that the
-//! standard library knows, all of this has the same names, and the system's clock answers
-//! ([`Decline::NoCounter`]). On Linux it is then `clock_gettime(2)`. Elsewhere a [`Monotonic`] is that of
-//! [`std::time::Instant`] and begins with the first reading of the process, [`Boottime`] is the same,
-//! [`Realtime`] and [`Tai`] are [`SystemTime`](std::time::SystemTime), and the coarse clocks are the others.
-//! There are no pages to read there. `--cfg fastclock_portable` builds this for every system.
+//! standard library knows, this crate has the same names, and the system's clock answers
+//! ([`Decline::NoCounter`]). On Linux that clock is `clock_gettime(2)`. Elsewhere a [`Monotonic`]
+//! is that of [`std::time::Instant`] and begins with the first reading of the process, [`Boottime`]
+//! is the same, [`Realtime`] and [`Tai`] are [`SystemTime`](std::time::SystemTime), the coarse
+//! clocks equal the precise ones, and there are no pages to read. `--cfg fastclock_portable` builds
+//! this variant for every system.
 //!
 //! # Features
 //!
-//! * `std` (default): clocks for programs. Without it there is everything that needs no operating
-//!   system: the page's format, reader and writer ([`page`]), [`discipline`], [`keeper`], the
-//!   conversion, and the types.
+//! * `std` (default): clocks for programs. Without this feature the crate has the parts that need
+//!   no operating system: the page's format, reader and writer ([`page`]), [`discipline`],
+//!   [`keeper`], the conversion, and the types.
 //!
-//! No `unsafe` outside of `arch` and `sys`. The oldest compiler is Rust 1.85, that of Debian 13.
+//! No `unsafe` outside of `arch` and `sys`. The oldest supported compiler is Rust 1.85, the version
+//! in Debian 13.
 //!
 //! # Sources
 //!
@@ -164,17 +171,18 @@ pub use scale::{RateError, Scale, TickRate};
 pub use system::sys;
 pub use units::{Nanos, Picos, Ticks};
 
-/// The programs in the user's guide are compiled and run. `guide.md` is a link to it, which makes it a part of the
-/// package.
+/// Compiles and runs the programs in the user's guide. `guide.md` is a symbolic link to the guide,
+/// which makes the guide a part of the package.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../guide.md")]
 struct Guide;
 
-/// And those in the crate's README.
+/// Compiles and runs the programs in the crate's README.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// Where the sources of this crate are, for the build script that compiles them into clockscope's vDSO image.
+/// Directory of this crate's sources, for the build script that compiles them into clockscope's
+/// vDSO image.
 #[doc(hidden)]
 pub const SOURCE_DIR: &str = env!("CARGO_MANIFEST_DIR");

@@ -2,12 +2,12 @@
 
 use crate::units::{Nanos, Ticks};
 
-/// How long one tick is, in nanoseconds with 64 fraction bits.
+/// The length of one tick, in nanoseconds with 64 fraction bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TickLength {
     /// Whole nanoseconds: 0 for counters faster than 1 GHz.
     pub whole: u64,
-    /// What is left, in units of 2^-64 ns.
+    /// The fraction of a nanosecond, in units of 2^-64 ns.
     pub fraction: u64,
 }
 
@@ -37,7 +37,7 @@ impl TickLength {
         (self.whole as u128) << 64 | self.fraction as u128
     }
 
-    /// This many ticks in nanoseconds, rounded down; wraps beyond 584 years.
+    /// The length of this many ticks in nanoseconds, rounded down; wraps beyond 584 years.
     #[must_use]
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "the upper half has 64 bits")]
@@ -46,7 +46,7 @@ impl TickLength {
         ticks.wrapping_mul(self.whole).wrapping_add(fraction as u64)
     }
 
-    /// About how many ticks this many nanoseconds are; saturates, and is 0 for a length of 0.
+    /// About how many ticks fit into this many nanoseconds; saturates, and is 0 for a length of 0.
     #[must_use]
     pub fn ticks(self, nanos: u64) -> Ticks {
         let wide = (u128::from(nanos) << 64).checked_div(self.as_wide()).unwrap_or(0);
@@ -57,11 +57,11 @@ impl TickLength {
 /// `CLOCK_MONOTONIC` as a straight line over the counter, from a base on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// Where it begins.
+    /// Tick at which the line begins.
     pub base: Ticks,
-    /// `CLOCK_MONOTONIC` there, in nanoseconds since boot.
+    /// `CLOCK_MONOTONIC` at the base, in nanoseconds since boot.
     pub mono: Nanos,
-    /// How long a tick is.
+    /// Length of a tick.
     pub tick: TickLength,
 }
 
@@ -76,7 +76,7 @@ impl Line {
     }
 }
 
-/// How wrong a reading can be at most, growing with the distance from the line's base.
+/// Largest error of a reading, growing with the distance from the line's base.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bound {
     /// At the base, in nanoseconds.
@@ -96,14 +96,14 @@ impl Bound {
     }
 }
 
-/// What is to be added to `CLOCK_MONOTONIC` to get the other clocks.
+/// The other clocks minus `CLOCK_MONOTONIC`, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offsets {
-    /// To get `CLOCK_REALTIME`.
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`.
     pub real: Nanos,
-    /// To get `CLOCK_BOOTTIME`.
+    /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`.
     pub boot: Nanos,
-    /// To get `CLOCK_TAI`.
+    /// `CLOCK_TAI` minus `CLOCK_MONOTONIC`.
     pub tai: Nanos,
 }
 

@@ -1,4 +1,4 @@
-//! A clock that shows what a test wants.
+//! A clock that a test sets.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::read_clock::ReadClock;
 use crate::sync::AtomicI64;
 use crate::units::Nanos;
 
-/// A clock that stands still until it is told otherwise. A clone shows the same time.
+/// A clock that stands still until the test moves it. A clone shows the same time.
 ///
 /// Starts at zero: `CLOCK_MONOTONIC` at the machine's start, `CLOCK_REALTIME` in 1970.
 ///
@@ -43,8 +43,8 @@ impl MockClock {
         Self::default()
     }
 
-    /// Lets time pass: both clocks advance. Saturates; a time below zero counts as none, because
-    /// `CLOCK_MONOTONIC` does not go back.
+    /// Advances both clocks. Saturates; a span below zero counts as zero, because `CLOCK_MONOTONIC`
+    /// does not go back.
     pub fn advance(&self, span: Nanos) {
         let span = span.0.max(0);
         for clock in [&self.shown.mono, &self.shown.real] {

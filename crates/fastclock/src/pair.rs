@@ -1,4 +1,4 @@
-//! A clock page, and beside it what this process alone knows.
+//! A clock page, and beside it the state of this process alone.
 
 use core::fmt;
 use core::ptr;
@@ -9,14 +9,15 @@ use crate::sync::AtomicU64;
 use crate::sys::LARGEST_PAGE;
 
 const SHARDS: usize = 8;
-/// Reasons, and at 0 the negative differences.
+/// One for each reason, index 0 for negative differences, index 31 for looks at the kernel's clock.
 const COUNTERS: usize = 32;
 
-/// Where what this process knows begins: behind the page of memory that the clock page is in. Where pages can be
-/// large, the addresses between cost no memory.
+/// Offset of the process's own state: behind the page of memory that holds the clock page. Where
+/// pages can be large, the unused addresses between cost no memory.
 pub(crate) const OWN_AT: usize = LARGEST_PAGE;
 
-/// A clock page and, in a page of memory after it, what this process knows: one pointer leads to both.
+/// A clock page and, in a page of memory after it, the state of this process: one pointer leads to
+/// both.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Pair {
@@ -33,7 +34,7 @@ const _: () = {
     assert!(size_of::<Pair>() == OWN_AT + SIZE);
 };
 
-/// Addresses that nothing is at.
+/// Unused addresses.
 struct Gap([u8; OWN_AT - SIZE]);
 
 impl Default for Gap {
@@ -48,8 +49,8 @@ impl fmt::Debug for Gap {
     }
 }
 
-/// How often what happened. Threads that the kernel answers should not wait for each other's
-/// cache lines: each counts in one of some places.
+/// Counters of reasons and events. Threads that the kernel answers should not wait for each other's
+/// cache lines, so each thread counts in one of several shards.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Counts {
@@ -57,25 +58,25 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Counts one more of `what`, which is a reason's number.
+    /// Adds one to `what`, a reason's number.
     pub(crate) fn add(&self, what: usize) {
         if let Some(count) = self.shards[0].get(what) {
             count.fetch_add(1, Relaxed);
         }
     }
 
-    /// Counts one more of `what` for a nanosecond instead of six; two threads that meet at one
-    /// place at the same moment may count one.
+    /// Adds one to `what` in a nanosecond instead of six. If two threads add to one place at the
+    /// same moment, one addition may be lost.
     pub(crate) fn add_about(&self, what: usize) {
         let here = 0_u8;
-        // Threads have stacks of their own, a good part of a megabyte apart.
+        // Each thread has its own stack, a good part of a megabyte apart.
         let place = (ptr::from_ref(&here).addr() >> 16).wrapping_mul(0x9e37_79b9) >> 16;
         if let Some(count) = self.shards[place % SHARDS].get(what) {
             count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
         }
     }
 
-    /// How often `what` was counted.
+    /// The sum of `what` over all shards.
     pub(crate) fn get(&self, what: usize) -> u64 {
         self.shards.iter().filter_map(|shard| shard.get(what)).map(|n| n.load(Relaxed)).sum()
     }

@@ -1,4 +1,4 @@
-//! Points in time as types of their own, one for each clock, so that they are not mixed up.
+//! Points in time, one type for each clock, so that they cannot be mixed up.
 
 use core::fmt;
 #[cfg(feature = "std")]
@@ -115,7 +115,7 @@ points! {
 }
 
 impl Realtime {
-    /// The last full second; before 1970, the one before.
+    /// The last full second; for a time before 1970, the second before it.
     #[must_use]
     pub const fn truncated_to_second(self) -> Self {
         let nanos = self.0.0;
@@ -125,7 +125,7 @@ impl Realtime {
 
 #[cfg(feature = "std")]
 impl From<Realtime> for SystemTime {
-    /// Where the system's times cannot lie before 1970, those before are 1970.
+    /// If the system's times cannot lie before 1970, earlier times become 1970-01-01.
     fn from(point: Realtime) -> Self {
         let distance = Duration::from_nanos(point.as_nanos().unsigned_abs());
         let sum = if point.as_nanos() < 0 {
@@ -151,15 +151,17 @@ impl TryFrom<SystemTime> for Realtime {
     }
 }
 
-/// A reading and how wrong it can be.
+/// A reading and its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounded<T> {
     /// The reading.
     pub time: T,
-    /// How far the kernel's clock can be from it, before or after, in nanoseconds. It says nothing
-    /// of how far the kernel's clock is from true time: ask the NTP daemon or `adjtimex(2)`.
+    /// Largest distance of the kernel's clock from the reading, before or after, in nanoseconds.
+    /// The kernel clock's distance from true time is not included: ask the NTP daemon or
+    /// `adjtimex(2)`.
     pub bound: Nanos,
-    /// `None` if the clock answered by itself; otherwise why the kernel did, with a bound of zero.
+    /// `None` if the clock answered by itself; otherwise the reason why the kernel answered, with a
+    /// bound of zero.
     pub declined: Option<Decline>,
 }
 

@@ -1,11 +1,11 @@
-//! What every clock can do.
+//! The trait that all clocks implement.
 
 use crate::points::{Bounded, Monotonic, Realtime};
 
-/// A clock that can be read; for programs that want another clock in their tests.
+/// A readable clock; for programs that replace their clock in tests.
 ///
 /// [`Clock`](crate::Clock), [`KernelClock`](crate::KernelClock) and [`MockClock`](crate::MockClock)
-/// have it. What the calls mean stands at [`Clock`](crate::Clock).
+/// implement it. See [`Clock`](crate::Clock) for the meaning of the calls.
 ///
 /// # Examples
 ///
@@ -23,16 +23,16 @@ use crate::points::{Bounded, Monotonic, Realtime};
 /// assert!(expired(&clock, start));
 /// ```
 pub trait ReadClock {
-    /// `CLOCK_MONOTONIC`, ordered: read after everything before it is done.
+    /// `CLOCK_MONOTONIC`, ordered: read after all earlier instructions are done.
     fn now(&self) -> Monotonic;
 
     /// `CLOCK_REALTIME`, ordered.
     fn realtime(&self) -> Realtime;
 
-    /// `CLOCK_MONOTONIC`, ordered, and how wrong it can be.
+    /// `CLOCK_MONOTONIC`, ordered, and its bound.
     fn now_bounded(&self) -> Bounded<Monotonic>;
 
-    /// `CLOCK_REALTIME`, ordered, and how wrong it can be.
+    /// `CLOCK_REALTIME`, ordered, and its bound.
     fn realtime_bounded(&self) -> Bounded<Realtime>;
 
     /// `CLOCK_MONOTONIC`, read whenever the CPU likes.
@@ -45,17 +45,17 @@ pub trait ReadClock {
         self.realtime()
     }
 
-    /// `CLOCK_MONOTONIC`, read whenever the CPU likes, and how wrong it can be.
+    /// `CLOCK_MONOTONIC`, read whenever the CPU likes, and its bound.
     fn now_bounded_fast(&self) -> Bounded<Monotonic> {
         self.now_bounded()
     }
 
-    /// `CLOCK_REALTIME`, read whenever the CPU likes, and how wrong it can be.
+    /// `CLOCK_REALTIME`, read whenever the CPU likes, and its bound.
     fn realtime_bounded_fast(&self) -> Bounded<Realtime> {
         self.realtime_bounded()
     }
 
-    /// `CLOCK_MONOTONIC` when it was last refreshed.
+    /// `CLOCK_MONOTONIC` as of the last refresh.
     fn recent(&self) -> Monotonic {
         self.now()
     }

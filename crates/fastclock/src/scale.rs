@@ -5,11 +5,11 @@ use core::num::NonZeroU64;
 
 use crate::units::{Nanos, Ticks};
 
-/// How fast a counter ticks, in ticks per second (Hz).
+/// A counter's rate in ticks per second (Hz).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TickRate(NonZeroU64);
 
-/// Why two readings give no tick rate.
+/// Reason why two readings give no tick rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RateError {
@@ -17,7 +17,7 @@ pub enum RateError {
     CounterStoodStill,
     /// The reference clock did not advance, or went back, between the readings.
     ClockStoodStill,
-    /// The rate is below 1 Hz or above what 64 bits hold.
+    /// The rate is below 1 Hz or does not fit in 64 bits.
     OutOfRange,
 }
 
@@ -47,7 +47,7 @@ impl TickRate {
     ///
     /// # Errors
     ///
-    /// Where either stood still or the quotient does not fit; see [`RateError`].
+    /// The counter or the clock stood still, or the quotient does not fit; see [`RateError`].
     pub fn from_elapsed(ticks: Ticks, elapsed: Nanos) -> Result<Self, RateError> {
         if ticks.0 == 0 {
             return Err(RateError::CounterStoodStill);

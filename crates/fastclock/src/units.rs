@@ -3,7 +3,7 @@
 use core::num::TryFromIntError;
 use core::time::Duration;
 
-/// A span or reading in nanoseconds; what it is measured from is said where it is used.
+/// A span or reading in nanoseconds; the field or function that uses it states the origin.
 ///
 /// # Examples
 ///
@@ -43,14 +43,14 @@ impl Nanos {
         Self(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
     }
 
-    /// This span as a [`Duration`], which has no sign; zero if it is below zero. To tell the two
-    /// apart, convert with `Duration::try_from`.
+    /// This span as a [`Duration`], which has no sign; zero if the span is below zero.
+    /// `Duration::try_from` fails instead.
     #[must_use]
     pub const fn as_duration(self) -> Duration {
         if self.0 < 0 { Duration::ZERO } else { Duration::from_nanos(self.0.unsigned_abs()) }
     }
 
-    /// This span as seconds; for display only, a double has 53 bits.
+    /// This span in seconds; for display only, because a double has 53 bits.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "for display only")]
     pub const fn as_seconds(self) -> f64 {

@@ -1,5 +1,6 @@
-//! Every reading of every clock, on whichever system this is: between two of the standard library's, where those
-//! are of the same clock. `make fastclock` runs this with the system's clocks behind it too.
+//! Every reading of every clock, on any system: it lies between two readings of the standard
+//! library, where that has the same clock. `make fastclock` also runs this with `--cfg
+//! fastclock_portable`.
 
 #![cfg(feature = "std")]
 
@@ -13,7 +14,7 @@ use fastclock::{
     Realtime, RecentUpdater, Source,
 };
 
-/// Every way to read `CLOCK_MONOTONIC`, in turn, by threads that compare none of them.
+/// Every form of reading `CLOCK_MONOTONIC`, in turn, by threads that do not compare readings.
 fn monotonic(clock: &Clock) -> [Monotonic; 5] {
     let Bounded { time: bounded, .. } = clock.now_bounded();
     let Bounded { time: bounded_fast, .. } = clock.now_bounded_fast();
@@ -43,7 +44,8 @@ fn a_span_is_as_long_as_the_standard_librarys() {
         let least = inner.elapsed();
         let last = clock.now_bounded();
         let most = outer.elapsed();
-        // The two clocks can differ in rate where the system does not slew the one of `Instant`.
+        // The rates of the two clocks can differ on systems that do not slew the clock of
+        // `Instant`.
         let doubt = first.bound.as_duration() + last.bound.as_duration() + least / 1_000;
         let span = last.time.saturating_since(first.time).as_duration();
         assert!(span + doubt >= least && span <= most + doubt, "{least:?} {span:?} {most:?}");
@@ -70,7 +72,8 @@ fn the_wall_clock_is_the_standard_librarys() {
         let second = SystemTime::from(clock.second());
         assert!(second <= after + doubt);
         assert_eq!(clock.second().as_nanos() % 1_000_000_000, 0);
-        // International atomic time is ahead by a whole number of leap seconds, if the system was told.
+        // International atomic time is ahead by a whole number of leap seconds, if the system knows
+        // them.
         let ahead = clock.tai().as_nanos() - clock.realtime().as_nanos();
         assert!((-1_000_000_000..=60_000_000_000).contains(&ahead), "{ahead}");
     }

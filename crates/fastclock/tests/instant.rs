@@ -1,5 +1,5 @@
-//! `fastclock::Instant` beside the standard library's: the same program with either, the same results, the same
-//! panics.
+//! `fastclock::Instant` and the standard library's: the same program with each gives the same
+//! results and the same panics.
 
 #![cfg(feature = "std")]
 
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 /// A year of 365 days.
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
-/// What programs do with an `Instant`, for the one that is given.
+/// Typical uses of an `Instant`, for the type that is given.
 macro_rules! program {
     ($name:ident, $instant:ty) => {
         mod $name {
@@ -28,8 +28,8 @@ macro_rules! program {
             {
             }
 
-            /// Everything that two durations can do to an instant, as durations from it; `None` where that
-            /// overflows.
+            /// All results of two durations applied to an instant, as durations from it; `None` on
+            /// overflow.
             pub(super) fn outcomes(add: Duration, subtract: Duration) -> Vec<Option<Duration>> {
                 let base = Instant::now();
                 let after = |instant: Instant| instant.checked_duration_since(base);
@@ -61,7 +61,7 @@ macro_rules! program {
                 outcomes
             }
 
-            /// The words of a panic.
+            /// The message of a panic.
             fn said(work: impl FnOnce() -> Instant + UnwindSafe) -> String {
                 let panic = catch_unwind(work).unwrap_err();
                 *panic.downcast::<String>().unwrap()
@@ -129,7 +129,7 @@ proptest! {
     }
 }
 
-/// What both can add and subtract, and what neither can.
+/// Durations that both types can add and subtract, and durations that neither can.
 fn durations() -> impl Strategy<Value = Duration> {
     let nanos = |most: Duration| 0..=u64::try_from(most.as_nanos()).unwrap();
     prop_oneof![

@@ -1,13 +1,15 @@
-//! Runs in a process that clockscope attaches to, while all signals of the thread are blocked. When clockscope comes, it
-//! maps the pages behind the image and fills in the addresses; when clockscope goes, it replaces the pages that are
-//! shared with the tracer by private ones. Where it begins, each architecture has in its folder (`arch/`).
+//! Installs the image in a process that clockscope attaches to. This code runs there with all signals of the thread
+//! blocked. On attaching, it maps the pages behind the image and fills in the addresses. On detaching, it replaces the
+//! pages that are shared with the tracer by private ones. The entry point of each architecture is in its folder
+//! (`arch/`).
 //!
-//! The image stays mapped for ever: a context that a signal's handler has suspended in it may be resumed at any time,
-//! and then counts into nothing. The next clockscope of the same build uses the image again.
+//! The image stays mapped for ever: a context that a signal handler has suspended inside the image may be resumed at
+//! any time, and then counts into private pages that the tracer does not read. The next clockscope of the same build
+//! uses the image again.
 //!
-//! Nothing waits for the tracer here, and no memory of the program is used: the stack is a page of
-//! ours. If anything fails, the program goes on as it was; the tracer redirects its calls only
-//! when the header says that all is there.
+//! This code never waits for the tracer and uses no memory of the program: its stack is a page behind the image. If a
+//! step fails, the program goes on unchanged. The tracer redirects the program's calls only after the header says that
+//! the image is installed.
 
 use core::sync::atomic::Ordering::Release;
 
@@ -24,10 +26,10 @@ use crate::layout::{
 };
 use crate::slots::{image_base, session};
 
-/// Without a charge for memory that is hardly ever used (`MAP_NORESERVE`).
+/// `MAP_NORESERVE` as well: no memory is reserved for pages that are hardly ever used.
 const MAP_PRIVATE_ANONYMOUS: usize = 0x02 | 0x20 | 0x4000;
 
-/// Does the task; the private pages are there already.
+/// Does the task in `params`; the private pages are already mapped.
 pub(crate) extern "C" fn attach(params: &AttachParams) {
     match params.task {
         ATTACH_LEAVE => leave(image_base()),
@@ -35,7 +37,7 @@ pub(crate) extern "C" fn attach(params: &AttachParams) {
     }
 }
 
-/// Maps what is missing and fills in the addresses.
+/// Maps the missing pages and fills in the addresses.
 fn come(base: usize, params: &AttachParams) {
     let id = params.shared_id as usize;
     if failed(syscall(SYS_SHMAT, id, base + SHARED_OFFSET, SHM_REMAP, 0)) {
@@ -68,8 +70,9 @@ fn map(base: usize, params: &AttachParams) -> Result<(), Failure> {
     let config = base + CONFIG_OFFSET;
     let writable = syscall(SYS_MPROTECT, config, PAGE, PROT_READ_WRITE, 0);
     check(InstallStep::MapPrivate, writable)?;
-    // SAFETY: the page is ours and writable now. Nobody else writes it. Who reads it, in an image that was left, finds the
-    // same addresses as before in the words that [`fill`] writes again.
+    // SAFETY: the page belongs to the image and is writable now. No other code writes it. A call that reads it, in an
+    // image that an earlier session has left, finds the same addresses as before in the words that [`fill`] writes
+    // again.
     let config = unsafe { &mut *(config as *mut Config) };
     fill(config, base);
     if config.replacement == 0 {
@@ -77,13 +80,13 @@ fn map(base: usize, params: &AttachParams) -> Result<(), Failure> {
         check(InstallStep::MapPrivate, mapped)?;
         config.replacement = mapped as u64;
     }
-    // If this fails, which has no reason to, the addresses stay writable and all works.
+    // If this fails, the addresses stay writable and the image works all the same.
     syscall(SYS_MPROTECT, base + CONFIG_OFFSET, PAGE, PROT_READ, 0);
     Ok(())
 }
 
-/// Has every thread claim a slot again: the shared pages are new, and nobody owns a slot in them. A context that
-/// is suspended between its slot and its addition adds to one that may be another thread's then.
+/// Clears the slot of every thread: the shared pages are new, and no thread owns a slot in them. A context that is
+/// suspended between finding its slot and adding to it adds to a slot that may belong to another thread by then.
 fn forget(threads: &Threads) {
     for entry in &threads.entries {
         entry.key.store(0, Release);
@@ -93,8 +96,9 @@ fn forget(threads: &Threads) {
     }
 }
 
-/// Moves the private pages over those that are shared with the tracer. The kernel does it in one call, so that a thread
-/// that counts meanwhile finds the ones or the others; if it refuses, all stays as it was.
+/// Moves the private pages over the pages that are shared with the tracer. The kernel does this in one call, so a
+/// thread that counts meanwhile writes either to the old pages or to the new ones. If the kernel refuses, the pages
+/// stay as they were.
 fn leave(base: usize) {
     let at = base + CONFIG_OFFSET;
     // SAFETY: the page is ours, and mapped as long as the image.
@@ -105,13 +109,13 @@ fn leave(base: usize) {
     let to = base + LIVE_OFFSET;
     let moved = syscall_5(SYS_MREMAP, from, REPLACED_SIZE, REPLACED_SIZE, MREMAP_FIXED_MAYMOVE, to);
     if !failed(moved) {
-        // SAFETY: the page is writable now, and nobody else uses this word.
+        // SAFETY: the page is writable now, and no other code uses this word.
         unsafe { (*(at as *mut Config)).replacement = 0 };
     }
     syscall(SYS_MPROTECT, at, PAGE, PROT_READ, 0);
 }
 
-/// Our entries jump to the trampolines, which the tracer writes before it redirects a call.
+/// Fills in the addresses. Entries jump to the trampolines, which the tracer writes before it redirects a call.
 fn fill(config: &mut Config, base: usize) {
     let session: &Constants = session();
     for index in 0..FUNCTIONS {

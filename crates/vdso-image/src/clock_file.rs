@@ -1,8 +1,8 @@
-//! Attaching the clock page: a System V segment if only root writes it, otherwise a memory file that
-//! nobody but its keeper can write, however it is opened (`F_SEAL_FUTURE_WRITE`).
+//! Attaches the clock page: a System V segment if only root can write it, otherwise a memory file that only its creator
+//! can write, however the file is opened (`F_SEAL_FUTURE_WRITE`).
 //!
-//! The file is reached through `/proc/KEEPER/fd`, which another PID namespace may use for another
-//! process: what is opened there is believed only if it is the inode that the tracer has named.
+//! The file is opened through `/proc/KEEPER/fd`. In another PID namespace that number may belong to another process, so
+//! the file is used only if its inode is the one that the tracer has named.
 
 use core::mem::MaybeUninit;
 
@@ -34,29 +34,29 @@ pub(crate) fn map_clock(base: usize, params: &LaunchParams) -> Result<(), Failur
     check(InstallStep::AttachClock, mapped)
 }
 
-/// Maps the page in the file behind a descriptor of the keeper; an error number otherwise.
+/// Maps the page of the file behind one of the keeper's file descriptors. Returns an error number on failure.
 fn map_file(at: usize, keeper: u64, number: u64, inode: u64) -> usize {
     let path = Path::of(keeper, number);
     let file = open(path.address(), O_CLOEXEC);
     if failed(file) {
         return file;
     }
-    // `struct stat`. Nothing is zeroed here: that would be a call into a library.
+    // `struct stat`. The buffer is not zeroed, because the compiler would call a library for it.
     let mut stat = MaybeUninit::<[u64; 18]>::uninit();
     let told = syscall(SYS_FSTAT, file, stat.as_mut_ptr() as usize, 0, 0);
-    // SAFETY: the inode's number is the second word, which the kernel has written if it did not fail.
+    // SAFETY: the inode number is the second word, which the kernel has written unless the call failed.
     let is_other = || unsafe { stat.as_ptr().cast::<u64>().add(1).read() } != inode;
     let mapped = if failed(told) || is_other() {
         ESTALE.wrapping_neg()
     } else {
-        // The mark of our system calls is the offset in the file.
+        // The sixth argument, `INSTALL_MARK`, is the offset in the file.
         syscall_5(SYS_MMAP, at, PAGE, PROT_READ, MAP_SHARED_FIXED, file)
     };
     syscall(SYS_CLOSE, file, 0, 0, 0);
     mapped
 }
 
-/// `/proc/KEEPER/fd/NUMBER`, made from its end.
+/// `/proc/KEEPER/fd/NUMBER`, written from its end.
 struct Path {
     bytes: [MaybeUninit<u8>; 40],
     start: usize,
@@ -74,7 +74,7 @@ impl Path {
     }
 
     fn put(&mut self, byte: u8) {
-        // Both numbers have ten digits at most.
+        // The buffer is large enough: both numbers have at most ten digits.
         if let Some(start) = self.start.checked_sub(1)
             && let Some(place) = self.bytes.get_mut(start)
         {

@@ -1,31 +1,31 @@
-//! Times of calls by buckets, as they lie in the shared pages.
+//! Histograms of call times, as they lie in the shared pages.
 
 use core::sync::atomic::AtomicU64;
 
 /// Buckets of a [`Histogram`].
 pub const BUCKETS: usize = 31 * SUB_BUCKETS;
-/// Buckets in an octave.
+/// Buckets per octave.
 pub const SUB_BUCKETS: usize = 16;
 
-/// Times of the timed calls of one counter, in ticks, including what the timing itself costs.
+/// Times of the timed calls of one counter, in ticks, including the cost of the timing.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Histogram {
     /// Number of timed calls.
     pub samples: AtomicU64,
-    /// Sum of weights: about the number of calls that the timed ones stand for.
+    /// Sum of the weights: an estimate of the number of calls.
     pub weight: AtomicU64,
-    /// Sum of the squares of the weights: how unequally the timed calls speak for the others.
+    /// Sum of the squared weights: shows how unequal the weights are.
     pub squared_weights: AtomicU64,
     /// Sum of ticks times weight.
     pub weighted_ticks: AtomicU64,
-    /// The longest of the timed calls.
+    /// Ticks of the longest timed call.
     pub max_ticks: AtomicU64,
     /// Weights by [`bucket_of`].
     pub buckets: [AtomicU64; BUCKETS],
 }
 
-/// The bucket of a time in ticks: exact below 32, then 16 buckets an octave.
+/// The bucket of a time in ticks: exact below 32 ticks, then 16 buckets per octave.
 #[must_use]
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "all values are small by then")]
@@ -39,7 +39,7 @@ pub const fn bucket_of(ticks: u64) -> usize {
     if index < BUCKETS { index } else { BUCKETS - 1 }
 }
 
-/// The smallest time in ticks that falls into a bucket.
+/// The shortest time in a bucket, in ticks.
 #[must_use]
 pub const fn bucket_start(bucket: usize) -> u64 {
     if bucket < 2 * SUB_BUCKETS {

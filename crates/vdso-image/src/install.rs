@@ -1,10 +1,8 @@
-//! Runs once in every traced process, after `execve` and before the program's first instruction:
-//! maps the pages behind the image, fills in the addresses and points the auxiliary vector at the
-//! image.
+//! Runs once in every traced process, after `execve` and before the program's first instruction: maps the pages behind
+//! the image, fills in the addresses and points the auxiliary vector at the image.
 //!
-//! Nothing waits for the tracer here: if it dies at any moment, this code runs to its end and the
-//! program starts. If anything fails, the auxiliary vector stays as it is and the program runs
-//! with the kernel's image.
+//! This code never waits for the tracer: if the tracer dies at any moment, this code runs to its end and the program
+//! starts. If a step fails, the auxiliary vector stays unchanged and the program runs with the kernel's image.
 
 use core::sync::atomic::Ordering::Release;
 
@@ -31,9 +29,9 @@ pub(crate) const MREMAP_FIXED_MAYMOVE: usize = 3;
 pub(crate) const SHM_REMAP: usize = 0o40000;
 pub(crate) const SHM_RDONLY: usize = 0o10000;
 
-/// A system call, marked as ours; the kernel's answer as it is.
+/// Makes a marked system call; returns the kernel's result unchanged.
 pub(crate) fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize) -> usize {
-    // `mmap` wants no file there, `prctl` a zero.
+    // The fifth argument: for `mmap` no file descriptor, for `prctl` zero.
     let fifth = if number == SYS_MMAP { usize::MAX } else { 0 };
     syscall_5(number, a, b, c, d, fifth)
 }
@@ -42,7 +40,7 @@ pub(crate) fn failed(result: usize) -> bool {
     result > usize::MAX - 4095
 }
 
-/// Installs the image in this process; gives the program's first instruction.
+/// Installs the image in this process; returns the address of the program's first instruction.
 pub(crate) extern "C" fn install(params: &LaunchParams) -> u64 {
     let base = image_base();
     let counting = session().counting != 0;
@@ -64,20 +62,20 @@ pub(crate) extern "C" fn install(params: &LaunchParams) -> u64 {
         }
         return entry;
     }
-    // SAFETY: the tracer found the entry of the auxiliary vector at this address on the stack of
-    // this process, which has not run since.
+    // SAFETY: the tracer found the entry of the auxiliary vector at this address on the stack, and the program has not
+    // run since.
     unsafe { (params.auxv_slot as *mut u64).write(base as u64) };
     tell_kernel(params);
-    // The parameters lie in a page of the kernel's image, which moves now.
+    // `params` lies in a page of the kernel's image, which moves now: do not use it below this line.
     let kernel_base = move_kernel_image(base, kernel_base);
     release_rest(base, kernel_base);
     for area in areas {
         map_area(area as usize);
     }
     let config = base + CONFIG_OFFSET;
-    // SAFETY: the page was mapped above and nobody else knows it.
+    // SAFETY: the page was mapped above and no other code uses it yet.
     fill(unsafe { &mut *(config as *mut Config) }, base, kernel_base);
-    // If this fails, which has no reason to, the addresses stay writable and all works.
+    // If this fails, the addresses stay writable and the image works all the same.
     syscall(SYS_MPROTECT, config, PAGE, PROT_READ, 0);
     if counting {
         shared.header.base.store(base as u64, Release);
@@ -88,23 +86,25 @@ pub(crate) extern "C" fn install(params: &LaunchParams) -> u64 {
     entry
 }
 
-/// Stops for the tracer, which writes into the areas now. Without one the signal is ignored: the program has no handlers
-/// yet. The tracer asks for it only where the signal is not blocked.
+/// Sends this thread a signal, so that it stops for the tracer, which then writes into the areas. Without a tracer the
+/// signal is ignored, because the program has no handlers yet. The tracer asks for the signal only if it is not
+/// blocked.
 fn tell_tracer() {
-    // The only thread has the number of its process.
+    // The only thread has the same id as its process.
     let own = syscall(SYS_GETPID, 0, 0, 0, 0);
     syscall(SYS_TGKILL, own, own, INSTALL_NOTICE as usize, 0);
 }
 
-/// Maps an area for code that the tracer writes. If something lies there, the tracer sees that it is not one.
+/// Maps an area for code that the tracer writes. If another mapping is in the way, the call fails and the tracer finds
+/// no area there.
 fn map_area(at: usize) {
     if at != 0 {
         syscall(SYS_MMAP, at, AREA_SIZE, PROT_READ_EXECUTE, MAP_PRIVATE_THERE as usize);
     }
 }
 
-/// Gives back what was reserved behind the kernel's image, if that was moved. What lies before it
-/// stays ours, used or not: our segment says that it spans all of it.
+/// Unmaps the reserved memory behind the kernel's image, if that image was moved. The memory before it stays mapped,
+/// used or not, because our ELF segment spans all of it.
 fn release_rest(base: usize, kernel_base: u64) {
     let session: &Constants = session();
     let size: usize = session.mappings.iter().map(|mapping| mapping.size as usize).sum();
@@ -115,8 +115,8 @@ fn release_rest(base: usize, kernel_base: u64) {
     }
 }
 
-/// Moves the kernel's image to its place behind ours; gives where it is then. If the kernel does
-/// not let go of a part, all parts stay where they were.
+/// Moves the kernel's image to its place behind this image; returns its new base. If the kernel refuses to move a part,
+/// all parts return to their old addresses.
 fn move_kernel_image(base: usize, kernel_base: u64) -> u64 {
     let session: &Constants = session();
     let to = base + KERNEL_OFFSET;
@@ -141,8 +141,8 @@ fn move_mapping(from: usize, to: usize, mapping: &KernelMapping) -> usize {
     syscall_5(SYS_MREMAP, from, size, size, MREMAP_FIXED_MAYMOVE, to)
 }
 
-/// Makes the kernel show the changed vector to those who ask it (rustix, debuggers). If it refuses,
-/// they find the kernel's image and are not counted, as good as without us.
+/// Gives the kernel the changed vector, which rustix and debuggers ask the kernel for. If the kernel refuses, they find
+/// the kernel's image, and their calls are not counted.
 fn tell_kernel(params: &LaunchParams) {
     if params.memory.auxv_size != 0 {
         let map = &raw const params.memory as usize;
@@ -150,14 +150,14 @@ fn tell_kernel(params: &LaunchParams) {
     }
 }
 
-/// What went wrong, and the error number.
+/// The step that failed, and its error number.
 pub(crate) type Failure = (InstallStep, usize);
 
 pub(crate) fn check(step: InstallStep, result: usize) -> Result<(), Failure> {
     if failed(result) { Err((step, result.wrapping_neg())) } else { Ok(()) }
 }
 
-/// Attaches the page with what the tracer changes.
+/// Attaches the page with the tracer's settings.
 pub(crate) fn attach_live(base: usize) -> Result<(), Failure> {
     let Some(id) = (session().live as usize).checked_sub(1) else { return Ok(()) };
     let at = base + LIVE_OFFSET;
@@ -184,18 +184,18 @@ fn map_private(base: usize, process: u64) -> Result<(), Failure> {
     }
     if counting {
         let threads = base + THREADS_OFFSET;
-        // SAFETY: the page was mapped just now and nobody else knows it.
+        // SAFETY: the page was mapped just now and no other code uses it yet.
         unsafe { (*(threads as *mut Threads)).process.store(process, Release) };
     }
     Ok(())
 }
 
-/// Private anonymous memory at a fixed address inside our range.
+/// Maps private anonymous memory at a fixed address in the image's range.
 fn mmap_anonymous(at: usize, size: usize) -> usize {
     syscall(SYS_MMAP, at, size, PROT_READ_WRITE, MAP_PRIVATE_FIXED_ANONYMOUS)
 }
 
-/// Computes the addresses to jump to.
+/// Fills in the addresses to jump to.
 fn fill(config: &mut Config, base: usize, kernel_base: u64) {
     let session: &Constants = session();
     let resolve = |target: &Target| match target.image {

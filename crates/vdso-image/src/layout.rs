@@ -1,15 +1,14 @@
-//! Where everything lies: the one description of the memory behind the image, shared by the image
-//! (which runs inside the program) and by the command (which reads the counts).
+//! The layout of the memory behind the image: the only description of it, shared by the image (which runs inside the
+//! program) and by the command (which reads the counts).
 //!
 //! ```text
 //! offset from the image's base on x86-64; on arm64 each part begins at a multiple of 64 KiB
 //! 0x00000  image      8 pages   r-x  the ELF image; private to the process
 //! 0x07f00  session    256 bytes r-x  constants of the session; private to the process
 //! 0x08000  config     1 page    r--  addresses to jump to; private to the process
-//! 0x09000  trust      1 page    rw-  what the process knows of the clock page; private, zeroed in
-//!                                    children
-//! 0x0a000  threads    2 pages   rw-  which thread owns which slot; private, zeroed in children
-//! 0x0c000  live       1 page    r--  what the tracer changes while programs run
+//! 0x09000  trust      1 page    rw-  the process's checks of the clock page; private, zeroed in children
+//! 0x0a000  threads    2 pages   rw-  the slot of each thread; private, zeroed in children
+//! 0x0c000  live       1 page    r--  settings that the tracer changes while programs run
 //! 0x0d000  clock      1 page    r--  the clock page (`fastclock::page`), written by the command
 //! 0x0e000  shared   237 pages   rw-  slots, histograms and the table of system calls; shared with the tracer
 //!                                    and children
@@ -18,11 +17,11 @@
 //! 0x11b000 end
 //! ```
 //!
-//! `trust` and `clock` are there for `run --clock tsc` only, `threads`, `live` and `shared` where calls
-//! are counted. What is not there is the rest of the image's mapping: zeroes, read-only.
+//! `trust` and `clock` are used with `run --clock tsc` and `tsc-fast` only; `threads`, `live` and `shared` only if
+//! calls are counted. Parts without a mapping of their own stay part of the image's mapping: zeros, read-only.
 //!
-//! All that is executed, jumped to or written through lies in private pages. What another process of
-//! the user could change (`live`, `shared`) are numbers; none is an index or an address unchecked.
+//! Code, jump targets and pointers for writing lie in private pages. The pages that another process of the user could
+//! change (`live`, `shared`) hold numbers only; the image checks each of them before use as an index or address.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
@@ -30,7 +29,7 @@ use crate::histogram::Histogram;
 
 pub use crate::arch::layout::*;
 
-/// The smallest page of any kernel: what the clock page and parts of the shared memory are as large as.
+/// The smallest page size of any kernel: the size of the clock page and of parts of the shared memory.
 pub const PAGE: usize = 4096;
 /// Bytes of [`ImagePages`].
 pub const IMAGE_PAGES: usize = 8 * PAGE;
@@ -54,73 +53,73 @@ pub const CLOCK_OFFSET: usize = LIVE_OFFSET + GRANULE;
 pub const SHARED_OFFSET: usize = CLOCK_OFFSET + GRANULE;
 /// Bytes of the pages that hold [`Shared`].
 pub const SHARED_SIZE: usize = 237 * PAGE;
-/// Parts of the table of system calls, of one page of each kind, that code in the program adds to with a lock: of any
-/// process and thread.
+/// Shards of the table of system calls, one page of each kind. Code in any process and thread adds to them with a
+/// locked instruction.
 pub const SITE_SHARDS: usize = 8;
-/// Parts of it that the tracer gives to one process each, which adds to its own without a lock.
+/// Parts of that table that the tracer gives to one process each; the process adds to its own part without a lock.
 pub const SITE_OWN: usize = 32;
-/// Kinds of words of that table: calls whose errors are seen, others, those of which some are timed, the next that is,
-/// and errors.
+/// Kinds of words in that table: calls whose errors are counted, calls whose errors are unknown, calls that are timed
+/// in part, the count at which the next call is timed, and errors.
 pub const SITE_KINDS: usize = 5;
-/// Kinds that a process's own part has.
+/// Kinds in a process's own part: all but errors.
 pub const SITE_OWN_KINDS: usize = 4;
-/// Kinds of words for timed calls, which all processes and threads add to.
+/// Kinds of words for timed calls. All processes and threads add to them.
 pub const SITE_TIMES: usize = 8;
-/// Timed calls that can last at the same time in a process.
+/// Timed calls of one process that can be under way at the same time.
 pub const TIMING: usize = 32;
 /// Words in each part.
 pub const SITE_WORDS: usize = PAGE / 8;
-/// Places for registers, for threads that tell the tracer of a mapping ([`Kept`]).
+/// Places for the registers of threads that notify the tracer of a mapping ([`Kept`]).
 pub const KEPT: usize = 4;
-/// Bytes of an area of memory for code that counts system calls.
+/// Bytes of an area for code that counts system calls.
 pub const AREA_SIZE: usize = 1 << 19;
-/// Such areas of a program, at most: near the program, and near its libraries.
+/// Such areas in a program, at most: one near the program, one near its libraries.
 pub const AREAS: usize = 2;
-/// Offset of the place for the kernel's own image, from the image's base. Behind ours, so that one
-/// segment covers both: an unwinder that stops in the kernel's functions finds them in our tables.
+/// Offset from the image's base of the place for the kernel's own image. It lies behind our image, so one segment
+/// covers both: an unwinder that stops in a kernel function finds that function in our tables.
 pub const KERNEL_OFFSET: usize = SHARED_OFFSET + SHARED_SIZE.next_multiple_of(GRANULE);
-/// Bytes of what is shared with the tracer, from [`LIVE_OFFSET`] on.
+/// Bytes of the part that is shared with the tracer, from [`LIVE_OFFSET`] on.
 pub const REPLACED_SIZE: usize = KERNEL_OFFSET - LIVE_OFFSET;
-/// Offset of the page with the trampolines of an attached process, from the image's base: there the
-/// kernel's image stays where it is, so its place is free.
+/// Offset from the image's base of the page with an attached process's trampolines. The kernel's image stays at its
+/// address in such a process, so the place for it is free.
 pub const TRAMPOLINE_OFFSET: usize = KERNEL_OFFSET;
-/// Bytes for the trampoline of a function.
+/// Bytes for one function's trampoline.
 pub const TRAMPOLINE_SIZE: usize = 128;
 /// Bytes from the image's base to the end of the last page behind it.
 pub const TOTAL_SIZE: usize = KERNEL_OFFSET + KERNEL_SIZE;
-/// Mappings that the kernel's image consists of, at most.
+/// Mappings of the kernel's image, at most.
 pub const KERNEL_MAPPINGS: usize = 6;
 
-/// The value of the sixth argument of every system call that the image makes while it installs itself,
-/// so that counters of system calls can leave them out. For `mmap` it is the offset in the file: whole pages on any
-/// kernel.
+/// The sixth argument of every system call that the image makes while it installs itself. Counters of system calls
+/// recognise these calls by it and leave them out. For `mmap` this argument is the file offset: a multiple of any
+/// kernel's page size.
 pub const INSTALL_MARK: u64 = 0x0063_6c6f_636b_0000;
-/// The signal that a thread gives itself when the image is installed, if the tracer asks for it: `SIGURG`, which is ignored
-/// by default.
+/// The signal that a thread sends itself after the image is installed, if the tracer asks for it: `SIGURG`, which is
+/// ignored by default.
 pub const INSTALL_NOTICE: i32 = 23;
 
-/// [`Constants::mark`]: says that this is an image of clockscope's, in an order of bytes that no text has.
+/// [`Constants::mark`]: identifies an image of clockscope's; no text contains these bytes in this order.
 pub const SESSION_MARK: u64 = 0x8c6c_6f63_6b73_63f1;
 
 /// Number of functions that the image can forward.
 pub const FUNCTIONS: usize = 7;
-/// Functions of the kernel's image that the image forwards without knowing them, at most.
+/// Functions of the kernel's image that this image forwards without an entry of its own for them, at most.
 pub const FORWARDED: usize = 32;
-/// Bytes of the code that forwards one.
+/// Bytes of the code that forwards one such function.
 pub const FORWARD_SIZE: usize = 8;
 /// Number of counters in a slot.
 pub const COUNTERS: usize = 32;
 /// Number of slots in [`Shared`].
 pub const SLOTS: usize = 224;
-/// The first slots are those of CPUs, for threads that have no slot of their own.
+/// The first slots belong to CPUs, for threads without a slot of their own.
 pub const CPU_SLOTS: usize = 16;
 /// Entries in [`Threads`]; the last ones are reached by probing only.
 pub const THREAD_ENTRIES: usize = 256 + PROBES - 1;
-/// How many entries a thread looks at before it counts in the slot of its CPU.
+/// Entries that a thread looks at before it counts in its CPU's slot.
 pub const PROBES: usize = 8;
-/// Buckets of the histogram of intervals between reads: powers of two of ticks.
+/// Buckets of the histogram of intervals between reads: powers of two, in ticks.
 pub const INTERVALS: usize = 64;
-/// Numbers of reasons in [`Header::declined`].
+/// Reasons in [`Header::declined`].
 pub const DECLINES: usize = 32;
 
 /// A function of the vDSO that the image forwards.
@@ -144,7 +143,7 @@ pub enum Function {
 }
 
 impl Function {
-    /// All of them, in the order of their numbers.
+    /// All functions, by number.
     pub const ALL: [Self; FUNCTIONS] = [
         Self::ClockGettime,
         Self::Gettimeofday,
@@ -155,7 +154,7 @@ impl Function {
         Self::SgxEnterEnclave,
     ];
 
-    /// The name without the prefix `__vdso_`.
+    /// The function's name without the prefix `__vdso_`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -170,9 +169,9 @@ impl Function {
     }
 }
 
-/// Clock ids below this have a counter each; all others share [`OTHER_CLOCK`].
+/// Clock ids below this have a counter each; all other ids share [`OTHER_CLOCK`].
 pub const CLOCKS: usize = 12;
-/// The counter of clock ids without one; 10 is no clock on any Linux.
+/// The shared counter of all other clock ids; no Linux has a clock with id 10.
 pub const OTHER_CLOCK: usize = 10;
 /// First counter of `clock_gettime`, by clock id.
 pub const COUNTER_GETTIME: usize = 0;
@@ -189,7 +188,7 @@ pub const COUNTER_GETRANDOM: usize = COUNTER_GETTIMEOFDAY + 3;
 /// Counter of `sgx_enter_enclave`.
 pub const COUNTER_SGX: usize = COUNTER_GETTIMEOFDAY + 4;
 
-/// What a counter counts.
+/// Function and clock that a counter belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
     /// The function.
@@ -201,7 +200,7 @@ pub struct Counted {
 
 #[cfg(not(clockscope_image))]
 impl Counted {
-    /// What the counter with this index counts; `None` for an index out of range.
+    /// Function and clock of the counter with this index; `None` for an index out of range.
     #[must_use]
     pub fn from_counter(index: usize) -> Option<Self> {
         let by_clock = |function, clock: usize| Self {
@@ -224,28 +223,28 @@ impl Counted {
     }
 }
 
-/// Where the function behind an entry lies.
+/// Address of the function behind an entry, as image and offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Target {
-    /// 0: nowhere; 1: offset in the kernel's image; 2: offset in ours.
+    /// 0: no function; 1: [`TARGET_KERNEL`]; 2: [`TARGET_OURS`].
     pub image: u32,
-    /// The offset.
+    /// Offset in that image.
     pub offset: u32,
 }
 
-/// [`Target::image`]: the kernel's.
+/// [`Target::image`]: the kernel's image.
 pub const TARGET_KERNEL: u32 = 1;
-/// [`Target::image`]: ours.
+/// [`Target::image`]: this image.
 pub const TARGET_OURS: u32 = 2;
 
-/// A mapping of the kernel's image: its code, or its data before that.
+/// A mapping of the kernel's image: code, or data in front of the code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct KernelMapping {
-    /// Distance from the start of all of them.
+    /// Distance from the start of the first mapping.
     pub offset: u32,
-    /// Size; 0: there is no such mapping.
+    /// Size; 0: no such mapping.
     pub size: u32,
 }
 
@@ -255,40 +254,41 @@ pub struct KernelMapping {
 pub struct Constants {
     /// 1 if vDSO calls are counted, 0 if the image only forwards.
     pub counting: u64,
-    /// Aim of the adaptive sampling: ticks between two timed calls of a thread.
+    /// Ticks between two timed calls of a thread that the adaptive sampling aims at.
     pub gap_ticks: u64,
-    /// Where the functions of the kernel's image lie (image = [`TARGET_KERNEL`], or nowhere).
+    /// The kernel's functions (image = [`TARGET_KERNEL`], or 0).
     pub kernel: [Target; FUNCTIONS],
-    /// Where our entries jump to.
+    /// Jump targets of the image's entries.
     pub target: [Target; FUNCTIONS],
-    /// The mappings of the kernel's image, in the order of their addresses; the last is the code.
+    /// The mappings of the kernel's image, by address; the last is the code.
     pub mappings: [KernelMapping; KERNEL_MAPPINGS],
-    /// Distance of the code from the start of the first.
+    /// Distance of the code from the start of the first mapping.
     pub code_offset: u64,
     /// 1 if there is a clock page: [`LaunchParams::clock`].
     pub clock: u64,
-    /// [`SESSION_MARK`], by which an image that was left behind is recognised.
+    /// [`SESSION_MARK`]: identifies an image that an earlier session has left.
     pub mark: u64,
     /// 0, or the System V id of [`Live`] plus one.
     pub live: u64,
-    /// With `run --clock slow`: ticks of the time-stamp counter that a read takes at least.
+    /// With `run --clock slow`: the least duration of a read, in ticks of the time-stamp counter.
     pub read_ticks: u64,
     /// Reserved, zero.
     pub spare: [u64; 5],
 }
 
-/// What the tracer changes while programs run; they see it read-only.
+/// Settings that the tracer changes while programs run. Programs map them read-only.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Live {
-    /// Thread id of the tracer while it lives: a robust futex, in which the kernel sets bit 30
-    /// (`FUTEX_OWNER_DIED`) when it dies in any way. Timing needs it (it emulates the counter).
+    /// Thread id of the tracer while it lives: a robust futex, in which the kernel sets bit 30 (`FUTEX_OWNER_DIED`) if
+    /// the tracer dies. The image times calls only while the tracer lives, because the tracer emulates the counter for
+    /// programs that forbid it.
     pub tracer: AtomicU32,
-    /// One in how many timed calls passes the sample probe (`sample.rs`), drawn at random; 0: none.
+    /// N: the image passes one in N timed calls, drawn at random, through the sample probe (`sample.rs`); 0: no call.
     pub callers_one_in: AtomicU32,
 }
 
-/// What every process of a session gets a private copy of, to read and execute.
+/// The pages that every process of a session gets as a private, executable copy.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ImagePages {
@@ -302,67 +302,67 @@ pub struct ImagePages {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Config {
-    /// Where our entries jump to.
+    /// Jump targets of the image's entries.
     pub target: [u64; FUNCTIONS],
     /// The kernel's functions.
     pub kernel: [u64; FUNCTIONS],
-    /// Those that the image only forwards.
+    /// Functions that the image forwards without an entry of its own.
     pub forwarded: [u64; FORWARDED],
-    /// In a program that was attached to: where private pages of [`REPLACED_SIZE`] bytes wait to take the place of
-    /// those that are shared with the tracer; 0 when they have.
+    /// In an attached process: address of [`REPLACED_SIZE`] bytes of private pages that will replace the pages shared
+    /// with the tracer; 0 after the replacement.
     pub replacement: u64,
 }
 
-/// Which thread owns which slot. The page is zeroed by the kernel in a forked child
-/// (`MADV_WIPEONFORK`), so that a child, whose first thread has the FS base of its parent's,
-/// takes slots of its own.
+/// The slot of each thread. In a forked child the kernel zeroes this page (`MADV_WIPEONFORK`), because the child's
+/// first thread has the FS base of its parent's thread: the child takes slots of its own.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Threads {
-    /// Written by the tracer: the process, as a number of the session; 0 if it does not know.
+    /// Written by the tracer: the session's number for this process; 0 if the tracer has given none.
     pub process: AtomicU64,
-    /// 1 once no slot was free: nobody looks again.
+    /// 1 once no slot was free: threads stop looking for one.
     pub full: AtomicU64,
-    /// Written by the tracer: one in how many timed calls passes the sample probe and waits behind it until
-    /// it was read ([`Threads::released`]); 0: nobody waits, and [`Live::callers_one_in`] says how many pass.
+    /// Written by the tracer: N lets one in N timed calls pass the sample probe and wait behind it until the tracer has
+    /// read the stack ([`Threads::released`]); 0: no call waits, and [`Live::callers_one_in`] says how many pass.
     pub hold_one_in: AtomicU64,
-    /// The number of the last wait: the time-stamp counter at which it is over at the latest.
+    /// Number of the last wait: the latest time-stamp counter value at which that wait ends.
     pub held: AtomicU64,
-    /// Written by the tracer: the number of the call that need not wait any more.
+    /// Written by the tracer: number of the wait that may end.
     pub released: AtomicU64,
-    /// The number of the last call that went on without that: none passes the sample probe from then on, until
-    /// the tracer has seen it ([`Threads::seen`]). The tracer leaves it, to know it of a sample that it reads later.
+    /// Number of the last wait that ended before the tracer released it. No call passes the sample probe from then on
+    /// until the tracer has seen this number ([`Threads::seen`]). The tracer does not clear the word, because a sample
+    /// that it reads later may belong to that wait.
     pub left: AtomicU64,
-    /// Written by the tracer: what it has seen in [`Threads::left`].
+    /// Written by the tracer: the last value of [`Threads::left`] that it has seen.
     pub seen: AtomicU64,
     /// Reserved, zero.
     pub reserved: [u64; 1],
-    /// Entry by hash of the FS base, see [`thread_hash`].
+    /// Entries by hash of the FS base, see [`thread_hash`].
     pub entries: [ThreadEntry; THREAD_ENTRIES],
-    /// Written by the tracer: address of that of [`Shared::own_sites`] which is the process's, while one thread
-    /// has this memory; 0: all threads add to the others, with a lock.
+    /// Written by the tracer: address of the process's own part ([`Shared::own_sites`]), while only one thread has this
+    /// memory; 0: all threads add to the shards, with a lock.
     pub own_site_part: AtomicU64,
-    /// Where code that counts system calls keeps registers, because it uses no stack.
+    /// Saved registers of code that counts system calls, because that code uses no stack.
     pub kept: [Kept; KEPT],
-    /// The timed calls that threads are in.
+    /// Timed system calls under way.
     pub timing: [Timing; TIMING],
 }
 
-/// A timed call, by code that counts system calls.
+/// A timed system call, kept by the code that counts system calls.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Timing {
-    /// The stack pointer of the thread; 0: free; [`u64::MAX`]: the call has ended and is being recorded.
+    /// The thread's stack pointer; 0: free; [`u64::MAX`]: the call has ended and is being recorded.
     pub stack: AtomicU64,
-    /// What else the code keeps.
+    /// Other words that the code keeps.
     pub kept: [AtomicU64; 7],
 }
 
-/// Where one thread keeps registers while it makes system calls of its own.
+/// Saved registers of one thread while it makes clockscope's own system calls.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Kept {
-    /// 1 while it is in use.
+    /// 1 while in use.
     pub is_taken: AtomicU64,
     /// Registers.
     pub registers: [u64; 7],
@@ -374,47 +374,46 @@ pub struct Kept {
 #[derive(Debug)]
 #[repr(C)]
 pub struct ThreadEntry {
-    /// FS base plus one, or zero. [`POISON`] keeps every thread away.
+    /// FS base plus one, or zero. No thread can use an entry with [`POISON`].
     pub key: AtomicU64,
     /// Address of the slot.
     pub slot: AtomicU64,
 }
 
-/// A key that no thread has: with it in all entries, every thread counts in the slot of its CPU
-/// with a locked add. The tracer writes it when two threads share an FS base.
+/// A key that no thread has. With it in all entries, every thread counts in its CPU's slot with a locked add. The
+/// tracer writes it when two threads share an FS base.
 pub const POISON: u64 = u64::MAX;
 
-/// The byte offset of the first entry for a key, from the start of the entries; the entry code
-/// in `entry.rs` computes the same in three instructions.
+/// Byte offset of the first entry for a key, from the start of the entries. The entry code in `entry.rs` computes the
+/// same in three instructions.
 #[must_use]
 #[inline]
 pub const fn thread_hash(key: u64) -> usize {
     ((key.wrapping_mul(HASH_MULTIPLIER) >> 40) & 0xff0) as usize
 }
 
-/// Multiplier of [`thread_hash`]: odd, and what a sign-extended 32-bit immediate can hold.
+/// Multiplier of [`thread_hash`]: odd, and small enough for a sign-extended 32-bit immediate.
 pub const HASH_MULTIPLIER: u64 = 0xffff_ffff_9e37_79b1;
 
-/// Everything that is shared with the tracer.
+/// The memory shared with the tracer.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Shared {
-    /// How the installation went, and what has been used.
+    /// Results of the installation, and the slots and histograms in use.
     pub header: Header,
-    /// Counters, one slot a thread.
+    /// Counters, one slot per thread.
     pub slots: [Slot; SLOTS],
-    /// Times of timed calls, one a counter.
+    /// Times of timed calls, one histogram per counter.
     pub histograms: [Histogram; COUNTERS],
-    /// System calls by number, where code in the program counts them (`clockscope-sites`).
-    /// These are added to with a lock.
+    /// System calls by number, counted by code in the program (`clockscope-sites`) with locked instructions.
     pub sites: [[[AtomicU64; SITE_WORDS]; SITE_SHARDS]; SITE_KINDS],
-    /// The times of those that were timed, in ticks; right behind.
+    /// Times of timed system calls, in ticks; directly behind [`Shared::sites`].
     pub site_times: [[AtomicU64; SITE_WORDS]; SITE_TIMES],
-    /// The same, of one process each.
+    /// System calls by number, one part per process, counted without a lock.
     pub own_sites: [[[AtomicU64; SITE_WORDS]; SITE_OWN_KINDS]; SITE_OWN],
 }
 
-/// How the installation went, and what has been used; one page.
+/// Results of the installation, and the slots and histograms in use; one page.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Header {
@@ -424,31 +423,31 @@ pub struct Header {
     /// 0, or the step of the installation that failed (see [`InstallStep`]) and its error number:
     /// `step << 32 | errno`.
     pub failed: AtomicU64,
-    /// 1 once the time-stamp counter faulted: nothing is timed any more.
+    /// 1 once the time-stamp counter faulted: no call is timed any more.
     pub no_timing: AtomicU32,
-    /// Numbers for processes that the tracer did not see in time; from the top.
+    /// Number of processes without a number from the tracer. They number themselves from the top.
     pub anonymous: AtomicU32,
-    /// One bit for each slot that was ever used.
+    /// One bit per slot that was ever used.
     pub slots_used: [AtomicU64; SLOTS.div_ceil(64)],
-    /// One bit for each histogram that was ever used.
+    /// One bit per histogram that was ever used.
     pub histograms_used: AtomicU64,
-    /// Written by the tracer: one bit for each of [`Shared::own_sites`] that a process has.
+    /// Written by the tracer: one bit per part of [`Shared::own_sites`] that a process has now.
     pub site_parts: AtomicU64,
-    /// The same for those that a process ever had.
+    /// One bit per part that a process ever had.
     pub site_parts_used: AtomicU64,
     /// Reserved, zero.
     pub reserved: [u64; 5],
-    /// Calls by the base-two logarithm of the ticks since the thread's read before; weighted.
+    /// Calls by the base-two logarithm of the ticks since the thread's previous read; weighted.
     pub intervals: [AtomicU64; INTERVALS],
-    /// Reads that the kernel answered in place of the clock page, by the number of the reason
-    /// (`fastclock::Decline`); the last takes all numbers above.
+    /// Reads that the kernel answered instead of the clock page, by number of the reason (`fastclock::Decline`); the
+    /// last word counts all higher numbers.
     pub declined: [AtomicU64; DECLINES],
-    /// Ticks between the two readings of the counter around nothing, taken beside each timed call, without
-    /// those that were interrupted; their sum.
+    /// Sum of the ticks between two counter readings with nothing in between, taken after each timed call; interrupted
+    /// pairs are left out.
     pub empty_ticks: AtomicU64,
-    /// How often.
+    /// Number of pairs in [`Header::empty_ticks`].
     pub empty_samples: AtomicU64,
-    /// Distances in `intervals`, each counted once.
+    /// Number of distances in [`Header::intervals`], unweighted.
     pub interval_samples: AtomicU64,
     /// Reserved, zero.
     pub padding: [u64; 512 - 18 - INTERVALS - DECLINES],
@@ -462,27 +461,25 @@ pub struct Slot {
     pub owner: AtomicU64,
     /// FS base of the thread plus one.
     pub key: AtomicU64,
-    /// Time-stamp counter at the last timed call, of whatever function.
+    /// Time-stamp counter at the last timed call of any function.
     pub last_timed: AtomicU64,
-    /// State of the generator that spreads the timed calls.
+    /// State of the random number generator that chooses the calls to time.
     pub random: AtomicU64,
-    /// Time-stamp counter at the start of the last timed call, while the next call of the same
-    /// counter wants its distance from it; otherwise 0.
+    /// Time-stamp counter at the start of the last timed call, while the distance to the next call of the same counter
+    /// is wanted; otherwise 0.
     pub waiting_since: AtomicU64,
-    /// That counter; with [`PASSED`] if that next call is to pass the sample probe as the last one did.
+    /// Number of that counter; with [`PASSED`] if the next call must pass the sample probe as the last one did.
     pub waiting: AtomicU32,
-    /// Calls between timed ones once the first have been timed, as eight times the logarithm to
-    /// the base of two; adapts.
+    /// Calls between timed ones once the first calls have been timed, as eight times the base-two logarithm; adapts.
     pub period: AtomicU32,
     /// Timed calls so far by counter, up to a limit.
     pub samples: [AtomicU8; COUNTERS],
-    /// Time-stamp counter when a call last came to the sample probe.
+    /// Time-stamp counter when a call last reached the sample probe.
     pub probe_at: AtomicU64,
-    /// Ticks that it took there.
+    /// Ticks that this call spent at the sample probe.
     pub probe_ticks: AtomicU64,
-    /// Base-two logarithm of the number of calls that the one that was drawn to be timed next stands
-    /// for, by counter; with the highest bit, what the last one stood for, after which the next call
-    /// has its distance taken.
+    /// By counter: base-two logarithm of the number of calls that the next timed call stands for. With the highest bit
+    /// set: the value of the last timed call, and the distance to the next call is wanted.
     pub stands_for: [AtomicU8; COUNTERS],
     /// Calls until the next one is timed, by counter.
     pub countdown: [AtomicU32; COUNTERS],
@@ -491,7 +488,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// A slot that nobody has used.
+    /// A slot that no thread has used.
     #[must_use]
     pub const fn unused() -> Self {
         Self {
@@ -515,81 +512,81 @@ impl Slot {
 /// Bit of [`Slot::waiting`].
 pub const PASSED: u32 = 1 << 31;
 
-/// What the launch code in the kernel's image gives to the installer in ours.
+/// Parameters that the launch code in the kernel's image passes to the installer in this image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct LaunchParams {
-    /// Where the kernel's image lies in this process.
+    /// Base of the kernel's image in this process.
     pub kernel_base: u64,
     /// Address of the value of `AT_SYSINFO_EHDR` in the auxiliary vector on the stack.
     pub auxv_slot: u64,
     /// System V id of the shared pages.
     pub shared_id: u64,
-    /// The process, as a number of the session.
+    /// The session's number for this process.
     pub process: u64,
-    /// The program's first instruction.
+    /// Address of the program's first instruction.
     pub entry: u64,
-    /// The clock page: its System V id, or with a process in the upper half the descriptor of its
-    /// memory file there (at [`INSTALL_MARK`]).
+    /// The clock page: its System V id; or, with a process id in the upper half, that process's file descriptor of the
+    /// page's memory file (page at offset [`INSTALL_MARK`]).
     pub clock: u64,
-    /// Number of that file's inode.
+    /// Inode number of that file.
     pub clock_inode: u64,
-    /// Where to map an area for code that counts system calls, of [`AREA_SIZE`] bytes; 0: nowhere.
+    /// Addresses for areas of [`AREA_SIZE`] bytes for code that counts system calls; 0: none.
     pub areas: [u64; AREAS],
-    /// 1 if the thread is to give itself [`INSTALL_NOTICE`] when the areas are mapped.
+    /// 1 if the thread must send itself [`INSTALL_NOTICE`] after mapping the areas.
     pub tells: u64,
-    /// What the kernel knows of the process's memory, to tell it of the changed vector too.
+    /// The kernel's record of the process's memory, needed to tell the kernel of the changed auxiliary vector.
     pub memory: MemoryMap,
 }
 
-/// What the code that is injected into a running process gives to the installer in the image.
+/// Parameters that the code injected into a running process passes to the installer in the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct AttachParams {
-    /// Where the installer goes on when it is done.
+    /// Address to jump to after the installer is done.
     pub return_to: u64,
     /// System V id of the shared pages.
     pub shared_id: u64,
-    /// The process, as a number of the session.
+    /// The session's number for this process.
     pub process: u64,
-    /// What to do: [`ATTACH_NEW`], [`ATTACH_AGAIN`] or [`ATTACH_LEAVE`].
+    /// The task: [`ATTACH_NEW`], [`ATTACH_AGAIN`] or [`ATTACH_LEAVE`].
     pub task: u64,
 }
 
-/// The image is new, and nothing is mapped behind it.
+/// The image is new, with nothing mapped behind it.
 pub const ATTACH_NEW: u64 = 0;
-/// The image is one that a session before has left, perhaps without [`ATTACH_LEAVE`].
+/// An earlier session has left the image, perhaps without [`ATTACH_LEAVE`].
 pub const ATTACH_AGAIN: u64 = 1;
-/// The session ends: what is shared with the tracer is replaced by private pages.
+/// The session ends: private pages replace the pages shared with the tracer.
 pub const ATTACH_LEAVE: u64 = 2;
 
-/// What follows [`InjectedSlots`] where the image's installer runs.
+/// Follows [`InjectedSlots`] in code that runs the image's installer.
 #[derive(Debug)]
 #[repr(C)]
 pub struct AttachSlots {
-    /// What the installer is given.
+    /// The installer's parameters.
     pub params: AttachParams,
     /// Address of `clockscope_attach`.
     pub installer: u64,
 }
 
-/// How memory for the image is mapped in a running process: `MAP_PRIVATE | MAP_ANONYMOUS |
-/// MAP_FIXED_NOREPLACE`. Linux before 4.17 takes the address for a wish.
+/// `mmap` flags for the image's memory in a running process: `MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE`. Linux
+/// before 4.17 takes the address as a hint.
 pub const MAP_PRIVATE_THERE: u32 = 0x02 | 0x20 | 0x10_0000;
 
-/// What the tracer fills in behind the code that launches a program (`stubs.rs`).
+/// Slots behind the code that launches a program (`stubs.rs`), filled in by the tracer.
 #[derive(Debug)]
 #[repr(C)]
 pub struct LaunchSlots {
-    /// Where the image lies below the stack pointer, at the start of a page.
+    /// Address of the image below the stack pointer; start of a page.
     pub image: u64,
     /// Offset of `clockscope_install` in the image.
     pub install_offset: u64,
-    /// What the installer is given.
+    /// The installer's parameters.
     pub params: LaunchParams,
 }
 
-/// What the tracer fills in behind the code that executes a program once more.
+/// Slots behind the code that executes a program once more, filled in by the tracer.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ExecveSlots {
@@ -599,21 +596,20 @@ pub struct ExecveSlots {
     pub arguments: u64,
     /// Address of the environment.
     pub environment: u64,
-    /// The program's first instruction, where it goes on if the call fails.
+    /// Address of the program's first instruction, to go on at if the call fails.
     pub entry: u64,
 }
 
-/// `struct prctl_mm_map` of `prctl(PR_SET_MM, PR_SET_MM_MAP)`: the addresses of a process that the
-/// kernel keeps, with the auxiliary vector that it gives to who asks for it (`/proc/PID/auxv`,
-/// `PR_GET_AUXV`).
+/// `struct prctl_mm_map` of `prctl(PR_SET_MM, PR_SET_MM_MAP)`: the kernel's record of a process's addresses, with the
+/// auxiliary vector that `/proc/PID/auxv` and `PR_GET_AUXV` show.
 ///
-/// Source: include/uapi/linux/prctl.h and `prctl_set_mm_map` in kernel/sys.c (Linux 6.18); needs
-/// no privilege as long as the executable stays.
+/// Source: include/uapi/linux/prctl.h and `prctl_set_mm_map` in kernel/sys.c (Linux 6.18). The call needs no privilege
+/// as long as the executable stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct MemoryMap {
-    /// First and last address of code, of data, and of the heap: `start_code`, `end_code`,
-    /// `start_data`, `end_data`, `start_brk`, `brk`.
+    /// First and last address of code, of data and of the heap: `start_code`, `end_code`, `start_data`, `end_data`,
+    /// `start_brk`, `brk`.
     pub segments: [u64; 6],
     /// `start_stack`.
     pub start_stack: u64,
@@ -621,7 +617,7 @@ pub struct MemoryMap {
     pub strings: [u64; 4],
     /// Address of the auxiliary vector.
     pub auxv: u64,
-    /// Its size in bytes; 0: unknown, the kernel is not told.
+    /// Size of the vector in bytes; 0: unknown, and the kernel is not told.
     pub auxv_size: u32,
     /// `u32::MAX`: the executable stays.
     pub exe_fd: u32,
@@ -635,13 +631,13 @@ pub enum InstallStep {
     AttachShared = 1,
     /// Mapping the private pages.
     MapPrivate = 2,
-    /// Asking for the pages to be zeroed in children.
+    /// Asking the kernel to zero pages in children.
     WipeOnFork = 3,
     /// Attaching the clock page.
     AttachClock = 4,
     /// Mapping the page for trampolines.
     MapTrampolines = 5,
-    /// Attaching what the tracer changes while programs run.
+    /// Attaching the page with the tracer's settings.
     AttachLive = 6,
 }
 

@@ -1,24 +1,25 @@
 //! clockscope's own vDSO image.
 //!
-//! A traced program is given this image in place of the kernel's. Its functions count the call and
-//! jump to the kernel's own image, which stays mapped, or answer by another clock. The command's build script compiles this
-//! crate a second time, with `--cfg clockscope_image`, and links it into an ELF shared object of at
-//! most eight pages (see `image.ld`); as an ordinary library the crate holds only the [`layout`].
+//! A traced program gets this image instead of the kernel's. The image's functions count the call and jump to the
+//! kernel's own image, which stays mapped, or they answer from another clock. The build script of `clockscope-tracee`
+//! compiles this crate a second time, with `--cfg clockscope_image`, and links it into an ELF shared object of at most
+//! eight pages (see `image-x86_64.ld` and `image-aarch64.ld`). As an ordinary library the crate holds only [`layout`],
+//! [`histogram`] and [`plan`].
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `layout.rs` | the memory behind the image, byte by byte |
-//! | `histogram.rs` | times of calls by buckets, part of it |
-//! | `arch/` | what differs between architectures, in a folder each: the functions that programs call, and all assembly |
-//! | `slots.rs` | giving a thread a slot; counting without one |
-//! | `sample.rs` | timing one call in N |
-//! | `plan.rs` | which calls these are |
+//! | `histogram.rs` | histograms of call times, part of that memory |
+//! | `arch/` | one folder per architecture: the functions that programs call, and all assembly |
+//! | `slots.rs` | gives a thread a slot; counts calls of threads without a slot |
+//! | `sample.rs` | times one call in N |
+//! | `plan.rs` | chooses the calls to time |
 //! | `routes.rs` | answers from the coarse clock |
 //! | `tsc.rs` | answers from the clock page |
-//! | `slow_reads.rs` | answers that take long |
-//! | `clock_file.rs` | attaching the clock page |
+//! | `slow_reads.rs` | delayed answers, as on a host with a slow clocksource |
+//! | `clock_file.rs` | attaches the clock page |
 //! | `install.rs` | runs once, before the program's first instruction |
-//! | `attach.rs` | runs once in a program that is running already |
+//! | `attach.rs` | runs in a process that clockscope attaches to or detaches from |
 #![no_std]
 #![cfg_attr(
     clockscope_image,
@@ -49,11 +50,11 @@ mod slow_reads;
 #[cfg(clockscope_image)]
 mod tsc;
 
-/// Where the sources of this crate are, for the build script that compiles them into clockscope's vDSO image.
+/// Source directory of this crate, for the build script that compiles it into clockscope's vDSO image.
 #[doc(hidden)]
 pub const SOURCE_DIR: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The example of the README is tried.
+/// Compiles the README's example as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

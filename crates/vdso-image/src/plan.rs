@@ -1,52 +1,53 @@
-//! Which calls are timed, and which of these are shown at the sample probe: arithmetic on a slot. The image
-//! does it inside the program, and tests do it in simulations.
+//! Chooses the calls to time, and which of these pass the sample probe: arithmetic on a slot. The image runs this code
+//! inside the program, and tests run it in simulations.
 //!
-//! Every call has the same chance whatever was timed before, because the distances between drawn
-//! calls are geometric: a pattern of calls in the program meets no pattern here. A drawn call stands
-//! for one over its chance, so sums of weights are right on the average however the chance changes
-//! on the way, which it does with the rate of calls.
+//! Every call has the same chance of being timed, whatever was timed before: the distances between timed calls are
+//! geometric, so a pattern in the program's calls meets no pattern here. A timed call with chance p has the weight 1/p,
+//! so sums of weights are unbiased even though the chance changes with the rate of calls.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::layout::{COUNTER_GETTIME, COUNTER_GETTIMEOFDAY, PASSED, Slot};
 
-/// Every call of a thread is timed until this many of the same kind have been.
+/// All calls of a thread are timed until it has made this many of the same kind.
 const EAGER_SAMPLES: u32 = 32;
-/// One call in two to the power of this is timed at least.
+/// At least one call in two to the power of this is timed.
 const POWER_MAX: u32 = 16;
-/// [`Slot::period`] is kept in these parts of a power of two.
+/// Fractions of a power of two in which [`Slot::period`] is kept.
 const STEPS: u32 = 8;
-/// Bit of [`Slot::stands_for`]: the next call comes here for its distance. It may be drawn as well.
+/// Bit of [`Slot::stands_for`]: the next call enters the slow path so that its distance can be taken. The same call may
+/// be drawn for timing as well.
 const SECOND: u8 = 1 << 7;
-/// After so many calls that pass the sample probe, the next call of one of them does too.
+/// One in this many calls that pass the sample probe makes the next call of the same counter pass as well.
 const SECONDS_ONE_IN: u32 = 4;
-/// Of the first calls of a thread only so many pass the sample probe, and then one in [`SECONDS_ONE_IN`]:
-/// they stand for no others.
+/// Only this many of a thread's first calls pass the sample probe, and then one in [`SECONDS_ONE_IN`], because each of
+/// the first calls has weight 1.
 const FIRST_SHOWN: u32 = 4;
-/// Counters, a bit each, of reads that a coarse clock could answer: `CLOCK_REALTIME`,
-/// `CLOCK_MONOTONIC` and `gettimeofday`. Only of these it matters whether they came within a tick.
+/// One bit per counter of reads that a coarse clock could answer: `CLOCK_REALTIME`, `CLOCK_MONOTONIC` and
+/// `gettimeofday`. The distance between reads within a tick matters only for these.
 pub const HAS_COARSE_FORM: u32 =
     1 << COUNTER_GETTIME | 1 << (COUNTER_GETTIME + 1) | 1 << COUNTER_GETTIMEOFDAY;
-/// A call waits behind the sample probe as long as so many gaps between timed calls (50 us each) at most.
+/// A call waits behind the sample probe for at most this many gaps between timed calls (50 us each).
 pub const HOLD_GAPS: u64 = 40;
-/// Bits behind the point of a logarithm.
+/// Fraction bits of a logarithm.
 const LOG_BITS: u32 = 24;
-/// Bits behind the point of [`SCALES`].
+/// Fraction bits of [`SCALES`].
 const SCALE_BITS: u32 = 32;
 
-/// What a call in the slow path is there for.
+/// The tasks of a call in the slow path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Number of calls that it stands for; 0: it is only there for its distance.
+    /// The call's weight; 0: the call is in the slow path only for its distance.
     pub weight: u32,
-    /// Number of it among the first of its counter; 0: these are over.
+    /// The call's number among the first calls of its counter, from 1; 0: the first calls are over.
     pub eager: u32,
-    /// If it is to pass the sample probe as the call before did: ticks since that one, at least 1.
+    /// Ticks since the previous call, at least 1, if this call must pass the sample probe because the previous one did;
+    /// otherwise 0.
     pub after: u64,
-    /// Ticks since the call before; 0 if that was not timed.
+    /// Ticks since the previous call; 0 if that call was not timed.
     pub distance: u64,
-    /// What that distance stands for.
+    /// The weight of that distance.
     pub distance_weight: u32,
 }
 
@@ -54,7 +55,7 @@ impl Plan {
     /// Bits of [`weight`](Self::weight), which is no more than two to the power of [`POWER_MAX`].
     const WEIGHT_BITS: u32 = POWER_MAX + 1;
 
-    /// What is needed of it after the call, in one word; never 0.
+    /// The fields needed after the call, in one word; never 0.
     #[must_use]
     #[inline(always)]
     pub const fn packed(&self) -> u64 {
@@ -62,7 +63,7 @@ impl Plan {
         self.after << 32 | 1 << 31 | eager | self.weight as u64
     }
 
-    /// That of such a word; the distance is not in it.
+    /// The fields of such a word. The distance is not in it.
     #[must_use]
     #[inline(always)]
     pub const fn unpacked(word: u64) -> Self {
@@ -77,9 +78,9 @@ impl Plan {
     }
 }
 
-/// The number of a wait that begins `now`, which is the moment of its end at the latest, if no other call waits:
-/// the one with the number `held` has been `released`, or its time is over. So nobody is waited for who has left
-/// by `siglongjmp(3)`, or is asleep in a handler.
+/// Begins a wait at `now`, if no other call waits: the wait `held` was `released`, or its time is over. Returns the
+/// number of the new wait, which is also the counter value of its latest end. The time limit covers a call that has
+/// left its wait by `siglongjmp(3)`, or whose thread sleeps in a signal handler.
 #[must_use]
 #[inline(always)]
 pub const fn wait(held: u64, released: u64, now: u64, longest: u64) -> Option<u64> {
@@ -89,7 +90,7 @@ pub const fn wait(held: u64, released: u64, now: u64, longest: u64) -> Option<u6
     Some(now.wrapping_add(longest))
 }
 
-/// Whether the time of a wait is over, also if the counter was set back meanwhile (a virtual machine that
+/// Whether the time of a wait is over. It is over, too, if the counter was set back meanwhile (a virtual machine that
 /// moved).
 #[must_use]
 #[inline(always)]
@@ -98,9 +99,9 @@ pub const fn wait_is_over(number: u64, now: u64, longest: u64) -> bool {
     left == 0 || left > longest
 }
 
-/// Decides when the next call of this counter is looked at, and takes the distance to the call
-/// before if that was timed. Slots of CPUs are used by several threads: distances between their
-/// calls mean nothing. About `aim` ticks are to lie between two timed calls.
+/// Decides when the next call of this counter enters the slow path, and takes the distance to the previous call if that
+/// was timed. Several threads use the slot of a CPU, so the distances between its calls are not taken. `aim` is the
+/// wanted number of ticks between two timed calls.
 #[inline(always)]
 pub fn plan(slot: &Slot, counter: usize, now: u64, by_cpu: bool, aim: u64) -> Plan {
     let counter = counter & 31;
@@ -143,7 +144,7 @@ pub fn plan(slot: &Slot, counter: usize, now: u64, by_cpu: bool, aim: u64) -> Pl
     plan
 }
 
-/// Notes the distance to the call before, unless one of another counter was timed since then.
+/// Takes the distance to the previous call, unless a call of another counter was timed since then.
 #[inline(always)]
 fn take_distance(slot: &Slot, counter: usize, now: u64, weight: u32, plan: &mut Plan) {
     let (since, waiting) = (slot.waiting_since.load(Relaxed), slot.waiting.load(Relaxed));
@@ -158,9 +159,9 @@ fn take_distance(slot: &Slot, counter: usize, now: u64, weight: u32, plan: &mut 
     }
 }
 
-/// What to show of a call at the sample probe (0: nothing): in the lower half the number of calls that it
-/// stands for, in the upper one [`Plan::after`]. The tracer wants one in `one_in`, or none. If it
-/// wants all, or now and then, the next call passes too.
+/// The word that shows a call at the sample probe (0: the call does not pass): the call's weight in the lower half,
+/// [`Plan::after`] in the upper half. The tracer wants one call in `one_in`; 0: none. If the tracer wants all, the next
+/// call passes too; otherwise the next call passes after one in `SECONDS_ONE_IN` shown calls.
 #[inline(always)]
 pub fn shown(slot: &Slot, counter: usize, plan: &Plan, mut one_in: u32) -> u64 {
     let all = one_in == 1;
@@ -175,21 +176,21 @@ pub fn shown(slot: &Slot, counter: usize, plan: &Plan, mut one_in: u32) -> u64 {
     plan.after << 32 | u64::from(weight)
 }
 
-/// The state that a thread's random numbers begin with.
+/// The first state of a thread's random number generator.
 #[must_use]
 #[inline(always)]
 pub fn seed(key: u64, owner: u64) -> u64 {
     (key ^ owner.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
 }
 
-/// The logarithm to the base of two of the calls between timed ones.
+/// Base-two logarithm of the number of calls between timed ones.
 #[inline(always)]
 fn power_of(log: u32) -> u32 {
     (log / STEPS).min(POWER_MAX)
 }
 
-/// The new value of [`Slot::period`], after two timed calls that lay `gap` ticks apart: small steps,
-/// because one distance says little.
+/// The new value of [`Slot::period`] after two timed calls `gap` ticks apart. The steps are small, because a single
+/// distance says little about the rate.
 #[inline(always)]
 fn adapted(log: u32, gap: u64, aim: u64) -> u32 {
     let far = |near: bool| if near { STEPS / 2 } else { 1 };
@@ -215,22 +216,21 @@ fn next(slot: &Slot) -> u64 {
     state.wrapping_mul(0x2545_f491_4f6c_dd1d)
 }
 
-/// A number below `range`.
+/// A random number below `range`.
 #[inline(always)]
 fn below(random: u64, range: u32) -> u32 {
     (((random >> 32) * u64::from(range)) >> 32) as u32
 }
 
-/// The number of the first success among trials with a chance of one in two to the power of
-/// `power`, by inversion: `ceil(log(random) / log(1 - chance))`.
+/// Number of the first success in a series of trials with chance `2^-power`, by inversion: `ceil(log(random) / log(1 -
+/// chance))`.
 fn gap(random: u64, power: u32) -> u32 {
     let Some(scale) = SCALES.get(power as usize) else { return 1 };
     let failures = (u128::from(minus_log2(random)) * u128::from(*scale)) >> (LOG_BITS + SCALE_BITS);
     failures as u32 + 1
 }
 
-/// `-log2(random / 2^64)`, with [`LOG_BITS`] bits behind the point. Each squaring of the mantissa
-/// gives one bit.
+/// `-log2(random / 2^64)` with [`LOG_BITS`] fraction bits. Each squaring of the mantissa yields one bit.
 fn minus_log2(random: u64) -> u64 {
     let mut mantissa = random | 1;
     let zeros = mantissa.leading_zeros();
@@ -247,8 +247,8 @@ fn minus_log2(random: u64) -> u64 {
     (u64::from(zeros + 1) << LOG_BITS) - fraction
 }
 
-/// `1 / -log2(1 - 2^-power)` for each power, with [`SCALE_BITS`] bits behind the point; for 0, where
-/// every trial succeeds, 0.
+/// `1 / -log2(1 - 2^-power)` for each power, with [`SCALE_BITS`] fraction bits; 0 for power 0, where every trial
+/// succeeds.
 static SCALES: [u64; POWER_MAX as usize + 1] = scales();
 
 const fn scales() -> [u64; POWER_MAX as usize + 1] {
@@ -261,7 +261,7 @@ const fn scales() -> [u64; POWER_MAX as usize + 1] {
     scales
 }
 
-/// `-ln(1 - 2^-power)` with 64 bits behind the point: the sum of `2^(-power k) / k`.
+/// `-ln(1 - 2^-power)` with 64 fraction bits: the sum of `2^(-power k) / k`.
 const fn minus_ln(power: u32) -> u128 {
     let (mut sum, mut k) = (0, 1);
     while power * k <= 64 {

@@ -1,5 +1,5 @@
-//! Programs that call in patterns, in bursts and in phases, many times over: on the average each
-//! place has exactly its share of the weights.
+//! Simulates programs that call in patterns, in bursts and in phases, many times over: on average the weights of each
+//! place equal its calls.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -15,14 +15,14 @@ use std::vec::Vec;
 
 use super::*;
 
-/// About as long as the image lets pass between two timed calls, in ticks.
+/// Like the image's aim for the gap between two timed calls, in ticks.
 const AIM: u64 = 100_000;
 const PLACES: usize = 4;
 
-/// A call: by which place, on which counter, and how many ticks after the one before.
+/// A call: its place in the program, its counter, and the ticks since the previous call.
 type Made = (usize, usize, u64);
 
-/// What a simulated run has seen.
+/// Results of a simulated run.
 #[derive(Default)]
 struct Run {
     truth: [f64; PLACES],
@@ -31,7 +31,7 @@ struct Run {
     samples: u64,
 }
 
-/// Lets a thread make `calls` calls. The tracer changes its mind on the way.
+/// Lets a thread make `calls` calls. The tracer changes `one_in` on the way.
 fn run(program: &dyn Fn(u64) -> Made, calls: u64, number: u64, by_cpu: bool) -> Run {
     let slot = Box::new(Slot::unused());
     slot.random.store(seed(0x7f12_3456_7000 + number * 0x1000, number << 1 | 1), Relaxed);
@@ -62,8 +62,8 @@ fn mean(numbers: &[f64]) -> (f64, f64) {
     (mean, (squares / (count * (count - 1.0))).sqrt())
 }
 
-/// Over many runs the weights of each place are its calls: within four and a half standard errors,
-/// which chance exceeds once in 150,000 times, and these are small.
+/// Over many runs, the mean of each place's weights is its number of calls, within 4.5 standard errors (exceeded by
+/// chance once in 150,000 times). The standard errors are small.
 #[track_caller]
 fn assert_unbiased(name: &str, by_cpu: bool, program: &dyn Fn(u64) -> Made) {
     let (calls, runs) = (60_000, 300);
@@ -84,7 +84,7 @@ fn assert_unbiased(name: &str, by_cpu: bool, program: &dyn Fn(u64) -> Made) {
     }
 }
 
-/// A number that has nothing to do with those of the image.
+/// A number unrelated to the image's random numbers.
 fn scattered(call: u64) -> u64 {
     let mixed = (call ^ call >> 7).wrapping_mul(0xd6e8_feb8_6659_fd93);
     (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 33
@@ -105,7 +105,7 @@ fn calls_at_random_have_their_shares() {
     assert_unbiased("random", false, &|call| ((scattered(call) % 4) as usize, 1, 500));
 }
 
-/// One place calls often and the other seldom, in turns: the chance changes between.
+/// One place calls often and the other seldom, in turns: the chance changes in between.
 #[test]
 fn bursts_and_pauses_have_their_shares() {
     for (quick, slow) in [(100, 100), (1_000, 10), (30, 300), (2_000, 2_000)] {
@@ -118,7 +118,7 @@ fn bursts_and_pauses_have_their_shares() {
     }
 }
 
-/// The first call after a pause is another place's than those that follow.
+/// The first call after a pause comes from another place than the calls that follow.
 #[test]
 fn the_first_of_a_burst_has_its_share() {
     let bursts = |call: u64| match call % 20 {
@@ -129,7 +129,7 @@ fn the_first_of_a_burst_has_its_share() {
     assert_unbiased("first of a burst", false, &bursts);
 }
 
-/// Two clocks in turns: each is timed while the other waits for its next call.
+/// Two clocks in turns: a call of one is timed while the other waits for its next call.
 #[test]
 fn clocks_in_turns_have_their_shares() {
     let turns = |call: u64| match call % 7 {
@@ -141,8 +141,8 @@ fn clocks_in_turns_have_their_shares() {
     assert_unbiased("clocks in turns", false, &turns);
 }
 
-/// A clock that is read once among thousands of reads of another one is not timed at every read
-/// because it is never seen twice in a row.
+/// A clock that is read once among thousands of reads of another clock is not timed at every read, although its reads
+/// are never adjacent.
 #[test]
 fn rare_clocks_take_no_more_than_others() {
     let rare = |call: u64| match call % 1_000 {
@@ -167,8 +167,8 @@ fn rare_clocks_take_no_more_than_others() {
     assert!(rarely(timed[0]) && rarely(timed[1]) && timed[2] > 100, "{timed:?}");
 }
 
-/// Distances between drawn calls have the chances that they should have (chi-square with twelve
-/// degrees of freedom; chance exceeds 45 once in 90,000 times).
+/// Distances between drawn calls follow the geometric distribution (chi-square with twelve degrees of freedom; chance
+/// exceeds 45 once in 90,000 times).
 #[test]
 fn gaps_are_geometric() {
     let slot = Box::new(Slot::unused());
@@ -176,7 +176,7 @@ fn gaps_are_geometric() {
     for power in [1, 2, 3, 5, 8, 12, 16] {
         let chance = 0.5_f64.powi(power as i32);
         let draws = 200_000;
-        // Boundaries at which twelve thirteenths are left, eleven, and so on.
+        // Boundaries that 12/13, 11/13, ... of the distances exceed.
         let mut bounds: Vec<f64> = (1..13)
             .map(|k| ((1.0 - f64::from(k) / 13.0).ln() / (1.0 - chance).ln()).floor())
             .collect();

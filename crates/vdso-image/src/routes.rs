@@ -1,4 +1,4 @@
-//! Another way to answer: from the coarse clock.
+//! Answers from the coarse clock.
 //!
 //! `--clock coarse` is the per-process form of `vsyscall64 = 2` (Red Hat Enterprise Linux 5 and 6).
 
@@ -26,17 +26,17 @@ pub(crate) struct Timeval {
     pub(crate) micros: c_long,
 }
 
-/// The address of one of the kernel's functions.
+/// The address of a function of the kernel's.
 #[inline(always)]
 pub(crate) fn kernel(function: Function) -> u64 {
-    // SAFETY: the page is mapped behind the image and read-only since the installation.
+    // SAFETY: the page lies behind the image and is read-only since the installation.
     unsafe {
         let config = (image_base() + CONFIG_OFFSET) as *const Config;
         *(&raw const (*config).kernel).cast::<u64>().add(function as usize)
     }
 }
 
-/// The clock of the same family that is read at the last tick; the clock itself if there is none.
+/// The coarse clock of the same family, which the kernel updates every tick; `clock` itself if there is none.
 fn coarse(clock: i32) -> i32 {
     match clock {
         _ if clock == ClockId::Realtime.as_raw() => ClockId::RealtimeCoarse.as_raw(),
@@ -48,12 +48,12 @@ fn coarse(clock: i32) -> i32 {
 /// `clock_gettime` from the coarse clock of the family.
 #[unsafe(no_mangle)]
 extern "C" fn coarse_clock_gettime(clock: i32, time: *mut Timespec) -> i32 {
-    // SAFETY: the word holds the address of the kernel's function, as the installer wrote it.
+    // SAFETY: the word holds the address of the kernel's function; the installer wrote it.
     let call = unsafe { core::mem::transmute::<u64, ClockCall>(kernel(Function::ClockGettime)) };
     call(coarse(clock), time)
 }
 
-/// `clock_getres` of the clock that really answers.
+/// `clock_getres` of the clock that answers.
 #[unsafe(no_mangle)]
 extern "C" fn coarse_clock_getres(clock: i32, resolution: *mut Timespec) -> i32 {
     // SAFETY: as above.
@@ -79,8 +79,7 @@ extern "C" fn coarse_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
     let mut now = Timespec { seconds: 0, nanos: 0 };
     let result = coarse_clock_gettime(ClockId::Realtime.as_raw(), &raw mut now);
     if result == 0 {
-        // SAFETY: as the kernel's own function, this writes where the program says; a bad address
-        // faults there as it does here.
+        // SAFETY: writes to the program's pointer. A bad address faults here, as in the kernel's own function.
         unsafe { time.write(Timeval { seconds: now.seconds, micros: now.nanos / 1_000 }) };
     }
     result

@@ -1,21 +1,21 @@
-//! Timing one call in N, in place, and showing one in M of these to whoever watches the sample probe.
+//! Times one call in N in place, and passes one in M of these through the sample probe.
 //!
-//! The first calls of a kind (function and clock) in a thread are all timed, then N doubles until about `gap_ticks` lie between
-//! two timed calls. Which calls these are is drawn at random (`plan.rs`), so that a program whose
-//! calls alternate in a pattern gives every one of them its share. After a timed call the time until
-//! the thread's next call of the kind is taken too: how many reads would a coarse clock have answered
-//! alike? The reads that have no coarse form are not asked.
+//! The first calls of a kind (function and clock) in a thread are all timed. Then N doubles until about `gap_ticks` lie
+//! between two timed calls. The timed calls are drawn at random (`plan.rs`), so that a program whose calls alternate in
+//! a pattern gives each kind of call its share. After a timed call, the image also takes the time until the thread's
+//! next call of the same kind. From these distances the report estimates how many reads a coarse clock would have
+//! answered with the same value. Reads without a coarse form are left out.
 //!
-//! Nothing here is exact and nothing here needs to be: the counts are kept elsewhere.
+//! Nothing here needs to be exact: the exact counts are kept in the slots.
 //!
-//! Beside each timed call nothing is timed in the same way: what timing adds is measured where calls are.
+//! After each timed call, two counter readings with nothing in between measure the cost of the timing on the same CPU.
 //!
-//! The sample probe is an instruction that does nothing, at which the command may set a breakpoint. A call
-//! passes it when it has been made and timed, so what watching costs is in no time; the clocks that
-//! later calls are measured from are set forward by it.
+//! The sample probe is a `nop` at which the command may set a breakpoint. A call passes it after it has been made and
+//! timed, so the breakpoint's cost is not part of any measured time. The start times from which later distances are
+//! measured are moved forward by that cost.
 //!
-//! An interpreter's frames lie in its heap and change with the next instruction. Where the tracer has asked for
-//! it, the call therefore waits behind the sample probe until these were read, or 2 ms.
+//! An interpreter's frames lie in its heap and change with the next instruction. If the tracer asks for it, the call
+//! therefore waits behind the sample probe until the tracer has read the frames, at most 2 ms.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -31,29 +31,29 @@ use crate::layout::{
 use crate::plan::{HAS_COARSE_FORM, HOLD_GAPS, Plan, plan, shown, wait, wait_is_over};
 use crate::slots::{image_base, live, session, shared, threads};
 
-/// From so many ticks on, two readings with nothing between them were interrupted.
+/// Counter pairs with at least this many ticks between them were interrupted.
 const EMPTY_MOST: u64 = 1 << 13;
-/// In a robust futex: the owner has died.
+/// Bit of a robust futex: its owner has died.
 const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 
-/// The slot of a call, and its counter.
+/// Slot and counter of a call.
 fn slot_of(slot_and_counter: usize) -> (&'static Slot, usize) {
     let counter = slot_and_counter % align_of::<Slot>();
-    // SAFETY: the entries pass the address of a slot in the shared pages, which stay.
+    // SAFETY: the entries pass the address of a slot in the shared pages, which stay mapped.
     (unsafe { &*((slot_and_counter - counter) as *const Slot) }, counter)
 }
 
-/// What is to be done with a call. In two registers.
+/// Instructions for a call, returned in two registers.
 #[repr(C)]
 pub(crate) struct Due {
-    /// [`Plan::packed`]; 0: it is not timed.
+    /// [`Plan::packed`]; 0: the call is not timed.
     plan: u64,
-    /// Address of the function.
+    /// Address of the function to call.
     function: u64,
 }
 
-/// Before a call. Timing needs a tracer that lives, because it emulates the counter for programs that
-/// forbid it.
+/// Runs before a call. Calls are timed only while the tracer lives, because the tracer emulates the counter for
+/// programs that forbid it.
 pub(crate) extern "C" fn before(slot_and_counter: usize) -> Due {
     let (slot, counter) = slot_of(slot_and_counter);
     let function = target(function_of(counter));
@@ -72,16 +72,16 @@ pub(crate) extern "C" fn before(slot_and_counter: usize) -> Due {
     Due { plan: plan.packed(), function }
 }
 
-/// What follows a call. In two registers.
+/// Instructions after a call, returned in two registers.
 #[repr(C)]
 pub(crate) struct Shown {
-    /// What to show at the sample probe; 0: the call does not pass it.
+    /// The word to show at the sample probe; 0: the call does not pass it.
     value: u64,
-    /// The number of the wait behind it; 0: none.
+    /// Number of the wait behind the probe; 0: the call does not wait.
     hold: u64,
 }
 
-/// After a call.
+/// Runs after a call.
 pub(crate) extern "C" fn after(slot_and_counter: usize, packed: u64, ticks: u64) -> Shown {
     let (slot, counter) = slot_of(slot_and_counter);
     let plan = Plan::unpacked(packed);
@@ -101,8 +101,8 @@ pub(crate) extern "C" fn after(slot_and_counter: usize, packed: u64, ticks: u64)
     Shown { value, hold }
 }
 
-/// One in how many timed calls passes the sample probe, and whether they wait behind it. Whose stack the
-/// slot does not tell (it is a CPU's) never waits.
+/// N of the one in N timed calls that passes the sample probe, and whether these calls wait behind it. A call in a
+/// CPU's slot never waits, because the slot does not identify the thread.
 fn one_in(slot: &Slot) -> (u32, bool) {
     let (of_all, threads) = (live().callers_one_in.load(Relaxed), threads());
     match threads.hold_one_in.load(Relaxed) {
@@ -113,7 +113,7 @@ fn one_in(slot: &Slot) -> (u32, bool) {
     }
 }
 
-/// The number of the wait that this call is to do; 0 if another call waits.
+/// The number of this call's wait; 0 if another call waits.
 fn begin_hold() -> u64 {
     let threads = threads();
     let (held, released) = (threads.held.load(Relaxed), threads.released.load(Relaxed));
@@ -124,19 +124,19 @@ fn begin_hold() -> u64 {
     }
 }
 
-/// How long a call waits at most.
+/// Longest wait, in ticks.
 fn hold_ticks() -> u64 {
     session().gap_ticks.saturating_mul(HOLD_GAPS)
 }
 
-/// Waits until the tracer has read what the thread is doing, or as long as [`HOLD_GAPS`] allow. No system
-/// call is made for it: a filter of the program's could forbid any.
+/// Waits until the tracer has read the thread's stack, but not longer than [`HOLD_GAPS`] allows. The wait spins without
+/// a system call, because a seccomp filter of the program could forbid any call.
 fn hold(number: u64) {
     let threads = threads();
-    // Another call may wait meanwhile, if this one was released and did not run.
+    // Another call may begin a wait if this one was released but its thread did not run.
     while threads.released.load(Acquire) != number && threads.held.load(Relaxed) == number {
         if wait_is_over(number, tsc_before(), hold_ticks()) {
-            // Who reads looks at this afterwards. Until then no other call waits in vain.
+            // The tracer checks this word after it has read the stack. Until then no other call waits.
             threads.left.store(number, Release);
             break;
         }
@@ -144,7 +144,7 @@ fn hold(number: u64) {
     }
 }
 
-/// Behind the sample probe: what it took is nobody's time.
+/// Runs behind the sample probe: removes the time spent there from later distances.
 pub(crate) extern "C" fn passed(slot_and_counter: usize, result: usize, number: u64) -> usize {
     if number != 0 {
         hold(number);
@@ -161,7 +161,7 @@ pub(crate) extern "C" fn passed(slot_and_counter: usize, result: usize, number: 
     result
 }
 
-/// The function that a counter of timed calls belongs to.
+/// The function of a counter of timed calls.
 fn function_of(counter: usize) -> Function {
     match counter {
         0..COUNTER_GETRES => Function::ClockGettime,
@@ -173,9 +173,9 @@ fn function_of(counter: usize) -> Function {
     }
 }
 
-/// Where a function's entries jump to.
+/// The address that a function's entries jump to.
 fn target(function: Function) -> u64 {
-    // SAFETY: the page is mapped behind the image and read-only since the installation.
+    // SAFETY: the page lies behind the image and is read-only since the installation.
     unsafe {
         let config = (image_base() + CONFIG_OFFSET) as *const Config;
         *(&raw const (*config).target).cast::<u64>().add(function as usize)
@@ -188,8 +188,8 @@ fn may_time() -> bool {
     tracer != 0 && tracer & FUTEX_OWNER_DIED == 0 && shared().header.no_timing.load(Relaxed) == 0
 }
 
-/// The counter, read when everything before it is done. A program may have forbidden it to itself, in
-/// which case the tracer, which lives, goes on behind the instruction.
+/// Reads the counter after all earlier instructions are done. If the program has forbidden itself the counter, the
+/// living tracer resumes the thread behind the instruction.
 #[inline(always)]
 fn tsc_before() -> u64 {
     CpuCounter.ordered().0
@@ -219,8 +219,9 @@ fn record(counter: usize, ticks: u64, weight: u64) {
     }
 }
 
-/// Times nothing as `sample` times a call: what timing adds changes with the speed of the CPU, and of
-/// whoever shares its core, so it is looked at where and when calls are.
+/// Measures the cost of the timing: reads the counter twice as `sample` does, with no call in between. The cost changes
+/// with the speed of the CPU and with the load on its sibling thread, so it is measured on the same CPU right after the
+/// call.
 fn record_empty() {
     let ticks = empty_ticks();
     if ticks < EMPTY_MOST {
@@ -230,7 +231,7 @@ fn record_empty() {
     }
 }
 
-/// Slots of CPUs are used by several threads: distances between their calls mean nothing.
+/// Whether this is a CPU's slot. Several threads use such a slot, so distances between its calls mean nothing.
 fn slot_is_of_cpu(slot: &Slot) -> bool {
     let first = &raw const shared().slots as usize;
     (core::ptr::from_ref(slot) as usize - first) / size_of::<Slot>() < CPU_SLOTS

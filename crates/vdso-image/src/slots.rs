@@ -1,4 +1,4 @@
-//! Giving a thread a slot, and counting in the slot of the CPU when it has none.
+//! Gives a thread a slot, and counts calls of threads without a slot in the slot of their CPU.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -11,20 +11,20 @@ use crate::layout::{
 };
 use crate::plan::seed;
 
-/// Session word `counting`: every thread counts in the slot of its CPU.
+/// Value of [`Constants::counting`]: every thread counts in the slot of its CPU.
 const COUNT_BY_CPU: u64 = 2;
 
-/// Key of an entry that is being given to a thread.
+/// Key of an entry that a thread is claiming.
 const CLAIMING: u64 = POISON - 1;
 
 #[inline(always)]
 pub(crate) fn session() -> &'static Constants {
-    // SAFETY: the page lies behind the image in every process that has the image, is never
-    // unmapped by us and nothing in it changes.
+    // SAFETY: the page lies behind the image in every process that has the image. The image never unmaps it, and
+    // nothing in it changes.
     unsafe { &*((image_base() + SESSION_OFFSET) as *const Constants) }
 }
 
-/// What the tracer changes.
+/// The tracer's settings.
 #[inline(always)]
 pub(crate) fn live() -> &'static Live {
     // SAFETY: as for `shared`; the page consists of atomics.
@@ -34,12 +34,12 @@ pub(crate) fn live() -> &'static Live {
 /// The pages shared with the tracer.
 #[inline(always)]
 pub(crate) fn shared() -> &'static Shared {
-    // SAFETY: only code of counting entries comes here, and they are exported only when the
-    // installer has mapped the shared pages; all fields that change are atomics.
+    // SAFETY: only counting entries call this, and the program finds them only after the installer has mapped the
+    // shared pages; all fields that change are atomics.
     unsafe { &*((image_base() + SHARED_OFFSET) as *const Shared) }
 }
 
-/// Which thread owns which slot, and who waits.
+/// The slots of the process's threads, and the words for waiting behind the sample probe.
 pub(crate) fn threads() -> &'static Threads {
     // SAFETY: as for `shared`.
     unsafe { &*((image_base() + THREADS_OFFSET) as *const Threads) }
@@ -55,7 +55,7 @@ pub(crate) extern "C" fn count(counter: u32) -> usize {
     }
 }
 
-/// Counts in the slot of the CPU, which several threads may use at once.
+/// Counts in the slot of the CPU, which several threads may use at the same time.
 fn count_by_cpu(counter: usize) -> usize {
     let index = spread() & (CPU_SLOTS - 1);
     let slot = &shared().slots[index];
@@ -68,7 +68,7 @@ fn count_by_cpu(counter: usize) -> usize {
     }
 }
 
-/// The thread's slot: found beyond the first two places, or claimed now.
+/// The thread's slot: found behind the first two entries, or claimed now.
 fn own_slot() -> Option<&'static Slot> {
     if session().counting == COUNT_BY_CPU {
         return None;
@@ -79,7 +79,7 @@ fn own_slot() -> Option<&'static Slot> {
     for entry in threads.entries.iter().skip(first).take(PROBES) {
         let found = entry.key.load(Acquire);
         if found == key {
-            // SAFETY: the word holds the address of a slot since before the key was stored.
+            // SAFETY: the address of a slot was stored in this word before the key was.
             return Some(unsafe { &*(entry.slot.load(Relaxed) as *const Slot) });
         }
         if found == 0 && entry.key.compare_exchange(0, CLAIMING, Relaxed, Relaxed).is_ok() {
@@ -89,9 +89,8 @@ fn own_slot() -> Option<&'static Slot> {
     None
 }
 
-/// Takes a slot and writes it into the entry, which nobody else uses while its key is
-/// [`CLAIMING`]. A signal handler of this thread that comes in between finds the next entry free
-/// and the same slot.
+/// Takes a slot and writes its address into the entry. No other thread uses the entry while its key is [`CLAIMING`]. A
+/// signal handler of this thread that interrupts this function finds the next entry free and the same slot.
 fn claim(entry: &ThreadEntry, key: u64, threads: &Threads) -> Option<&'static Slot> {
     let owner = process(&threads.process) << 1 | 1;
     let taken = if threads.full.load(Relaxed) == 0 { take_slot(owner, key) } else { None };
@@ -106,7 +105,7 @@ fn claim(entry: &ThreadEntry, key: u64, threads: &Threads) -> Option<&'static Sl
     Some(slot)
 }
 
-/// Finds this thread's slot from before, or makes a free one its own.
+/// The slot that this thread took before, or a free slot, which becomes its own.
 fn take_slot(owner: u64, key: u64) -> Option<(usize, &'static Slot)> {
     let slots = &shared().slots;
     let mut index = CPU_SLOTS;
@@ -119,7 +118,7 @@ fn take_slot(owner: u64, key: u64) -> Option<(usize, &'static Slot)> {
         if taken == 0 && slot.owner.compare_exchange(0, owner, Relaxed, Relaxed).is_ok() {
             slot.key.store(key, Relaxed);
             slot.random.store(seed(key, owner), Relaxed);
-            // A context from before the session may have added to it.
+            // A context from before the session may have added to the slot.
             slot.calls.iter().for_each(|calls| calls.store(0, Relaxed));
             slot.countdown.iter().for_each(|countdown| countdown.store(1, Relaxed));
             return Some((index, slot));
@@ -129,7 +128,7 @@ fn take_slot(owner: u64, key: u64) -> Option<(usize, &'static Slot)> {
     None
 }
 
-/// The number of this process: from the tracer, or one from the top if it gave none.
+/// The session's number for this process: from the tracer, or counted down from the top if the tracer gave none.
 fn process(word: &AtomicU64) -> u64 {
     let known = word.load(Relaxed);
     if known != 0 {
@@ -142,7 +141,7 @@ fn process(word: &AtomicU64) -> u64 {
     }
 }
 
-/// Sets a bit in a bitmap, once.
+/// Sets a bit in a bitmap, if it is not yet set.
 #[inline(always)]
 fn mark(bitmap: &[AtomicU64], index: usize) {
     let bit = 1 << (index % 64);

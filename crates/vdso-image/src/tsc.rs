@@ -1,9 +1,8 @@
-//! Answers from the clock page, which a thread of clockscope keeps: `--clock counter` (ordered)
-//! and `--clock counter-fast`.
+//! Answers from the clock page, which a thread of clockscope keeps: `--clock tsc` (ordered) and `--clock tsc-fast`.
 //!
-//! The conversion is `fastclock`'s own; here is only what the functions of a vDSO add to it. Where
-//! the page does not answer, and for every clock that it does not have, the kernel does: also for
-//! the coarse clocks and `time`, which its vDSO answers in user space on every clocksource.
+//! `fastclock` does the conversion. This file adds the parts that are particular to the functions of a vDSO. The kernel
+//! answers if the page cannot, and for every clock that is not on the page: also for the coarse clocks and `time`,
+//! which the kernel's vDSO answers in user space on every clocksource.
 
 use fastclock::arch::CpuCounter;
 use fastclock::page::{Counter, Kernel, Page, PageClock, Reader, TimeSpec, Trust};
@@ -40,7 +39,7 @@ impl Kernel for KernelFunctions {
 
 #[inline(always)]
 fn kernel_gettime(clock: i32, time: *mut Timespec) -> i32 {
-    // SAFETY: the word holds the address of the kernel's function, as the installer wrote it.
+    // SAFETY: the word holds the address of the kernel's function; the installer wrote it.
     let call = unsafe { core::mem::transmute::<u64, ClockCall>(kernel(Function::ClockGettime)) };
     call(clock, time)
 }
@@ -48,20 +47,18 @@ fn kernel_gettime(clock: i32, time: *mut Timespec) -> i32 {
 #[inline(always)]
 pub(crate) fn reader<C: Counter>(counter: C) -> Reader<'static, C, KernelFunctions> {
     let base = image_base();
-    // SAFETY: these functions are reached only when the session has a clock page; the installer has
-    // attached it and mapped the page for `Trust`, zeroed, before the image was made known. Both
-    // consist of atomics.
+    // SAFETY: these functions run only if the session has a clock page. The installer has attached that page, and
+    // mapped a zeroed page for `Trust`, before it made the image known. Both consist of atomics.
     let (page, trust) = unsafe {
         (&*((base + CLOCK_OFFSET) as *const Page), &*((base + TRUST_OFFSET) as *const Trust))
     };
     Reader { page, trust, counter, kernel: KernelFunctions }
 }
 
-/// Writes where the program says, as the kernel's own function does; a bad address faults there as
-/// it does here.
+/// Writes to the program's pointer. A bad address faults here, as in the kernel's own function.
 #[inline(always)]
 pub(crate) fn answer(time: *mut Timespec, TimeSpec { sec, nsec }: TimeSpec) -> i32 {
-    // SAFETY: the program's own pointer, see above.
+    // SAFETY: the pointer is the program's own, see above.
     unsafe { time.write(Timespec { seconds: sec, nanos: nsec }) };
     0
 }
@@ -75,7 +72,7 @@ pub(crate) const REALTIME: i32 = ClockId::Realtime.as_raw();
 pub(crate) const BOOTTIME: i32 = ClockId::Boottime.as_raw();
 pub(crate) const TAI: i32 = ClockId::Tai.as_raw();
 
-/// One clock: the short way, without a stack frame; all that is rare is in [`slow`].
+/// The functions of one clock: the fast path, without a stack frame. All rare cases are in [`slow`].
 macro_rules! one_clock {
     ($($name:ident => $id:ident, $try:expr;)*) => {$(
         #[inline(never)]
@@ -90,11 +87,11 @@ macro_rules! one_clock {
 
 pub(crate) use one_clock;
 
-/// Bit of a clock's number for [`slow`]: microseconds are wanted.
+/// Flag in the clock number for [`slow`]: the caller wants microseconds.
 const MICROS: i32 = 1 << 8;
 
-/// A clock that the page has, where it does not answer at once; writes a `timespec`, or with [`MICROS`]
-/// a `timeval`. All that needs much stack is called from here, the kernel's function above all.
+/// Answers for a clock of the page that the fast path could not read. Writes a `timespec`, or with [`MICROS`] a
+/// `timeval`. All code that needs much stack is called from here, above all the kernel's function.
 #[cold]
 #[inline(never)]
 pub(crate) fn slow(clock: i32, time: *mut Timespec) -> i32 {
@@ -111,12 +108,12 @@ pub(crate) fn slow(clock: i32, time: *mut Timespec) -> i32 {
 fn finish(clock: i32, time: *mut Timespec, found: Nanos) -> i32 {
     let found = TimeSpec::from_nanos(found);
     answer(time, if clock & MICROS == 0 { found } else { in_micros(found) });
-    // It is always 0. But if the compiler knew, its callers would say so themselves, and keep their
-    // frames until then; as it is they jump.
+    // The result is always 0. If the compiler knew that, the callers would set the result themselves after the call and
+    // keep a stack frame until then. Now they jump instead.
     zero()
 }
 
-/// With microseconds in place of nanoseconds: a `timeval`, which has the same form.
+/// Converts nanoseconds to microseconds: the result is a `timeval`, which has the same layout.
 #[inline(always)]
 fn in_micros(time: TimeSpec) -> TimeSpec {
     TimeSpec { nsec: time.nsec / 1_000, ..time }
@@ -140,7 +137,7 @@ pub(crate) fn gettimeofday(
     }
 }
 
-/// The time zone, which only the kernel knows.
+/// Asks the kernel for the time zone, which the page does not hold.
 #[inline(never)]
 fn zone_by_kernel(zone: *mut u8) {
     // SAFETY: as in `kernel_gettime`.

@@ -1,4 +1,4 @@
-//! The auxiliary vector, as `/proc/PID/auxv` has it.
+//! The auxiliary vector in the format of `/proc/PID/auxv`.
 
 use super::Class;
 
@@ -7,8 +7,8 @@ pub const AT_SYSINFO_EHDR: u64 = 33;
 
 /// The pairs of tag and value in the bytes of `/proc/PID/auxv`, up to `AT_NULL`.
 ///
-/// `class` is the process's, not ours: a 32-bit process has pairs of 32-bit words. The byte order is
-/// this machine's.
+/// `class` is that of the process, which may differ from ours: a 32-bit process has pairs of 32-bit words. The byte
+/// order is this machine's.
 ///
 /// # References
 ///
@@ -33,7 +33,7 @@ pub fn sysinfo_ehdr(bytes: &[u8], class: Class) -> Option<u64> {
     pairs.iter().find(|pair| pair.0 == AT_SYSINFO_EHDR).map(|pair| pair.1).filter(|at| *at != 0)
 }
 
-/// A number of 4 or 8 bytes in this machine's order.
+/// A number of 4 or 8 bytes in this machine's byte order.
 fn word(bytes: &[u8]) -> u64 {
     if let Ok(bytes) = <[u8; 8]>::try_from(bytes) {
         return u64::from_ne_bytes(bytes);

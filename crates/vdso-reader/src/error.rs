@@ -1,4 +1,4 @@
-//! Why bytes are not a vDSO image.
+//! The reasons why bytes are not a vDSO image.
 
 /// Why bytes cannot be read as a vDSO image; prints as a lower-case clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,10 +13,10 @@ pub enum ImageError {
     /// The file ends within the ELF header.
     #[error("it ends within the ELF header")]
     HeaderCut,
-    /// The header's class, byte order or version has no meaning.
+    /// The header's class, byte order or version is undefined.
     #[error("its ELF class, byte order or version is unknown")]
     HeaderInvalid,
-    /// The program headers lie outside of the file or have another size than the class demands.
+    /// The program headers lie outside of the file, or their size does not fit the class.
     #[error("its program headers lie outside of the file or have a wrong size")]
     SegmentTableOutside,
     /// A segment's bytes lie outside of the file; the number is its place in the table.
@@ -37,7 +37,7 @@ pub enum ImageError {
     /// The dynamic table names no string table (`DT_STRTAB`), or one outside of the file.
     #[error("its dynamic table names no string table in the file")]
     NoStrings,
-    /// Neither a hash table nor the section headers say how many symbols there are.
+    /// Neither a hash table nor the section headers give the number of symbols.
     #[error("neither a hash table nor section headers tell its number of symbols")]
     SymbolCountUnknown,
     /// The symbol table lies outside of the file.

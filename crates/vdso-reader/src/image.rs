@@ -1,4 +1,4 @@
-//! What an image consists of.
+//! The parts of an image.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::ImageError;
 
-/// A vDSO image that has been read: its bytes and what they mean.
+/// A parsed vDSO image, with its bytes.
 ///
 /// All offsets count bytes from the start of the image, which is both the start of the file and,
 /// in a process, the address in `AT_SYSINFO_EHDR`.
@@ -25,17 +25,17 @@ pub struct Image {
     pub(super) content_end: u64,
 }
 
-/// The fields of the ELF header that somebody asks for.
+/// The fields of the ELF header that this crate uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) class: Class,
     pub(super) machine: Machine,
     pub(super) program_header_offset: u64,
-    /// Where the section headers are said to start, and how many bytes they take.
+    /// Offset and size in bytes of the section headers, as the header states them.
     pub(super) section_table: (u64, u64),
 }
 
-/// A number that is written in hexadecimal, because it is an address.
+/// A number shown in hexadecimal, because it is an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hex(pub u64);
 
@@ -60,8 +60,8 @@ pub enum Class {
     Elf64,
 }
 
-/// Writes an enum of the numbers that a field of ELF can have, with the names that text and JSON have
-/// for them: those of the ELF headers, or of the field.
+/// Defines an enum for a numeric ELF field. Each variant has the name that text and JSON show, as in the ELF headers or
+/// specific to the field.
 macro_rules! elf_numbers {
     (
         $(#[$about:meta])*
@@ -73,7 +73,7 @@ macro_rules! elf_numbers {
         #[non_exhaustive]
         pub enum $enum {
             $($(#[$meaning])* $variant,)*
-            /// Another one, by its number.
+            /// Any other number.
             Other($raw),
         }
 
@@ -108,7 +108,7 @@ elf_numbers! {
     Machine(u16 = elf::Machine), others "machine {}":
     /// x86-64, also with 32-bit addresses (x32).
     X86_64 = EM_X86_64 "x86-64",
-    /// x86 with 32 bits, which 64-bit kernels have too.
+    /// x86 with 32 bits; 64-bit kernels have such an image too.
     I386 = EM_386 "i386",
     /// ARM with 64 bits, either byte order.
     Aarch64 = EM_AARCH64 "aarch64",
@@ -143,40 +143,40 @@ elf_numbers! {
     GnuEhFrame = PT_GNU_EH_FRAME "GNU_EH_FRAME",
     /// `PT_GNU_STACK`: whether the stack is executable.
     GnuStack = PT_GNU_STACK "GNU_STACK",
-    /// `PT_GNU_RELRO`: what becomes read-only after relocation.
+    /// `PT_GNU_RELRO`: the part that becomes read-only after relocation.
     GnuRelro = PT_GNU_RELRO "GNU_RELRO",
     /// `PT_GNU_PROPERTY`: properties such as branch protection.
     GnuProperty = PT_GNU_PROPERTY "GNU_PROPERTY",
 }
 
 elf_numbers! {
-    /// What a symbol names.
+    /// The kind of object that a symbol names.
     SymbolKind(u8 = elf::SymbolType), others "{}":
     /// `STT_FUNC`: a function.
     Func = STT_FUNC "FUNC",
     /// `STT_OBJECT`: data, such as version symbols.
     Object = STT_OBJECT "OBJECT",
-    /// `STT_NOTYPE`: not said; arm64's `__kernel_rt_sigreturn` is one.
+    /// `STT_NOTYPE`: unspecified; arm64's `__kernel_rt_sigreturn` has this type.
     NoType = STT_NOTYPE "NOTYPE",
 }
 
 elf_numbers! {
-    /// Who may use a symbol.
+    /// The visibility of a symbol to other objects.
     Binding(u8 = elf::SymbolBind), others "{}":
-    /// `STB_LOCAL`: nobody outside.
+    /// `STB_LOCAL`: visible in this object only.
     Local = STB_LOCAL "LOCAL",
-    /// `STB_GLOBAL`: everybody, before weak ones.
+    /// `STB_GLOBAL`: visible to all objects, with precedence over weak ones.
     Global = STB_GLOBAL "GLOBAL",
-    /// `STB_WEAK`: everybody who finds no global one.
+    /// `STB_WEAK`: used if there is no global symbol of this name.
     Weak = STB_WEAK "WEAK",
 }
 
-/// A program header, whose numbers are as in the file.
+/// A program header, with its numbers as in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Segment {
-    /// What it is for.
+    /// The segment's type.
     pub kind: SegmentKind,
-    /// Where its bytes start in the file.
+    /// Offset of its bytes in the file.
     pub offset: u64,
     /// The address it was linked for.
     #[serde(serialize_with = "hexadecimal")]
@@ -192,12 +192,12 @@ pub struct Segment {
     pub flags: u32,
 }
 
-/// A section header, whose numbers are as in the file.
+/// A section header, with its numbers as in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Its name; empty where the section names cannot be read.
+    /// The section's name; empty if the section names cannot be read.
     pub name: String,
-    /// Where its bytes start in the file.
+    /// Offset of its bytes in the file.
     pub offset: u64,
     /// Its size in bytes; 0 if it takes no space in the file.
     pub size: u64,
@@ -208,42 +208,42 @@ pub struct Section {
 /// An entry of the dynamic symbol table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Symbol {
-    /// Its place in the symbol table.
+    /// Index in the symbol table.
     #[serde(skip)]
     pub index: usize,
     /// Its name without the version.
     pub name: String,
-    /// Where it lies, in bytes from the start of the image; for an absolute symbol, its value.
+    /// Offset in bytes from the start of the image; for an absolute symbol, its value.
     pub offset: u64,
     /// Its size in bytes.
     #[serde(rename = "size_bytes")]
     pub size: u64,
-    /// What it names: a function, data or neither.
+    /// The symbol's type: function, data or unspecified.
     pub kind: SymbolKind,
-    /// Who may use it.
+    /// The symbol's visibility to other objects.
     pub binding: Binding,
-    /// The version it belongs to, for example `LINUX_2.6`.
+    /// The symbol's version, for example `LINUX_2.6`.
     pub version: Option<String>,
-    /// Whether the image defines it; otherwise it asks for it.
+    /// Whether the image defines the symbol; otherwise the image imports it.
     pub defined: bool,
-    /// Whether its value is a number and not a place in the image.
+    /// Whether its value is a plain number instead of an offset in the image.
     pub absolute: bool,
 }
 
 /// A version that the image defines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Its number in the table of symbol versions.
+    /// Index in the table of symbol versions.
     pub index: u16,
     /// Its name, for example `LINUX_2.6`.
     pub name: String,
     /// The hash of the name as the image states it.
     pub hash: u32,
-    /// Whether it names the image itself and no version of symbols.
+    /// Whether the entry names the image itself instead of a version of symbols.
     pub base: bool,
 }
 
-/// What the image's notes say.
+/// The content of a note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
@@ -258,7 +258,7 @@ pub enum Note {
 }
 
 impl fmt::Debug for Image {
-    /// The bytes are left out.
+    /// Leaves out the bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Image")
             .field("header", &self.header)
@@ -274,18 +274,18 @@ impl fmt::Debug for Image {
 impl Image {
     /// Reads an image from its bytes.
     ///
-    /// The bytes may be followed by others, as they are in the last page of a mapping.
+    /// More bytes may follow the image, such as the rest of the last page of a mapping.
     ///
     /// # Errors
     ///
-    /// If the bytes are no ELF file or if what a program needs at run time (segments, dynamic
-    /// table, symbols, strings, versions) lies outside of them. Broken section headers and notes
-    /// are no error: no program reads them at run time.
+    /// If the bytes are no ELF file, or if a part that programs need at run time (segments, dynamic table, symbols,
+    /// strings, versions) lies outside of them. Broken section headers and notes are no error, because no program reads
+    /// them at run time.
     pub fn parse(bytes: &[u8]) -> Result<Self, ImageError> {
         super::parse::parse(bytes)
     }
 
-    /// The bytes that were read.
+    /// The bytes passed to [`Image::parse`].
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -321,7 +321,7 @@ impl Image {
         &self.dynamic
     }
 
-    /// Its dynamic symbols in the order of the table, without the empty first one.
+    /// Its dynamic symbols in the order of the table, without the empty first entry.
     #[must_use]
     pub fn symbols(&self) -> &[Symbol] {
         &self.symbols
@@ -329,12 +329,12 @@ impl Image {
 
     /// The functions that programs can call: defined, not absolute, global or weak.
     ///
-    /// Symbols without a type count, because arm64's `__kernel_rt_sigreturn` is one.
+    /// Symbols without a type are included, because arm64's `__kernel_rt_sigreturn` is one.
     pub fn functions(&self) -> impl Iterator<Item = &Symbol> {
         self.symbols.iter().filter(|symbol| symbol.is_function())
     }
 
-    /// The function with this name, whatever its version.
+    /// The function with this name, of any version.
     #[must_use]
     pub fn function(&self, name: &str) -> Option<&Symbol> {
         self.functions().find(|symbol| symbol.name == name)
@@ -346,7 +346,7 @@ impl Image {
         &self.versions
     }
 
-    /// What its notes say, in their order.
+    /// The content of its notes, in their order.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.notes
@@ -367,10 +367,10 @@ impl Image {
         })
     }
 
-    /// The first offset behind everything that means anything, in bytes.
+    /// The offset after the last byte in use.
     ///
-    /// Headers, the file part of all segments, all sections and the section headers are before it;
-    /// from here to the end of the last page the bytes are free.
+    /// Headers, the file part of all segments, all sections and the section headers end before it. From here to the end
+    /// of the last page the bytes are unused.
     #[must_use]
     pub fn content_end(&self) -> u64 {
         self.content_end
@@ -390,7 +390,7 @@ impl Image {
     }
 }
 
-/// The value of the last entry of a dynamic table with this tag, which is the one that counts.
+/// The value of the last entry with this tag in a dynamic table; the last one is valid.
 pub(super) fn dynamic_value(dynamic: &[(i64, u64)], tag: elf::DynamicTag) -> Option<u64> {
     dynamic.iter().rev().find(|entry| entry.0 == tag.0).map(|entry| entry.1)
 }

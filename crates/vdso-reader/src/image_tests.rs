@@ -1,4 +1,4 @@
-//! Real images, and real images that were damaged.
+//! Tests with real images, intact and damaged.
 
 use proptest::prelude::*;
 

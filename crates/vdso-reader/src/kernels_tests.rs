@@ -1,17 +1,17 @@
-//! The images that Debian's kernels give to programs, as `make test-kernels` dumped them.
+//! The images of Debian's kernels, as `make test-kernels` dumped them.
 
 use crate::image::{Class, Image, Machine, Note};
 
 const HASH: i64 = 4;
 const GNU_HASH: i64 = 0x6fff_fef5;
 
-/// What one kernel's image is.
+/// The expected properties of one kernel's image.
 struct Kernel {
     bytes: &'static [u8],
     machine: Machine,
     version: (u32, u32, u32),
     hash_tables: &'static [i64],
-    /// Sorted, without their common beginning.
+    /// Sorted, without their common prefix.
     functions: &'static [&'static str],
 }
 
@@ -149,7 +149,7 @@ fn every_image_of_x86_64_is_read_whole() {
 fn every_image_of_arm64_is_read_whole() {
     for kernel in &AARCH64 {
         let image = assert_read_whole(kernel, "__kernel_");
-        // A debugger knows the frame of a signal by these two instructions: mov x8, #139; svc #0.
+        // A debugger recognises a signal frame by these two instructions: mov x8, #139; svc #0.
         let at = usize::try_from(image.function("__kernel_rt_sigreturn").unwrap().offset).unwrap();
         let code = [0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4];
         assert_eq!(kernel.bytes[at..at + 8], code, "{:?}", kernel.version);

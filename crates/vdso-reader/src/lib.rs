@@ -1,8 +1,7 @@
 //! Reading any vDSO image, the kernel's or ours: bytes in, facts out.
 //!
-//! [`Image::parse`] reads symbols, versions, segments and notes the way a program finds them at run
-//! time, through the dynamic table; [`maps`] and [`auxv`] find out where an image lies in a process.
-//! Nothing here opens a file or calls the kernel.
+//! [`Image::parse`] reads symbols, versions, segments and notes as programs do at run time, through the dynamic table.
+//! [`maps`] and [`auxv`] give the address of an image in a process. This crate opens no file and makes no system call.
 
 pub mod auxv;
 mod error;
@@ -23,7 +22,7 @@ mod image_tests;
 #[cfg(test)]
 mod kernels_tests;
 
-/// The example of the README is tried.
+/// Tests the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

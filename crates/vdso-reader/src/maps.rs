@@ -9,11 +9,11 @@ use super::Hex;
 pub struct Mapping {
     /// The address of its first byte.
     pub start: u64,
-    /// The address behind its last byte.
+    /// The address after its last byte.
     pub end: u64,
     /// Read, write, execute and private or shared, as in `r-xp`.
     pub perms: String,
-    /// A path, a name in brackets such as `[vdso]`, or nothing.
+    /// A path, a name in brackets such as `[vdso]`, or empty.
     pub name: String,
 }
 
@@ -43,7 +43,7 @@ impl Serialize for Mapping {
     }
 }
 
-/// Reads all lines; lines that are not as documented are left out.
+/// Parses all lines; malformed lines are left out.
 ///
 /// # References
 ///
@@ -53,7 +53,7 @@ pub fn parse(text: &str) -> Vec<Mapping> {
     text.lines().filter_map(parse_line).collect()
 }
 
-/// Reads one line: `start-end perms offset device inode name`.
+/// Parses one line: `start-end perms offset device inode name`.
 #[must_use]
 pub(crate) fn parse_line(line: &str) -> Option<Mapping> {
     let (range, rest) = line.split_once(' ')?;

@@ -1,4 +1,4 @@
-//! From bytes to an [`Image`], on the `object` crate's ELF structures.
+//! Parses bytes into an [`Image`], with the ELF structures of the `object` crate.
 
 use object::Endianness;
 use object::elf;
@@ -13,7 +13,7 @@ use super::image::{
     SymbolKind, Version, dynamic_value,
 };
 
-/// A table longer than this cannot be told from one that does not end.
+/// Maximum number of versions; a longer table may be endless.
 const VERSIONS_MAX: usize = 1 << 10;
 
 /// See [`Image::parse`].
@@ -32,12 +32,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Image, ImageError> {
     }
 }
 
-/// What all steps of reading need.
+/// The state shared by all steps of parsing.
 struct Parser<'a, Elf: FileHeader<Endian = Endianness>> {
     bytes: &'a [u8],
     endian: Endianness,
     header: &'a Elf,
-    /// What to add to a linked address to get an offset.
+    /// Added to a linked address to get an offset.
     to_offset: u64,
     strings: &'a [u8],
 }
@@ -125,7 +125,7 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
         Err(ImageError::DynamicEndless)
     }
 
-    /// The string table; without `DT_STRSZ` it goes to the end of the file.
+    /// The string table; without `DT_STRSZ` it extends to the end of the file.
     fn strings(&self, dynamic: &[(i64, u64)]) -> Result<&'a [u8], ImageError> {
         let vaddr = dynamic_value(dynamic, elf::DT_STRTAB).ok_or(ImageError::NoStrings)?;
         let rest = self.from(self.offset(vaddr)).ok_or(ImageError::NoStrings)?;
@@ -219,10 +219,10 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
         })
     }
 
-    /// How many entries the symbol table at this offset has.
+    /// Number of entries of the symbol table at this offset.
     ///
-    /// No dynamic tag says so. The section header does; failing that, `DT_HASH` has the number and
-    /// `DT_GNU_HASH` the last symbol.
+    /// No dynamic tag gives it. The section header does; without that, `DT_HASH` has the number, and `DT_GNU_HASH` the
+    /// last symbol.
     fn symbol_count(&self, dynamic: &[(i64, u64)], start: u64) -> Result<usize, ImageError> {
         let size = size_of::<Elf::Sym>() as u64;
         let section = self.raw_sections().iter().find(|section| {
@@ -278,7 +278,7 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
         let mut found = Vec::new();
         for segment in segments.iter().filter(|segment| segment.kind == SegmentKind::Note) {
             let Some(data) = self.slice(segment.offset, segment.file_size) else { continue };
-            // The kernel aligns notes to 4 bytes whatever the segment's alignment says.
+            // The kernel aligns notes to 4 bytes, even if the segment states another alignment.
             let Ok(mut notes) = NoteIterator::<Elf>::new(self.endian, Elf::Word::default(), data)
             else {
                 continue;
@@ -339,7 +339,7 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
         Some(self.bytes.read_at::<object::U32<Endianness>>(offset).ok()?.get(self.endian))
     }
 
-    /// The string that starts at this place of the string table.
+    /// The string at this offset of the string table.
     fn string(&self, at: u64) -> Option<String> {
         let rest = self.strings.get(usize::try_from(at).ok()?..)?;
         let end = rest.iter().position(|byte| *byte == 0)?;
@@ -358,7 +358,7 @@ fn segment<Raw: ProgramHeader<Endian = Endianness>>(raw: &Raw, endian: Endiannes
     }
 }
 
-/// The name of the version that a symbol's entry in `DT_VERSYM` stands for.
+/// The version name for a symbol's entry in `DT_VERSYM`.
 fn version_name(versions: &[Version], index: u16) -> Option<String> {
     let index = index & elf::VERSYM_VERSION;
     let version = versions.iter().find(|version| !version.base && version.index == index)?;

@@ -9,7 +9,7 @@ use clockscope_text::foreign::printable;
 use clockscope_text::lines::{labelled, width};
 use clockscope_text::units::count;
 
-/// Columns for the name of a symbol; the longest of Linux 7.3 has 40.
+/// Columns for the name of a symbol; the longest name in Linux 7.3 has 40.
 const NAME_MAX: usize = 44;
 /// Columns for the version of a symbol.
 const VERSION_MAX: usize = 16;
@@ -126,8 +126,7 @@ fn write_symbols(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     }
 }
 
-/// The letter that `nm` has for a symbol: T function, W weak function, A absolute, R data; and N
-/// without a type.
+/// The symbol's letter as in `nm`: T function, W weak function, A absolute, R data; N if it has no type.
 fn type_letter(symbol: &Symbol) -> char {
     match (symbol.kind, symbol.binding) {
         _ if symbol.absolute => 'A',
@@ -160,13 +159,13 @@ fn write_costs(out: &mut impl Write, costs: &[CostView]) -> io::Result<()> {
     Ok(())
 }
 
-/// A cost in nanoseconds with one digit behind the point.
+/// A cost in nanoseconds with one decimal.
 fn nanos(picos: u64) -> String {
     let tenths = picos.saturating_add(50) / 100;
     format!("{}.{} ns", count(tenths / 10), tenths % 10)
 }
 
-/// A text of at most `width` characters; of longer ones the end is left, which tells more of a path.
+/// A text cut to `width` characters; keeps the end, which is the specific part of a path.
 fn shortened(text: &str, width: usize) -> String {
     match text.chars().count().checked_sub(width) {
         None | Some(0) => text.to_owned(),
@@ -174,7 +173,7 @@ fn shortened(text: &str, width: usize) -> String {
     }
 }
 
-/// Writes an empty line and a table; heads that start with `>` are of columns aligned to the right.
+/// Writes an empty line and a table; columns whose head starts with `>` are aligned to the right.
 fn table(out: &mut impl Write, heads: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
     let titles = heads.iter().map(|head| head.trim_start_matches('>').to_owned()).collect();
     let lines: Vec<Vec<String>> = std::iter::once(titles).chain(rows).collect();
@@ -186,20 +185,20 @@ fn table(out: &mut impl Write, heads: &[&str], rows: Vec<Vec<String>>) -> io::Re
     writeln!(out)?;
     for (number, line) in lines.iter().enumerate() {
         let cells = line.iter().zip(heads).zip(&widths).map(|((cell, head), columns)| {
-            // Not by the formatter, whose widths end at 65,535.
+            // Not padded by the formatter, whose widths end at 65,535.
             let pad = " ".repeat(columns - width(cell));
             if head.starts_with('>') { pad + cell } else { cell.clone() + &pad }
         });
         let indent = if number == 0 { "" } else { "  " };
         let text = cells.collect::<Vec<_>>().join("  ");
-        // The title of the first column stands out to the left by the indent.
+        // The title of the first column has no indent, so the column is wider by the indent.
         let text = if number == 0 { widen_first(&text, widths[0]) } else { text };
         writeln!(out, "{indent}{}", text.trim_end())?;
     }
     Ok(())
 }
 
-/// Adds two spaces behind the first column, whose title has no indent.
+/// Adds two spaces after the first column, whose title has no indent.
 fn widen_first(text: &str, width: usize) -> String {
     let split = text.char_indices().nth(width).map_or(text.len(), |(at, _)| at);
     let (first, rest) = text.split_at(split);

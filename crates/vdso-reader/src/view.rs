@@ -1,4 +1,4 @@
-//! Everything that `clockscope vdso` shows: this is the JSON schema.
+//! The data that `clockscope vdso` shows; this is its JSON schema.
 
 use serde::Serialize;
 
@@ -6,24 +6,24 @@ use super::maps::Mapping;
 use super::{Binding, Class, Hex, Image, Machine, Note, Segment, Symbol};
 use clockscope_text::foreign::Foreign;
 
-/// The version of the JSON; it grows when a key changes its meaning or goes.
+/// The version of the JSON document; incremented when a key is removed or changes its meaning.
 pub const SCHEMA: u32 = 2;
 
-/// What is known about an image and, if it lies in a process, about its place there.
+/// The data of an image and, if it lies in a process, of its mapping there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct View<'a> {
     /// The version of the document: [`SCHEMA`].
     pub schema: u32,
-    /// Where the image was found.
+    /// The origin of the image.
     pub source: ImageOrigin,
     /// The address of the image in the process, in hexadecimal.
     pub address: Option<Hex>,
-    /// The address of the kernel's own image, `[vdso]`; another one than `address` if somebody gave
-    /// the process another image.
+    /// The address of the kernel's own image, `[vdso]`; differs from `address` if another image was installed in the
+    /// process.
     pub kernel_address: Option<Hex>,
     /// The bytes from the start of the image to the end of its mapping or file.
     pub size_bytes: u64,
-    /// How many of these mean something; the rest of the last page is free.
+    /// Bytes in use; the rest of the last page is free.
     pub content_bytes: u64,
     /// The processor family, such as `x86-64`.
     pub machine: Machine,
@@ -46,15 +46,15 @@ pub struct View<'a> {
     pub segments: &'a [Segment],
     /// The dynamic symbols by offset.
     pub symbols: Vec<PlacedSymbol<'a>>,
-    /// What each function costs now; absent if it was not measured.
+    /// The measured cost of each function; absent if it was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub costs: Option<Vec<CostView>>,
-    /// Why it was not measured.
+    /// Why the cost was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub costs_decline: Option<String>,
 }
 
-/// Where an image was found.
+/// The origin of an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum ImageOrigin {
@@ -81,29 +81,29 @@ pub struct PlacedSymbol<'a> {
     /// The symbol.
     #[serde(flatten)]
     pub symbol: &'a Symbol,
-    /// Its address in the process: the image's plus the offset.
+    /// The symbol's address in the process: the image's address plus the offset.
     pub address: Option<Hex>,
 }
 
-/// What a function costs.
+/// The measured cost of a function.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CostView {
     /// The function's name in C.
     pub function: String,
-    /// The clock that it was asked for.
+    /// The clock that was read.
     pub clock: Option<String>,
     /// One call of the vDSO's function, in picoseconds: the minimum over short batches.
     pub vdso_ps: u64,
-    /// The same by system call.
+    /// One system call for the same function, in picoseconds.
     pub syscall_ps: u64,
-    /// How many times dearer the system call is.
+    /// Cost of the system call divided by that of the vDSO's function.
     pub ratio: f64,
-    /// `fast` if the function answers by itself, `syscall` if it makes the system call.
+    /// `fast` if the function answers in user mode, `syscall` if it makes the system call.
     pub path: &'static str,
 }
 
 impl<'a> View<'a> {
-    /// What is known about this image, which lies at `address` among `mappings` if in a process.
+    /// The view of an image, which in a process lies at `address` among `mappings`.
     #[must_use]
     pub fn new(
         image: &'a Image,

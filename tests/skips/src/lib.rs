@@ -1,6 +1,6 @@
-//! Tests that cannot run here, or not all of them. Such a test says why by [`skip`] and returns.
+//! Tests that cannot run here, in whole or in part. Such a test gives the reason to [`skip`] and returns.
 //!
-//! It shows although the test passes; `make test` counts the skips and lists them at its end. Where the
+//! The skip is printed although the test passes. `make test` counts the skips and lists them at its end. If the
 //! variable `CI` is set, a skip is a failure.
 
 use std::fmt::Display;
@@ -8,23 +8,23 @@ use std::fs::File;
 use std::io::Write as _;
 use std::thread;
 
-/// Names the file to which a line is added for each skip: the test, a tab, the reason.
+/// Environment variable with the file to which each skip appends a line: the test, a tab, the reason.
 const LIST: &str = "CLOCKSCOPE_SKIPS";
 
-/// Says that the calling test, or a part of it, cannot run here.
+/// Reports that the calling test, or a part of it, cannot run here.
 ///
 /// # Panics
 ///
-/// Where `CI` is set, or the list of skips cannot be written.
+/// If `CI` is set, or if the list of skips cannot be written.
 #[track_caller]
 pub fn skip(why: impl Display) {
     assert!(std::env::var_os("CI").is_none(), "must not be skipped in CI: {why}");
     // The test harness names a test's thread after it.
     let test = thread::current().name().unwrap_or("a thread of a test").to_owned();
-    // Past the test harness's capture, so that it shows for tests that pass.
+    // Written directly to standard error, because the harness hides the output of tests that pass.
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
     if let Some(list) = std::env::var_os(LIST) {
-        // Several tests may write at once: one line by one write.
+        // Several tests may write at once, so each line is one write.
         let mut list = File::options().create(true).append(true).open(list).expect("open the list");
         list.write_all(format!("{test}\t{why}\n").as_bytes()).expect("write to the list of skips");
     }
@@ -36,7 +36,7 @@ mod tests {
 
     use super::LIST;
 
-    /// Set for the process in which the test shall skip itself.
+    /// Set in the process whose test must skip itself.
     const TRIED: &str = "SKIPS_TRIED";
 
     #[test]
@@ -69,7 +69,7 @@ mod tests {
         std::fs::remove_file(&list).unwrap();
     }
 
-    /// What libtest and cargo say of two failures, of a binary that was killed, and of a test that prints.
+    /// Output of libtest and cargo on two failures, a killed test binary, and a test that prints.
     const TOLD: &str = "\
      Running unittests src/lib.rs (target/debug/deps/one-1)
 test result: ok. 3 passed; 0 failed

@@ -7,7 +7,7 @@ use crate::facts::{CpuFacts, Known};
 use crate::root::{SMALL, paths};
 
 const FILE: &str = "proc/cpuinfo";
-/// Every CPU that runs Linux on x86-64 has more flags than this; a list cut by hand has fewer.
+/// Minimum number of flags for a complete list: every CPU that runs Linux on x86-64 has more.
 const FEWEST_FLAGS: usize = 20;
 
 /// The facts of the CPUs.
@@ -56,7 +56,7 @@ fn sockets(cpuinfo: &str) -> Option<u32> {
 
 fn count(files: &mut Files, cpuinfo: &str, processors: u32) -> Option<Known<u32>> {
     let online = files.value("sys/devices/system/cpu/online", count_cpus);
-    // A file that fills the limit may go on.
+    // A file that reaches the size limit may be cut.
     let is_whole = (cpuinfo.len() as u64) < SMALL;
     online.or_else(|| {
         let text = format!("{processors} processor entries");
@@ -64,9 +64,9 @@ fn count(files: &mut Files, cpuinfo: &str, processors: u32) -> Option<Known<u32>
     })
 }
 
-/// Whether entries are those of a 32-bit ARM: `CPU architecture: 7` with flags that AArch64 calls
-/// by other names (`arch/arm/kernel/setup.c`: hwcap_str). A 32-bit process on a 64-bit kernel sees
-/// the same list, but with `CPU architecture: 8`.
+/// Whether entries are those of a 32-bit ARM: `CPU architecture: 7`, with flags that have other names on AArch64
+/// (`arch/arm/kernel/setup.c`: hwcap_str). A 32-bit process on a 64-bit kernel sees the same list, but with `CPU
+/// architecture: 8`.
 fn is_arm32(cpuinfo: &str) -> bool {
     let architecture = field(cpuinfo, "CPU architecture").unwrap_or_default();
     let number = architecture.chars().take_while(char::is_ascii_digit).collect::<String>();
@@ -74,10 +74,10 @@ fn is_arm32(cpuinfo: &str) -> bool {
         || field(cpuinfo, "model name").is_some_and(|name| name.starts_with("ARMv7"))
 }
 
-/// Names by which `uname -m` calls machines.
+/// Machine names of `uname -m`.
 const MACHINES: &str = "x86_64 i386 i486 i586 i686 aarch64 armv5tel armv6l armv7l armv8l ppc64 \
     ppc64le s390x riscv64 loongarch64 mips64";
-/// Parts of a kernel's release or compiler that tell the machine.
+/// Parts of a kernel's release or compiler name that show the machine.
 const HINTS: [(&str, &str); 9] = [
     ("x86_64", "x86_64"),
     ("-amd64", "x86_64"),

@@ -1,12 +1,12 @@
-//! The log that tells most of the last boot, and the lines that others add to it.
+//! Chooses the log that tells most about the last boot, and adds lines from other logs.
 //!
-//! - The running kernel's own log, where it is given, comes first: files may be of other boots.
-//! - Of files, one of another kernel than `/proc` names comes last; one that begins at the boot goes
-//!   before one that does not; then more marks, warps and the like; then more lines of clocks; then
-//!   the order of [`crate::root::paths::LOGS`].
-//! - The others add the lines that they alone have if they are of the same boot. That is so if they share
-//!   lines with the same stamp (to the microsecond), or if they begin within a boot and go on after
-//!   the end of the chosen one: a log of several boots would show the next boot's beginning.
+//! - The running kernel's own log comes first, if it is given: files may be of other boots.
+//! - Among files, a log of another kernel than `/proc` names comes last. A log that begins at the boot comes before one
+//!   that does not. Then count more marks, warps and the like; then more lines about clocks; then the order of
+//!   [`crate::root::paths::LOGS`].
+//! - Other logs add lines that are missing in the chosen one if they are of the same boot. Proofs of that are shared
+//!   lines with the same stamp (to the microsecond), or a log that begins within a boot and continues after the end of
+//!   the chosen one: a log of several boots would show the next boot's beginning.
 
 use std::cmp::Reverse;
 use std::io::Read;
@@ -36,7 +36,7 @@ pub(super) fn choose(
         }
     });
     match own {
-        // It has all of this boot.
+        // This log contains the whole boot.
         Some(log) if log.begins_at_boot => Some(log),
         Some(log) => Some(add_all(log, from_files(files), by_shared_lines)),
         None => {
@@ -50,7 +50,7 @@ pub(super) fn choose(
     }
 }
 
-/// The logs that tell anything.
+/// The logs that contain events.
 fn from_files(files: &mut Files) -> Vec<Log> {
     let mut logs = Vec::new();
     for below in files.root.logs() {
@@ -76,7 +76,7 @@ fn best(logs: &[Log], release: Option<&str>) -> Option<usize> {
     logs.iter().enumerate().max_by_key(rank).map(|(at, _)| at)
 }
 
-/// The kernel that a log says it is of.
+/// The kernel release that a log states.
 fn release(log: &Log) -> Option<&str> {
     let mut releases = log.events.iter().filter_map(|event| match &event.kind {
         EventKind::LinuxVersion(release) => release.split_whitespace().next(),
@@ -85,7 +85,7 @@ fn release(log: &Log) -> Option<&str> {
     releases.next_back()
 }
 
-/// Whether a line tells of an event rather than of hardware.
+/// Whether a line reports an event rather than hardware.
 fn is_heavy(kind: &EventKind) -> bool {
     kind.has_figures()
         || matches!(
@@ -117,7 +117,7 @@ fn add_all(mut chosen: Log, others: Vec<Log>, is_same: impl Fn(&Log, &Log) -> bo
     chosen
 }
 
-/// The line without its place; only stamped lines can be told apart from repetitions.
+/// The line's stamp and text, without its place. Lines without a stamp cannot be distinguished from repetitions.
 fn stamped(event: &Event) -> Option<(u64, &str)> {
     let at = event.at.filter(|at| *at > 0.0)?;
     Some((at.to_bits(), &event.evidence.text))
@@ -141,7 +141,7 @@ fn goes_on(one: &Log, other: &Log) -> bool {
         && after.iter().all(|at| *at > last)
 }
 
-/// Adds what `other` alone has, by its stamps.
+/// Adds the lines of `other` that are missing in the chosen log, by their stamps.
 fn add(chosen: &mut Log, other: Log) {
     let known: std::collections::HashSet<(u64, String)> =
         chosen.events.iter().filter_map(stamped).map(|(at, text)| (at, text.to_owned())).collect();
@@ -221,7 +221,7 @@ mod tests {
         let stamps: Vec<_> = both.events.iter().map(|event| event.at.unwrap()).collect();
         assert_eq!(stamps, [0.1, 0.15, 0.2, 900.0]);
         assert_eq!(both.file, "dmesg");
-        // One stamp may be the same by chance; a text without its stamp is the same in each boot.
+        // A single equal stamp may be chance; a text without its stamp is the same in each boot.
         let other =
             log("other", true, vec![registered(0.1, "a"), registered(0.3, "b"), mark(Some(9.0))]);
         assert_eq!(add_all(dmesg.clone(), vec![other], by_shared_lines), dmesg);

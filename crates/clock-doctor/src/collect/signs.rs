@@ -29,7 +29,7 @@ pub(super) fn machine(files: &mut Files) -> Vec<Known<Sign>> {
     signs
 }
 
-/// DMI fields from `/sys`, or from what `dmidecode` printed.
+/// DMI fields from `/sys`, or from `dmidecode`'s output.
 fn dmi(files: &mut Files) -> Vec<Known<Sign>> {
     for place in paths::DMI {
         let read = |name: &&str| {
@@ -53,8 +53,8 @@ fn dmi_sign(name: &str, value: &str) -> Option<Sign> {
     (!value.is_empty()).then(|| Sign::Dmi(name.to_owned(), value.to_owned()))
 }
 
-/// The fields of `dmidecode`'s output that doctor uses: section, key, and the name of the file in
-/// `/sys/class/dmi/id` that holds the same.
+/// The fields of `dmidecode`'s output that doctor uses: section, key, and the name of the file in `/sys/class/dmi/id`
+/// with the same content.
 pub(crate) const DMIDECODE_FIELDS: [(&str, &str, &str); 7] = [
     ("BIOS Information", "Vendor", "bios_vendor"),
     ("BIOS Information", "Version", "bios_version"),
@@ -76,7 +76,7 @@ fn dmidecode(file: &str, text: &str) -> Vec<Known<Sign>> {
         let Some((key, value)) = line.trim().split_once(':') else { continue };
         let field = DMIDECODE_FIELDS.iter().find(|(at, name, _)| (*at, *name) == (section, key));
         let sign = field.and_then(|(_, _, name)| dmi_sign(name, value.trim()));
-        // A chassis has several boards: the first is the machine's.
+        // A chassis contains several boards; the first one is the machine's.
         let is_new = |sign: &Sign| match sign {
             Sign::Dmi(name, _) => {
                 !signs.iter().any(|one| matches!(&one.value, Sign::Dmi(other, _) if other == name))
@@ -98,7 +98,7 @@ fn device_tree<T>(
     paths::DEVICE_TREE.iter().find_map(|at| files.value(&format!("{at}/{below}"), &parse))
 }
 
-/// `compatible` of the timer: several names, most exact first; they are kept, one space between.
+/// `compatible` of the timer: several names, the most exact first, joined by one space.
 pub(super) fn arm_timer(files: &mut Files) -> Option<Known<String>> {
     let known = device_tree(files, "timer/compatible", |text| {
         let names: Vec<&str> = text.split_whitespace().collect();
@@ -107,7 +107,7 @@ pub(super) fn arm_timer(files: &mut Files) -> Option<Known<String>> {
     Some(Known::new(known.value.clone(), &known.evidence.file, &known.value))
 }
 
-/// The property has no value: that it is there tells.
+/// The property has no value; its presence is the fact.
 pub(super) fn arm_registers_not_configured(files: &mut Files) -> Option<Evidence> {
     let known = device_tree(files, paths::DEVICE_TREE_FIELDS[2], |_| Some(()))?;
     Some(Evidence::of(&known.evidence.file, "the property is there"))

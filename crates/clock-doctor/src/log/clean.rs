@@ -1,14 +1,15 @@
-//! Text that a terminal may show: logs hold what devices, users and attackers named.
+//! Makes log text safe for a terminal: logs contain names chosen by devices, users and attackers.
 
 use std::borrow::Cow;
 
 use clockscope_text::foreign::is_hidden;
 
-/// A line's bytes as text without escape sequences of terminals and hidden characters. Bytes that are no UTF-8 become U+FFFD.
+/// A line's bytes as text, without terminal escape sequences and hidden characters. Bytes that are not UTF-8 become
+/// U+FFFD.
 ///
 /// `clean(clean(x)) == clean(x)`.
 pub(crate) fn clean(line: &[u8]) -> Cow<'_, str> {
-    // Without a way out of the loop it is done by vectors: most lines are plain.
+    // Most lines are plain ASCII. A loop without an early exit is compiled to vector instructions.
     let is_plain = line.iter().fold(true, |so_far, byte| so_far & matches!(byte, b' '..=b'~'));
     if let Some(text) = std::str::from_utf8(line).ok().filter(|_| is_plain) {
         return Cow::Borrowed(text);
@@ -28,7 +29,7 @@ pub(crate) fn clean(line: &[u8]) -> Cow<'_, str> {
     Cow::Owned(cleaned)
 }
 
-/// Skips what follows ESC: `[...m` and its like, `]...BEL` (titles, links), or one character.
+/// Skips the rest of an escape sequence after ESC: `[...m` and the like, `]...BEL` (titles, links), or one character.
 fn skip_escape(rest: &mut std::str::Chars) {
     let mut after = rest.clone();
     match after.next() {
@@ -37,7 +38,7 @@ fn skip_escape(rest: &mut std::str::Chars) {
             skip_sequence(rest);
         }
         Some(']' | 'P' | '^' | '_') => {
-            // Without an end it is no string, and what follows is text.
+            // Without a terminator it is no string, and the rest is text.
             let text = after.as_str();
             let Some(end) = text.find(['\x07', '\x1b', '\u{9c}']) else {
                 *rest = after;

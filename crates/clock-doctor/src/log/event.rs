@@ -1,4 +1,4 @@
-//! A line of the kernel's log that speaks of clocks, understood. Plain data.
+//! A parsed line of the kernel's log about clocks. Plain data.
 //!
 //! The formats are those of `kernel/time/clocksource.c`, `arch/x86/kernel/tsc.c`, `tsc_sync.c`,
 //! `hpet.c`, `drivers/clocksource/*` from 2.6.18 to 7.1.
@@ -8,54 +8,53 @@ use crate::evidence::Evidence;
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Where it stands, and its words.
+    /// The line's place and text.
     pub evidence: Evidence,
     /// Its stamp, in seconds since the kernel's start; `None` without one. Not in order on SMP.
     pub at: Option<f64>,
-    /// What it says.
+    /// The line's meaning.
     pub kind: EventKind,
 }
 
-/// The log of the last boot, as far as it speaks of clocks.
+/// The log of the last boot, reduced to lines about clocks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Log {
     /// The file it was read from.
     pub file: String,
     /// Lines in the file.
     pub lines: u64,
-    /// Lines of the last boot that speak of clocks, in the order of the file.
+    /// Lines of the last boot about clocks, in the order of the file.
     pub events: Vec<Event>,
-    /// It begins where the kernel began: a `Linux version` line, or a stamp near 0.
+    /// The log begins where the kernel began: at a `Linux version` line, or a stamp near 0.
     pub begins_at_boot: bool,
-    /// Lines of it have the kernel's stamp: one without may have lost its beginning.
+    /// Some lines have the kernel's stamp: a line without one may have lost its beginning.
     pub is_stamped: bool,
-    /// The last line that has a stamp, whatever it speaks of, and its stamp in seconds since the kernel's start.
+    /// The last line with a stamp, on any subject, and its stamp in seconds since the kernel's start.
     pub last: Option<(f64, Evidence)>,
-    /// Boots that are in the file.
+    /// Number of boots in the file.
     pub boots: u64,
-    /// Events that were left out because there were too many of their kind.
+    /// Number of events left out because there were too many of their kind.
     pub left_out: u64,
-    /// Bytes of the oldest lines that were not read, because the file is too long.
+    /// Bytes of the oldest lines that were not read because the file is too long.
     pub skipped_bytes: u64,
 }
 
 impl Log {
-    /// Whether the absence of a line proves anything: the log begins at the boot and nothing was left out.
-    /// A fragment may begin at the boot and lack lines all the same: this is necessary, not
-    /// sufficient.
+    /// Whether the absence of a line can prove anything: the log begins at the boot and no event was left out. This is
+    /// necessary but not sufficient, because a fragment may begin at the boot and still lack lines.
     pub fn is_complete(&self) -> bool {
         self.begins_at_boot && self.left_out == 0
     }
 }
 
-/// Whose counter a watchdog line gives.
+/// The role of the counter in a watchdog line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The judge (`wd_`).
+    /// The watchdog's reference (`wd_`).
     Reference,
-    /// A second judge (`wd2_`), which only debugging kernels have.
+    /// A second reference (`wd2_`), only in debugging kernels.
     SecondReference,
-    /// The one under test (`cs_`).
+    /// The clocksource under test (`cs_`).
     Watched,
 }
 
@@ -64,17 +63,17 @@ pub enum Role {
 pub struct Count {
     /// The clocksource.
     pub name: String,
-    /// The interval in nanoseconds, where the kernel printed it.
+    /// The interval in nanoseconds, if the kernel printed it.
     pub nsec: Option<i64>,
-    /// At this check.
+    /// The counter at this check.
     pub now: u64,
-    /// At the one before.
+    /// The counter at the check before.
     pub last: u64,
-    /// Which bits it has.
+    /// The counter's bit mask.
     pub mask: u64,
 }
 
-/// Why the watchdog gave a clocksource up.
+/// The watchdog's reason for marking a clocksource unstable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// `because the skew is too large`
@@ -83,11 +82,11 @@ pub enum Mark {
     FrequencySkew,
     /// `due to inter CPU skew` (7.1)
     CpuSkew,
-    /// Cut, or in other words.
+    /// The reason is cut off, or has other words.
     Unstated,
 }
 
-/// Why the kernel gave the TSC up: the reasons of `mark_tsc_unstable` in `arch/x86` from 2.6.18 to
+/// The kernel's reason for marking the TSC unstable: the reasons of `mark_tsc_unstable` in `arch/x86` from 2.6.18 to
 /// 6.12.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnstableReason {
@@ -95,15 +94,15 @@ pub enum UnstableReason {
     Watchdog,
     /// `check_tsc_sync_source failed`: the CPUs' counters disagreed.
     SyncCheck,
-    /// `running on Hyper-V`, which is no fault.
+    /// `running on Hyper-V`, which is not a fault.
     HyperV,
-    /// Other words about Hyper-V: they tell the platform, but not that it is no fault.
+    /// Other words about Hyper-V: they show the platform, but not that there is no fault.
     HyperVOtherwise,
     /// `boot parameter`
     BootParameter,
     /// `notsc`, a boot parameter in older words.
     NoTsc,
-    /// `TSCs unsynchronized`: the CPU does not promise otherwise, and the kernel did not test it.
+    /// `TSCs unsynchronized`: the CPU does not guarantee synchronised TSCs, and the kernel did not test them.
     Unsynchronized,
     /// `TSC halts in idle`
     HaltsInIdle,
@@ -119,11 +118,11 @@ pub enum UnstableReason {
     NotCalibrated,
     /// `could not calculate TSC khz`
     NotCalculated,
-    /// None of these, or cut before it begins.
+    /// Another reason, or cut before it begins.
     Other,
 }
 
-/// Words of each reason, and whether their beginning is enough. The first that fits counts.
+/// Text of each reason, and whether a prefix of it is enough. The first match counts.
 const REASONS: [(&str, bool, UnstableReason); 13] = [
     ("clocksource watchdog", true, UnstableReason::Watchdog),
     ("check_tsc_sync_source", true, UnstableReason::SyncCheck),
@@ -141,7 +140,7 @@ const REASONS: [(&str, bool, UnstableReason); 13] = [
 ];
 
 impl UnstableReason {
-    /// The reason in these words, which the log may have cut short, and whether the words are whole.
+    /// The reason for this text, which the log may have cut short, and whether the text is complete.
     pub fn of(text: &str) -> (UnstableReason, bool) {
         let text = text.trim().trim_start_matches([':', ' ']).trim_end_matches('.').trim();
         if text == "notsc" {
@@ -184,22 +183,23 @@ pub enum EventKind {
     HyperV,
     /// `Hyper-V: Invariant TSC is unavailable`
     HyperVNoInvariantTsc,
-    /// A line that only one platform's code prints: that platform, as in its label.
+    /// A line printed by one platform's code only: that platform, as in its label.
     OfPlatform(&'static str),
     /// `CPU MTRRs all blank - virtualized system.`: a virtual machine of any hypervisor.
     VirtualMachine,
-    /// `tdx: Guest detected`, `SEV: Status: SEV SEV-ES SEV-SNP SecureTSC`: a guest whose memory its host cannot read.
+    /// `tdx: Guest detected`, `SEV: Status: SEV SEV-ES SEV-SNP SecureTSC`: a guest with memory that its host cannot
+    /// read.
     Confidential {
-        /// The technique, as it is usually called.
+        /// The usual name of the technique.
         by: &'static str,
-        /// The host cannot change the TSC that the guest reads either.
+        /// The host cannot change the guest's TSC either.
         keeps_tsc: bool,
     },
     /// `CPU0: NAME (family: 0xf, ...)`, `smpboot: CPU0: ...`, `CPU: NAME stepping 02`
     CpuModel {
-        /// With the vendor in it.
+        /// The CPU's name, including the vendor.
         name: String,
-        /// Which kernels before 3.3 do not tell.
+        /// The family; kernels before 3.3 do not print it.
         family: Option<u64>,
     },
     /// `CPUn: Booted secondary processor`, `Booting Linux on physical CPU`: ARM.
@@ -247,23 +247,24 @@ pub enum EventKind {
     Unstable {
         /// The reason, by its words.
         reason: UnstableReason,
-        /// The words are whole. Words that are cut short may have gone on otherwise, so they prove nothing about the machine.
+        /// The text is complete. A text that is cut short may continue differently, so it proves nothing about the
+        /// machine.
         is_whole: bool,
-        /// As it stands.
+        /// The text of the reason.
         text: String,
     },
     /// `Marking clocksource NAME (as) unstable because/due to ...`
     Marked {
         /// The clocksource.
         name: String,
-        /// Why.
+        /// The reason.
         why: Mark,
     },
     /// `Clocksource NAME unstable (delta = N ns)`: 2.6 to 3.x.
     OldDelta {
         /// The clocksource.
         name: String,
-        /// How much it was off.
+        /// The difference from the reference.
         delta_ns: i64,
     },
     /// `'NAME' wd_nsec: N wd_now: X wd_last: X mask: X` and its like with `cs_`, `wd2_`.
@@ -272,16 +273,16 @@ pub enum EventKind {
     Skewed {
         /// The clocksource.
         name: String,
-        /// How much; negative: it was behind.
+        /// The skew; negative if the clocksource was behind.
         skew_ns: i64,
-        /// The judge.
+        /// The watchdog's reference.
         reference: String,
-        /// The judge's interval.
+        /// The reference's interval.
         interval_ns: i64,
     },
     /// `Watchdog NAME interval: Nns` (7.1)
     ReferenceInterval {
-        /// The judge.
+        /// The watchdog's reference.
         name: String,
         /// Its interval.
         nsec: i64,
@@ -302,11 +303,11 @@ pub enum EventKind {
     },
     /// `read-back delay of Nns ...`
     ReadDelay {
-        /// The clocksource that was judged, where the line names it (`marking tsc unstable`).
+        /// The clocksource that was judged, if the line names it (`marking tsc unstable`).
         name: Option<String>,
         /// The delay.
         nsec: u64,
-        /// The line says that the clocksource is marked unstable for it.
+        /// The line says that the clocksource is marked unstable because of the delay.
         marks: bool,
     },
     /// No consequence: `clock-skew test skipped`, `retried N times`, `read timed out`, `Long readout interval`
@@ -315,14 +316,14 @@ pub enum EventKind {
     Current {
         /// The current one; `None` for `No current clocksource`.
         name: Option<String>,
-        /// It says `(not 'OTHER')`.
+        /// The line contains `(not 'OTHER')`.
         is_other: bool,
     },
     /// `Checking clocksource NAME synchronization from CPU N to CPUs LIST.`
     SyncChecking,
     /// `CPUs LIST ahead of CPU N`, `CPUs LIST behind CPU N`
     CpusApart {
-        /// The list, as it stands.
+        /// The list, as printed.
         cpus: String,
         /// Ahead rather than behind.
         is_ahead: bool,
@@ -331,7 +332,7 @@ pub enum EventKind {
     Override {
         /// The clocksource.
         name: String,
-        /// The kernel says that it will try again (`deferring`).
+        /// The kernel will try again (`deferring`).
         is_deferred: bool,
     },
     /// `TSC freq calibrated by CPUID/MSR differs from what is calibrated by HW timer`
@@ -368,7 +369,7 @@ pub enum EventKind {
     BrokenBiosAdvice,
     /// `Clock: inserting leap second`
     LeapSecond,
-    /// `PM: suspend entry`, `PM: suspend exit`, `ACPI: PM: Low-level resume complete`, hibernation. `true`: it woke up.
+    /// `PM: suspend entry`, `PM: suspend exit`, `ACPI: PM: Low-level resume complete`, hibernation. `true` on waking.
     Suspended(bool),
 }
 
@@ -386,7 +387,7 @@ impl EventKind {
         matches!(self, EventKind::Unstable { reason: HyperV | HyperVOtherwise, is_whole: true, .. })
     }
 
-    /// The clocksources that it names.
+    /// The clocksources that the event names.
     pub(crate) fn clocksources(&self) -> impl Iterator<Item = &str> {
         let (one, other) = match self {
             EventKind::Registered { name, .. }
@@ -406,7 +407,7 @@ impl EventKind {
         one.into_iter().chain(other).map(String::as_str)
     }
 
-    /// Whether it gives the figures of one of the watchdog's checks.
+    /// Whether the event gives the figures of a watchdog check.
     pub(crate) fn has_figures(&self) -> bool {
         matches!(
             self,

@@ -1,18 +1,17 @@
-//! Keeps the first and the last events of each kind, so that no log fills the memory.
+//! Keeps the first and the last events of each kind, to limit memory use.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::{Discriminant, discriminant};
 
 use super::event::{Event, EventKind};
 
-/// So many of the first and as many of the last events of each kind are kept: lines that a
-/// machine prints once for each of 512 CPUs all fit.
+/// Number of first events and number of last events kept of each kind. Lines printed once for each of 512 CPUs all fit.
 const EACH_END: usize = 256;
-/// The same for episodes of the watchdog.
+/// The same number for episodes of the watchdog.
 const EPISODES_EACH_END: usize = 128;
 
-/// An event with the number of what is kept or left out as a whole with it: one event, or the lines
-/// that the watchdog says at once. Numbers go up in the order of the file.
+/// An event and its unit. A unit is kept or left out as a whole: one event, or the lines that the watchdog prints
+/// together. Unit numbers increase in the order of the file.
 #[derive(Debug)]
 struct Entry {
     unit: u64,
@@ -25,14 +24,14 @@ struct Entry {
 struct Ends {
     first: Vec<Entry>,
     last: VecDeque<Entry>,
-    /// Units in each.
+    /// Number of units in each end.
     held: [usize; 2],
-    /// The newest one.
+    /// The newest unit.
     unit: u64,
 }
 
 impl Ends {
-    /// Adds an event to the newest unit, or to another one. Returns how many were left out for it.
+    /// Adds an event to the newest unit, or to a new one. Returns the number of events that were dropped for it.
     fn push(&mut self, order: u64, event: Event, continues: bool, each_end: usize) -> u64 {
         if !continues {
             self.unit = order;
@@ -75,7 +74,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Keeps `event`, perhaps in place of another one.
+    /// Keeps `event`, and may drop another one.
     pub(crate) fn push(&mut self, event: Event) {
         self.count += 1;
         if is_of_episode(&event.kind) {
@@ -89,7 +88,7 @@ impl Kept {
         self.left_out += if says_more { left_out } else { 0 };
     }
 
-    /// The events in the order in which they came, and how many were left out.
+    /// The events in their original order, and the number of events left out.
     pub(crate) fn into_events(self) -> (Vec<Event>, u64) {
         let ends = self.kinds.into_values().chain([self.episodes]);
         let mut entries: Vec<Entry> =
@@ -98,14 +97,14 @@ impl Kept {
         (entries.into_iter().map(|entry| entry.event).collect(), self.left_out)
     }
 
-    /// Whether all events so far are such ones.
+    /// Whether all events so far fulfil `is_one`.
     pub(crate) fn has_only(&self, is_one: impl Fn(&EventKind) -> bool) -> bool {
         let mut ends = self.kinds.values().chain([&self.episodes]);
         ends.all(|ends| ends.first.iter().chain(&ends.last).all(|e| is_one(&e.event.kind)))
     }
 }
 
-/// Another such line tells nothing that the first one did not.
+/// Whether a repeated line of this kind contains no new information.
 fn says_the_same_again(kind: &EventKind) -> bool {
     matches!(
         kind,
@@ -119,7 +118,7 @@ fn says_the_same_again(kind: &EventKind) -> bool {
     )
 }
 
-/// The watchdog says this in a row with others.
+/// Whether the watchdog prints this line together with others.
 fn is_of_episode(kind: &EventKind) -> bool {
     match kind {
         EventKind::OldDelta { .. } | EventKind::ReadDelay { .. } => false,
@@ -128,7 +127,7 @@ fn is_of_episode(kind: &EventKind) -> bool {
     }
 }
 
-/// Whether `event` is a further line of the newest episode rather than the first one of another.
+/// Whether `event` continues the newest episode or begins another.
 fn continues(episodes: &Ends, event: &Event) -> bool {
     if episodes.unit == 0 || matches!(event.kind, EventKind::Marked { .. }) {
         return false;
@@ -137,7 +136,7 @@ fn continues(episodes: &Ends, event: &Event) -> bool {
         EventKind::Reading(role, _) => (discriminant(kind), Some(*role)),
         _ => (discriminant(kind), None),
     };
-    // An episode has each line once, so that it cannot grow.
+    // An episode contains each kind of line once, so that its size is bounded.
     let slot_of_event = slot(&event.kind);
     episodes.newest().all(|before| slot(&before.kind) != slot_of_event)
 }
@@ -189,7 +188,7 @@ mod tests {
         for (line, kind) in (0..3000).zip(lines.iter().cycle()) {
             kept.push(event(line, kind.clone()));
         }
-        // A second pair without its mark is another episode.
+        // A second pair of readings without its mark is another episode.
         kept.push(event(3000, reading(Role::Reference)));
         let (events, left_out) = kept.into_events();
         let last = &events[events.len() - 4..];

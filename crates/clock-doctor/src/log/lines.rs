@@ -1,4 +1,4 @@
-//! The lines of a stream of any length, in constant memory.
+//! Splits a stream of any length into lines, in constant memory.
 
 use std::io::{self, BufRead, ErrorKind};
 
@@ -15,7 +15,7 @@ pub(crate) fn each(
     limit: usize,
     take: &mut dyn FnMut(u64, &[u8]),
 ) -> io::Result<u64> {
-    // The beginning of a line that goes on in the next block.
+    // The beginning of a line that continues in the next block.
     let mut begun = Vec::new();
     let (mut number, mut ends_open) = (1, false);
     loop {
@@ -34,7 +34,7 @@ pub(crate) fn each(
         let ends_line = end.is_some_and(|end| block[end] == b'\n');
         ends_open = !ends_line;
         if begun.is_empty() && end.is_some() {
-            // A page of NULs has no lines.
+            // A page of NULs contains no lines.
             if ends_line || !piece.is_empty() {
                 take(number, &piece[..limit.min(piece.len())]);
             }

@@ -1,8 +1,7 @@
-//! The kernel's log: its lines on clocks, in the words of twenty years of kernels.
+//! The kernel's log: its lines about clocks, in the wording of twenty years of kernels.
 //!
-//! `lines` splits the stream, `prefix` takes off the texts that loggers put in front, `parse` understands the rest, `kept`
-//! keeps memory bounded, `reader` joins them and tells one boot from the next. `order` turns a log round whose newest line
-//! comes first.
+//! `lines` splits the stream, `prefix` removes the prefixes of loggers, `parse` interprets the rest, `kept` bounds the
+//! memory, `reader` combines them and separates boots. `order` reverses a log with its newest line first.
 
 pub(super) mod clean;
 pub mod event;

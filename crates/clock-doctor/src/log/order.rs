@@ -1,29 +1,30 @@
-//! Logs whose newest line comes first, as `journalctl -r` prints them and some viewers save them.
+//! Logs with the newest line first, as `journalctl -r` prints them and some viewers save them.
 
 use std::cmp::Ordering;
 use std::io::{self, Read};
 
-/// Bytes that are looked at to tell the order: some hundred lines.
+/// Bytes that are examined to find the order: some hundred lines.
 const HEAD: u64 = 64 << 10;
-/// Bytes that are read of a log that has to be turned round, from its beginning, where the newest lines stand.
+/// Maximum size of a log that is reversed, in bytes, counted from its beginning with the newest lines.
 const TURNED_MAX: u64 = 32 << 20;
-/// Lines without an exception after which the order is known: the time goes down twice, and never up.
+/// Number of decreases, without an increase, that prove the order: two.
 const DOWN_FROM: usize = 2;
-/// Downs for each up of a log that has several boots, whose stamps begin anew, or whose CPUs spoke at once.
+/// Minimum ratio of decreases to increases. A log of several boots has increases where stamps restart, and CPUs may
+/// print at the same time.
 const DOWN_FOR_UP: usize = 4;
 
-/// A time has at least so many digits.
+/// Minimum number of digits of a time.
 const DIGITS: usize = 7;
 
-/// The beginning of a log, and how it goes on.
+/// The order of a log, with the bytes read.
 pub(super) enum Order {
-    /// The oldest line comes first: the bytes that were read already.
+    /// The oldest line comes first: the bytes that have been read so far.
     OldestFirst(Vec<u8>),
-    /// The newest line came first: the log turned round, and how many bytes of its old end were left out.
+    /// The newest line came first: the reversed log, and the number of bytes left out at its old end.
     Turned(Vec<u8>, u64),
 }
 
-/// Reads the beginning, and everything if the newest line comes first.
+/// Reads the beginning, and the whole log if its newest line comes first.
 ///
 /// # Errors
 ///
@@ -37,7 +38,7 @@ pub(super) fn of(bytes: &mut dyn Read) -> io::Result<Order> {
     Read::take(&mut *bytes, TURNED_MAX - HEAD).read_to_end(&mut head)?;
     let left_out = io::copy(bytes, &mut io::sink())?;
     if left_out > 0 {
-        // The last line is not whole.
+        // The last line is incomplete.
         head.truncate(head.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1));
     }
     Ok(Order::Turned(turned(&head), left_out))
@@ -53,7 +54,7 @@ fn turned(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether the times of the lines go down.
+/// Whether the times of the lines decrease.
 fn is_newest_first(head: &[u8]) -> bool {
     let (mut downs, mut ups, mut last) = (0, 0, [None; 3]);
     for (form, time) in head.split(|byte| *byte == b'\n').filter_map(time) {
@@ -66,17 +67,18 @@ fn is_newest_first(head: &[u8]) -> bool {
     downs >= DOWN_FROM && downs >= ups * DOWN_FOR_UP
 }
 
-/// A time as something that is ordered as times are: a number, and the text among those of the same number.
+/// A time in a form that orders correctly: a number, then a text to order times with the same number.
 type Time<'a> = (usize, &'a [u8]);
 
-/// The time in front of a line, and the number of its form: only times of the same form can be compared.
+/// The time before a line, and the number of its format: only times of the same format can be compared.
 fn time(line: &[u8]) -> Option<(usize, Time<'_>)> {
     let (form, time) = match line.first()? {
         // "[    0.000000] ": the longer of two numbers of a form is the larger one.
         b'[' => {
             let end = line.iter().take(STAMP_MAX).position(|byte| *byte == b']')?;
             let stamp = line[1..end].trim_ascii();
-            // Without what some kernels write behind it, such as the CPU. A date, as `dmesg -T` writes, leaves nothing.
+            // Without additions of some kernels after it, such as the CPU. For a date, as `dmesg -T` prints, nothing
+            // remains.
             let is_number = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
             let number = &stamp[..stamp.iter().take_while(|byte| is_number(byte)).count()];
             (0, (number.len(), number))
@@ -93,7 +95,7 @@ fn time(line: &[u8]) -> Option<(usize, Time<'_>)> {
     (digits >= DIGITS).then_some((form, time))
 }
 
-/// No number of seconds with its fraction is longer, in bytes.
+/// Maximum length of a stamp in seconds with its fraction, in bytes.
 const STAMP_MAX: usize = 40;
 #[rustfmt::skip]
 const MONTHS: [&[u8]; 12] = [
@@ -199,17 +201,17 @@ Nov 24 17:00:02 web kernel: clocksource: Switched to clocksource hpet
         assert!(!is_newest_first(
             b"[Wed Nov  4 11:52:52 2026] a\n[Thu Nov  5 11:52:52 2026] b\n[Fri Nov  6 11:52:52 2026] c\n"
         ));
-        // The CPU behind a stamp is no part of it.
+        // The CPU after a stamp is not part of it.
         assert!(!is_newest_first(
             b"[    5.000000@100] a\n[    6.000000@10] b\n[    7.000000@9] c\n"
         ));
-        // Another word is no month.
+        // Another word is not a month.
         assert!(!is_newest_first(b"Zeb 24 11:52:52 a\nYak 24 11:52:52 b\nXen 24 11:52:52 c\n"));
     }
 
     #[test]
     fn times_that_are_counted_from_different_moments_are_not_compared() {
-        // Lines behind prefixes of several tools: dates with a year cannot be compared with the others.
+        // Lines with prefixes of several tools: dates with a year cannot be compared with the others.
         let mixed = "\
 2024-05-06T11:52:52.123456789Z Dec 24 21:07:06 kernel: tsc: Fast TSC calibration using PIT
 Dec 24 21:07:07 kernel: clocksource: Switched to clocksource tsc

@@ -1,5 +1,5 @@
-//! From a line to its meaning. Tolerant of prefixes that drifted from version to version and of
-//! lines that were cut; a cut word or number is never taken for whole.
+//! Interprets a line. Accepts prefixes that changed from version to version, and cut lines; a cut word or number is
+//! never taken as complete.
 
 mod arm;
 mod hosts;
@@ -15,23 +15,22 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use super::event::EventKind;
 
-/// The meaning of a message, if it speaks of clocks.
+/// The interpretation of a message; empty if the message is not about clocks.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     /// The event, as far as the line goes.
     pub(crate) kind: Option<EventKind>,
-    /// The line ends in the middle of a format, so that its rest may stand on the next line: mail
-    /// programs fold them.
+    /// The line ends in the middle of a format, so its rest may be on the next line: mail programs fold lines.
     pub(crate) is_open: bool,
 }
 
-/// Understands a message that holds a keyword; the number is where the keyword begins.
+/// Interprets a message that contains a keyword; the number is the keyword's offset.
 type Parser = fn(&str, usize) -> Option<EventKind>;
 
 const NOTE: Parser = |_, _| Some(EventKind::CalibrationNote);
 
-/// Each keyword and the parser of lines that hold it. A line may hold several: the first parser that
-/// understands it decides.
+/// Each keyword and the parser of lines that contain it. A line may contain several: the first parser that accepts it
+/// decides.
 const KEYWORDS: &[(&str, Parser)] = &[
     ("_now:", watchdog::reading),
     ("_nsec:", watchdog::reading_with_interval),
@@ -111,7 +110,7 @@ const KEYWORDS: &[(&str, Parser)] = &[
     ("arch_timer: ", arm::timer),
     ("PM: ", platform::suspended),
     ("Low-level resume complete", platform::suspended),
-    // Not to be understood, but to be looked at: `grep --color` splits keywords by this.
+    // Not parsed, but kept as keywords for the filter: `grep --color` splits keywords by this sequence.
     ("\x1b[K", nothing),
     ("-- Boot ", nothing),
     ("-- Reboot --", nothing),
@@ -121,12 +120,12 @@ fn nothing(_: &str, _: usize) -> Option<EventKind> {
     None
 }
 
-/// The keywords of the table, and behind them how lines begin that only one platform's code prints.
+/// The keywords of the table, followed by the prefixes of lines that only one platform's code prints.
 fn keywords() -> impl Iterator<Item = &'static str> {
     KEYWORDS.iter().map(|(keyword, _)| *keyword).chain(hosts::SIGNATURES.map(|(start, _)| start))
 }
 
-/// Finds keywords. Of several that begin at the same place, the first one in the table counts.
+/// Finds keywords. If several begin at the same place, the first one in the table counts.
 static AUTOMATON: LazyLock<AhoCorasick> = LazyLock::new(|| {
     AhoCorasick::builder()
         .match_kind(MatchKind::LeftmostFirst)
@@ -135,14 +134,14 @@ static AUTOMATON: LazyLock<AhoCorasick> = LazyLock::new(|| {
         .unwrap_or_else(|error| unreachable!("a few hundred states always fit: {error}"))
 });
 
-/// Whether a line can say anything of interest.
+/// Whether a line may be relevant.
 pub(crate) fn has_keyword(line: &[u8]) -> bool {
     AUTOMATON.is_match(line)
 }
 
-/// Understands a message.
+/// Interprets a message.
 pub(crate) fn said(message: &str) -> Said {
-    // The hypervisor's own lines, which its console mixes in, are not those of this kernel.
+    // Lines of the Xen hypervisor, which its console mixes in, are not from this kernel.
     if message.starts_with("(XEN)") {
         return Said::default();
     }
@@ -151,7 +150,7 @@ pub(crate) fn said(message: &str) -> Said {
     let mut platform = None;
     for found in AUTOMATON.find_iter(message) {
         let keyword = found.pattern().as_usize();
-        // A line of nothing but keywords must not take time by the square of its length.
+        // Each parser is tried once, or a line of many keywords would take quadratic time.
         if std::mem::replace(&mut tried[keyword], true) {
             continue;
         }
@@ -163,7 +162,7 @@ pub(crate) fn said(message: &str) -> Said {
             None if found.start() > 0 => None,
             None => Some(EventKind::OfPlatform(hosts::SIGNATURES[keyword - KEYWORDS.len()].1)),
         };
-        // A line that tells more than its platform tells that first.
+        // If a line shows its platform and something else, the other event is preferred.
         if let Some(EventKind::OfPlatform(_)) = kind {
             platform = platform.or(kind);
         } else if let Some(kind) = kind {
@@ -173,10 +172,10 @@ pub(crate) fn said(message: &str) -> Said {
     Said { kind: platform, is_open }
 }
 
-/// Whether a line ends too soon behind a keyword, though not by the `>` of a pager.
+/// Whether a line ends too early after a keyword, other than by the `>` of a pager.
 fn is_cut(keyword: &str, rest: &str) -> bool {
     let lacks = match keyword {
-        // The name of the mask stands before the last blank.
+        // The mask's name comes before the last blank.
         "_nsec:" | "_now:" => rest.rsplit(' ').nth(1) != Some("mask:"),
         "mask: 0x" => !rest.ends_with(" ns"),
         "Marking clocksource " => !rest.ends_with("too large:") && !rest.contains("skew"),

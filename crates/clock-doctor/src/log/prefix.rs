@@ -1,38 +1,37 @@
-//! Takes off the texts that loggers, mail programs and archives put in front of a line of the kernel.
+//! Removes the prefixes of loggers, mail programs and archives from a line of the kernel.
 
 mod dates;
 mod stamps;
 
-/// A line, in two.
+/// A line, split into prefix and message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Split<'a> {
     /// Seconds since the kernel's start.
     pub(crate) at: Option<f64>,
-    /// The same as it stands between the brackets, with its blanks.
+    /// The stamp's text between the brackets, with its blanks.
     pub(crate) stamp: Option<&'a str>,
-    /// Where the message begins in the line.
+    /// Offset of the message in the line.
     pub(crate) start: usize,
     /// The message of the kernel or a service.
     pub(crate) message: &'a str,
-    /// Nothing was in front but blanks and the marks of a quoted mail.
+    /// The prefix consists of blanks and quotation marks of mails only.
     pub(crate) is_bare: bool,
 }
 
 /// Marks of quoted mails, of tables and of folded text.
 const QUOTES: [char; 5] = [' ', '>', '|', '│', '\u{a0}'];
-/// Bytes in front of a line's stamp within which it is looked for.
+/// Offset within which a line's stamp is searched, in bytes.
 const STAMP_WITHIN: usize = 160;
 
-/// The parts that were taken off so far.
+/// The prefixes removed so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen<'a> {
     stamp: Option<(f64, &'a str)>,
-    /// A date, or a stamp: the name of a host may follow.
+    /// A date, or a stamp: a host name may follow.
     time: bool,
 }
 
-/// Splits a line that has no control characters. Splitting what is shown of a line again changes
-/// nothing.
+/// Splits a line without control characters. Splitting the shown part of a line again changes nothing.
 pub(crate) fn split(line: &str) -> Split<'_> {
     let mut seen = Seen::default();
     let quoted = line.trim_start_matches(QUOTES).trim_end();
@@ -55,18 +54,18 @@ pub(crate) fn is_boot_mark(message: &str) -> bool {
     inner.is_some_and(|inner| inner == "Reboot" || inner.starts_with("Boot "))
 }
 
-/// Takes one thing off the front; `None` if there is none.
+/// Removes one prefix; `None` if there is none.
 fn step<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
     let first = *text.as_bytes().first()?;
     let known = known(text, first, seen);
     if known.is_some() || seen.stamp.is_some() {
         return known;
     }
-    // Whatever stands before the kernel's stamp is no part of the message: names of consoles, pods and guests.
+    // Text before the kernel's stamp is not part of the message: names of consoles, pods and guests.
     before_stamp(text, seen)
 }
 
-/// Takes off a part that is known by its form.
+/// Removes a prefix of known form.
 fn known<'a>(text: &'a str, first: u8, seen: &mut Seen<'a>) -> Option<&'a str> {
     match first {
         b'[' => bracket(text, seen),
@@ -77,7 +76,7 @@ fn known<'a>(text: &'a str, first: u8, seen: &mut Seen<'a>) -> Option<&'a str> {
                 seen.time = true;
                 return Some(after);
             }
-            // The version of the protocol of RFC 5424, before a date.
+            // The protocol version of RFC 5424, before a date.
             let rfc5424 =
                 || text.strip_prefix("1 ").filter(|rest| dates::taken_off(rest).is_some());
             grep_number(text).or_else(rfc5424)
@@ -100,7 +99,7 @@ fn bracket<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
     (is_time || is_pod || stamps::is_caller(inner)).then_some(after)
 }
 
-/// `guest-1  | [    0.000000] `: the first stamp with the kernel's six places, if it stands near.
+/// `guest-1  | [    0.000000] `: the first stamp with the kernel's six places, if it is near.
 fn before_stamp<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
     let brackets = text.match_indices('[').take_while(|(at, _)| *at < STAMP_WITHIN);
     brackets.skip_while(|(at, _)| *at == 0).find_map(|(at, _)| {
@@ -123,15 +122,15 @@ fn level(text: &str) -> Option<&str> {
     is_number.then_some(after)
 }
 
-/// `123:` of `grep -n`, before something else that is no message.
+/// `123:` of `grep -n`, before another prefix.
 fn grep_number(text: &str) -> Option<&str> {
     let after = text.trim_start_matches(|c: char| c.is_ascii_digit()).strip_prefix(':')?;
     after.starts_with(['[', '<']).then_some(after)
 }
 
-/// Words in front: a month or a weekday, a facility, a host, a tag, a file.
+/// Words as prefix: a month or a weekday, a facility, a host, a tag, a file.
 fn named<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
-    // The most frequent beginnings of messages, which are no names of hosts or files.
+    // The most frequent beginnings of messages; they are not names of hosts or files.
     if text.starts_with("clocksource:") || text.starts_with("tsc:") {
         return None;
     }
@@ -151,7 +150,7 @@ fn named<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
         .or_else(|| host(word, after, seen.time))
 }
 
-/// Behind any tag, a stamp is the kernel's: a service that passes on a guest's console.
+/// After any tag, a stamp is the kernel's: a service forwards a guest's console.
 fn starts_with_stamp(text: &str) -> bool {
     let inner = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     inner.is_some_and(|(inner, _)| stamps::stamp(inner).is_some())
@@ -166,7 +165,7 @@ fn is_tag_of_kernel(word: &str) -> bool {
     number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The name of a host, before the tag of the kernel; before that of a service only after a time.
+/// The name of a host before the kernel's tag; before a service's tag only after a time.
 fn host<'a>(word: &str, after: &'a str, has_time: bool) -> Option<&'a str> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
     if word.ends_with(':') || !word.chars().all(is_name) {
@@ -336,7 +335,7 @@ mod tests {
         assert!(!is_boot_mark("-- Logs begin at Mon 2024-05-06 --"));
     }
 
-    /// What is shown of a line.
+    /// The shown part of a line.
     fn shown(split: &Split) -> String {
         let stamp = split.stamp.map(|stamp| format!("[{stamp}] ")).unwrap_or_default();
         format!("{stamp}{}", split.message)

@@ -11,29 +11,28 @@ use super::parse::{self, Said, watchdog};
 use super::prefix::{self, Split};
 use crate::facts::{Evidence, Log};
 
-/// Bytes of a line that are looked at. The longest lines of the kernel are command lines: 4096 bytes on s390, 2048 on x86
-/// and arm64 (`COMMAND_LINE_SIZE`, 6.12).
+/// Maximum number of bytes of a line that are parsed. The kernel's longest lines are command lines: 4096 bytes on s390,
+/// 2048 on x86 and arm64 (`COMMAND_LINE_SIZE`, 6.12).
 const LINE: usize = 4608;
-/// Bytes that are read at once. 256 KiB stay in the second-level cache.
+/// Bytes of a read. 256 KiB fit into the second-level cache.
 const BLOCK: usize = 256 << 10;
-/// Most characters of a line that is shown.
+/// Maximum number of characters of a line in the report.
 const TEXT_MAX: usize = 300;
-/// Lines at the beginning in which a stamp is looked for.
+/// Lines at the beginning that are searched for a stamp.
 const LOOKED_AT: u64 = 100;
-/// A stamp below is that of a boot, in seconds.
+/// A stamp below this is that of a boot, in seconds.
 const NEAR_START: f64 = 1.0;
-/// Mail programs and consoles fold no message that is shorter, in bytes.
+/// Minimum length of a folded message, in bytes: mail programs and consoles fold no shorter one.
 const FOLDED_FROM: usize = 24;
-/// Lines within which the same `Linux version` line is a copy rather than another boot: loggers
-/// that read the kernel's log twice write lines in pairs.
+/// Number of lines within which a repeated `Linux version` line is a copy instead of another boot: loggers that read
+/// the kernel's log twice write lines in pairs.
 const COPIED_WITHIN: u64 = 10;
 
-/// Reads a log to its end and keeps the lines of its last boot that speak of clocks.
+/// Reads a log to its end and keeps the lines of its last boot about clocks.
 ///
-/// A log whose newest line comes first is turned round.
+/// A log with its newest line first is reversed.
 ///
-/// Memory is bounded: of each kind of line, the first and the last ones are kept, and
-/// [`Log::left_out`] counts the others.
+/// Memory is bounded: only the first and the last lines of each kind are kept, and [`Log::left_out`] counts the others.
 ///
 /// # Errors
 ///
@@ -72,7 +71,7 @@ fn read_within(bytes: &mut dyn Read, file: &str, limit: usize, block: usize) -> 
     Ok(Log { last, ..boots.finish(lines) })
 }
 
-/// A stream whose last bytes are kept.
+/// A stream that keeps its last bytes.
 struct Tail<'a> {
     inner: &'a mut dyn Read,
     last: Vec<u8>,
@@ -88,7 +87,7 @@ impl Read for Tail<'_> {
     }
 }
 
-/// A line whose rest may stand on the next one.
+/// A line that may continue on the next one.
 struct Open {
     line: u64,
     at: Option<f64>,
@@ -98,14 +97,14 @@ struct Open {
 }
 
 impl Open {
-    /// The event of the line together with `rest`, and the text between them: mail programs fold at a blank,
-    /// consoles anywhere. `None` if `rest` is a line of its own, or tells nothing more.
+    /// The event of the line together with `rest`, and the text between them: mail programs fold at a blank, consoles
+    /// anywhere. `None` if `rest` is a separate line, or adds nothing.
     fn joined(&self, rest: &str) -> Option<(&'static str, EventKind)> {
         let alone = parse::said(rest);
         if alone.kind.is_some() || alone.is_open {
             return None;
         }
-        // `=` of quoted-printable mails.
+        // `=` at the end of a line in quoted-printable mails.
         let (message, gaps) = match self.message.strip_suffix('=') {
             Some(message) => (message, &[""][..]),
             None => (self.message.as_str(), &[" ", ""][..]),
@@ -114,7 +113,7 @@ impl Open {
             let said = parse::said(&format!("{message}{gap}{rest}"));
             let kind = said.kind.filter(|kind| Some(kind) != self.kind.as_ref())?;
             let is_whole = match &kind {
-                // Any word makes a name, and some names go on as another one.
+                // Any word is a possible name, and some names are prefixes of others.
                 EventKind::Switched(name) => watchdog::is_known(name),
                 _ => !said.is_open,
             };
@@ -123,7 +122,7 @@ impl Open {
     }
 }
 
-/// The boots of a log. The last one is kept.
+/// The boots of a log; only the last one is kept.
 struct Boots<'a> {
     file: &'a str,
     kept: Kept,
@@ -135,7 +134,7 @@ struct Boots<'a> {
     has_stamps: bool,
     /// The last `Linux version` line.
     version: Option<(u64, String)>,
-    /// The line before was the first of a boot by the device tree's architectures.
+    /// The line before was the first line of a boot on architectures with a device tree.
     entry: Option<(u64, Event)>,
     open: Option<Open>,
 }
@@ -178,7 +177,7 @@ impl<'a> Boots<'a> {
             return self.begin(line, None);
         }
         let Said { kind, is_open } = parse::said(split.message);
-        // A long line with a stamp may be folded: the line after it then has none.
+        // A long line with a stamp may be folded: then the line after it has none.
         let is_long = split.at.is_some() && split.message.len() >= FOLDED_FROM;
         let may_go_on = is_long && kind.is_none() && parse::has_keyword(split.message.as_bytes());
         if is_open || may_go_on {
@@ -189,7 +188,7 @@ impl<'a> Boots<'a> {
         }
     }
 
-    /// Reads `open` together with the line after it, if that is its rest. Says whether it is.
+    /// Parses `open` together with the line after it, if that is its rest; returns whether it is.
     fn close(&mut self, open: Open, next: Option<&Split>) -> bool {
         if let Some(rest) = next.filter(|next| next.is_bare && !next.message.is_empty())
             && let Some((gap, kind)) = open.joined(rest.message)
@@ -205,7 +204,7 @@ impl<'a> Boots<'a> {
     }
 
     fn push(&mut self, line: u64, at: Option<f64>, text: String, kind: EventKind) {
-        // The name of the file is added to those that stay.
+        // The file's name is added later, to the events that are kept.
         let evidence = Evidence { file: String::new(), line: Some(line), text };
         let event = Event { evidence, at, kind };
         match &event.kind {
@@ -213,7 +212,7 @@ impl<'a> Boots<'a> {
                 let version = version.clone();
                 self.begin(line, Some(version));
             }
-            // On ARM it stands before the version.
+            // On ARM this line comes before the version.
             EventKind::ArmBoot if event.evidence.text.contains("Booting Linux") => {
                 self.entry = Some((line, event.clone()));
             }
@@ -222,8 +221,8 @@ impl<'a> Boots<'a> {
         self.kept.push(event);
     }
 
-    /// A boot begins, unless this is a copy of the line that began it. `version` is `None` where a
-    /// journal says that another boot follows.
+    /// Begins a boot, unless this line is a copy of the one that began it. `version` is `None` at a journal's mark of
+    /// another boot.
     fn begin(&mut self, line: u64, version: Option<String>) {
         let is_copy = match (&self.version, &version) {
             (Some((before, text)), Some(version)) => {
@@ -235,7 +234,7 @@ impl<'a> Boots<'a> {
             return;
         }
         let has_version = version.is_some();
-        // A mark may have announced this boot already.
+        // A journal's mark may have begun this boot already.
         let was_announced = has_version && self.version.is_none() && self.count > 0;
         self.version = version.map(|text| (line, text));
         self.begins_at_boot = has_version;
@@ -257,7 +256,7 @@ impl<'a> Boots<'a> {
         for event in &mut events {
             self.file.clone_into(&mut event.evidence.file);
         }
-        // The lines before the first mark or version are a boot too, one that is cut.
+        // The lines before the first mark or version are a boot with its beginning cut off.
         Log {
             file: self.file.to_owned(),
             lines,
@@ -272,7 +271,7 @@ impl<'a> Boots<'a> {
     }
 }
 
-/// A line of the first moments, which two `Linux version` lines of one boot may have in between.
+/// A line of the first moments, which may come between two `Linux version` lines of one boot.
 fn is_first(kind: &EventKind) -> bool {
     matches!(
         kind,
@@ -284,7 +283,7 @@ fn is_first(kind: &EventKind) -> bool {
     )
 }
 
-/// The part of a line that is shown.
+/// The part of a line for the report.
 fn shown(split: &Split) -> String {
     let mut text = String::with_capacity(split.message.len() + 24);
     if let Some(stamp) = split.stamp {

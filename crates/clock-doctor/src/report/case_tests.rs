@@ -1,9 +1,8 @@
-//! Recorded machines, sick and healthy: what doctor says of each.
+//! Recorded machines, faulty and healthy, and doctor's report on each.
 //!
-//! A case in fixtures/doctor-cases names the labels that follow from its files, and those that
-//! would be wrong. Its text is kept as a snapshot in `snapshots`; after a deliberate change
-//! `INSTA_UPDATE=always INSTA_FORCE_PASS=1 cargo test -p clock-doctor case_tests` writes them
-//! anew, to be read before they are committed.
+//! A case in fixtures/doctor-cases names the labels that follow from its files, and labels that would be wrong. Its
+//! text is a snapshot in `snapshots`. After a deliberate change `INSTA_UPDATE=always INSTA_FORCE_PASS=1 cargo test -p
+//! clock-doctor case_tests` rewrites the snapshots; read them before you commit.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,10 +17,10 @@ use crate::collect;
 use crate::root::Root;
 use crate::rules;
 
-/// There are at least as many, or the folder was not found.
+/// Minimum number of cases; if there are fewer, the folder was not found.
 const CASES_MIN: usize = 35;
 
-/// What `case.json` says that is checked.
+/// The checked fields of `case.json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Case {
     pub(super) id: String,
@@ -85,7 +84,7 @@ fn what_follows_from_arithmetic_is_found() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// The commands that a recorded machine is judged by say nothing of the machine that judges.
+/// The text must not depend on the machine that judges.
 #[test]
 fn the_text_of_every_case_is_as_it_was_read() {
     for (case, root) in cases() {
@@ -95,8 +94,8 @@ fn the_text_of_every_case_is_as_it_was_read() {
     }
 }
 
-/// What cites a line cites one that is there, so that it can be looked up. What loggers put in front
-/// of a message, and between its stamp and its words, is left out.
+/// Each cited line must exist, so that a user can look it up. Prefixes of loggers, and blanks between stamp and words,
+/// are not compared.
 #[test]
 fn evidence_stands_where_it_is_said_to_stand() {
     let mut cited = 0;
@@ -118,7 +117,7 @@ fn evidence_stands_where_it_is_said_to_stand() {
     assert!(cited >= CASES_MIN, "only {cited} lines are cited");
 }
 
-/// Advice is of use only if it says why; and where nothing helps, that is said.
+/// Advice must give its reason; if nothing helps, the report must say so.
 #[test]
 fn every_sick_case_is_told_what_to_do_or_that_nothing_helps() {
     let mut complaints = Vec::new();

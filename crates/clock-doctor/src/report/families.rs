@@ -1,7 +1,7 @@
 //! Metrics in the text format of Prometheus, as node_exporter's textfile collector reads it.
 //!
-//! That is the older text format, not OpenMetrics: there is no type `info`, no `# EOF`, and a counter's
-//! `_total` is part of its name. The families are encoded so.
+//! This is the older text format, not OpenMetrics: there is no type `info`, no `# EOF`, and a counter's `_total` is
+//! part of its name. The families are encoded accordingly.
 
 use std::fmt;
 
@@ -48,7 +48,7 @@ impl Family {
     }
 
     fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        // Both are written as gauges: the counter's encoder would put a second `_total` behind.
+        // Both kinds are encoded as gauges: the counter's encoder would append a second `_total`.
         let kind = if self.is_counter { MetricType::Counter } else { MetricType::Gauge };
         let mut metric = encoder.encode_descriptor(self.name, self.help, None, kind)?;
         for (labels, value) in &self.samples {
@@ -86,7 +86,7 @@ impl Collector for Families {
 ///
 /// # Errors
 ///
-/// None that values can cause.
+/// None for any values.
 pub(super) fn render(mut families: Vec<Family>) -> Result<String, fmt::Error> {
     families.retain(|family| !family.samples.is_empty());
     let mut registry = Registry::default();

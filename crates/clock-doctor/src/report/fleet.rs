@@ -1,4 +1,4 @@
-//! Many machines: one line of JSON for each, and a summary of all.
+//! Reports for many machines: one line of JSON for each, and a summary of all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use super::status::{NOTHING_TO_MEND, SLOW, UNKNOWN, WRONG};
 use super::text;
 use crate::rules::finding::{Severity, State};
 
-/// Hosts of a group that the text names.
+/// Maximum number of hosts of a group that the text names.
 const NAMED: usize = 4;
 
 /// A machine in one line, to group and filter by. [`DoctorReport`] has the evidence and the commands.
@@ -19,15 +19,15 @@ const NAMED: usize = 4;
 pub struct MachineLine {
     /// Version of the schema, as of [`DoctorReport`].
     pub schema: u32,
-    /// The archive or the folder, as it was given or found.
+    /// The path of the archive or folder, as given or found.
     pub root: String,
-    /// The machine's name, by that of the archive or the folder.
+    /// The machine's name, from the name of the archive or folder.
     pub host: String,
     /// The exit status of `clockscope doctor --root` for it: 0 to 3.
     pub status: i32,
     /// The status in words.
     pub verdict: String,
-    /// Why it could not be read, as a clause; everything below is then empty.
+    /// Why the root could not be read, as a clause; all fields below are then empty.
     pub error: Option<String>,
     /// How the clock is read.
     pub state: Option<State>,
@@ -45,12 +45,12 @@ pub struct MachineLine {
     pub fix: Option<String>,
     /// All labels.
     pub labels: Vec<String>,
-    /// Files that are there and were not read.
+    /// Number of files that exist but were not read.
     pub unread: u64,
 }
 
 impl MachineLine {
-    /// The line of a machine that was judged.
+    /// The line of a judged machine.
     pub fn of(root: &str, report: &DoctorReport) -> MachineLine {
         let status = report.exit_status();
         MachineLine {
@@ -69,7 +69,7 @@ impl MachineLine {
         }
     }
 
-    /// The line of an archive or a folder that could not be read, and why, as a clause.
+    /// The line of an archive or folder that could not be read; `why` is a clause.
     pub fn unreadable(root: &str, why: &str) -> MachineLine {
         let (verdict, error) = ("cannot be read".to_owned(), Some(why.to_owned()));
         MachineLine { status: UNKNOWN, verdict, error, ..MachineLine::named(root) }
@@ -90,16 +90,16 @@ fn verdict(status: i32) -> &'static str {
     }
 }
 
-/// Endings of archives' names.
+/// File name endings of archives.
 const ENDINGS: [&str; 9] =
     [".tar", ".tar.zst", ".tar.gz", ".tar.xz", ".tgz", ".txz", ".tzst", ".tar.zstd", ".tar.gzip"];
 
-/// Whether a file is called as an archive is.
+/// Whether a file has an archive's ending.
 pub fn is_archive(name: &str) -> bool {
     ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// The host by the name of its archive or folder: `clockscope-HOST-DATE.tar.zst`, `sosreport-HOST-CASE-DATE-ID`;
+/// The host from the name of its archive or folder: `clockscope-HOST-DATE.tar.zst`, `sosreport-HOST-CASE-DATE-ID`;
 /// otherwise the name without its ending.
 fn host(root: &str) -> String {
     let name = root.trim_end_matches('/').rsplit('/').next().unwrap_or(root);
@@ -118,12 +118,12 @@ fn host(root: &str) -> String {
     if host.is_empty() { name.to_owned() } else { host.to_owned() }
 }
 
-/// Machines that have something in common.
+/// Machines with a common property.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     /// The common property.
     pub name: String,
-    /// How many there are.
+    /// Number of machines.
     pub machines: u64,
     /// Their names, sorted.
     pub hosts: Vec<String>,
@@ -132,18 +132,18 @@ pub struct Group {
 /// An archive or a folder that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreadable {
-    /// Which one.
+    /// The path of the archive or folder.
     pub root: String,
-    /// Why, as a clause.
+    /// The reason, as a clause.
     pub error: String,
 }
 
-/// Many machines in groups. In each list the largest group comes first.
+/// Many machines in groups. Each list begins with the largest group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Version of this schema: 1.
     pub schema: u32,
-    /// How many there are, with those that could not be read.
+    /// Number of machines, including those that could not be read.
     pub machines: u64,
     /// By doctor's exit status.
     pub verdict: Vec<Group>,
@@ -155,7 +155,7 @@ pub struct Summary {
     pub kernel: Vec<Group>,
     /// By the best advice.
     pub fix: Vec<Group>,
-    /// Those that could not be read, sorted.
+    /// The machines that could not be read, sorted.
     pub unreadable: Vec<Unreadable>,
 }
 
@@ -202,12 +202,12 @@ impl Tally {
         self.machines
     }
 
-    /// Those of them that could not be read.
+    /// Number of machines that could not be read.
     pub fn unreadable(&self) -> usize {
         self.unreadable.len()
     }
 
-    /// The exit status: the worst of all machines, where not known is better than slow.
+    /// The exit status: the worst of all machines; `UNKNOWN` ranks below `SLOW`.
     pub fn status(&self) -> i32 {
         let is_fine = self.seen.iter().eq([&NOTHING_TO_MEND]);
         let worst = [WRONG, SLOW].into_iter().find(|status| self.seen.contains(status));
@@ -233,7 +233,7 @@ fn groups(hosts: Hosts) -> Vec<Group> {
     groups
 }
 
-/// The summary for people.
+/// The summary as text.
 pub fn render(summary: &Summary) -> String {
     let mut out = match summary.machines {
         1 => "1 machine\n".to_owned(),

@@ -1,4 +1,4 @@
-//! The pages of labels for the terminal.
+//! Pages of labels, as text for the terminal.
 
 use super::text::indented;
 use crate::rules::catalogue::{Page, pages};
@@ -25,7 +25,7 @@ impl std::fmt::Display for NoSuchLabel {
     }
 }
 
-/// The page of a label. The prefix may be left out where that leaves no doubt.
+/// The page of a label. The prefix may be omitted if the rest is unambiguous.
 ///
 /// # Errors
 ///
@@ -42,7 +42,7 @@ pub fn page(word: &str) -> Result<&'static Page, NoSuchLabel> {
     })
 }
 
-/// The page for the terminal.
+/// The page as text.
 pub fn text(page: &Page) -> String {
     let mut out = match page.severity {
         Some(level) => format!("{} ({}): {}\n", page.label, level.name(), page.title),

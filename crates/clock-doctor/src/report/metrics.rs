@@ -19,12 +19,12 @@ use crate::rules::catalogue;
 const DEVICE: &str = "0";
 const NANOS_A_SECOND: f64 = 1e9;
 
-/// The metrics of a report, and of the facts that it was made from. `judged_at` is when that was, in seconds
-/// since 1970, UTC.
+/// The metrics of a report, and of the facts it is based on. `judged_at` is the time of the judgement, in seconds since
+/// 1970, UTC.
 ///
 /// # Errors
 ///
-/// None that a report can cause.
+/// None for any report.
 pub fn render(facts: &Facts, report: &DoctorReport, judged_at: f64) -> Result<String, fmt::Error> {
     let mut families = verdict(report);
     families.push(verdict_in_words(report));
@@ -58,7 +58,7 @@ fn verdict(report: &DoctorReport) -> Vec<Family> {
     ]
 }
 
-/// One series for each machine, with the labels that rules and alerts group by.
+/// One series for each machine, with labels for grouping in rules and alerts.
 fn verdict_in_words(report: &DoctorReport) -> Family {
     let word = |word: Option<&str>| word.unwrap_or_default().to_owned();
     Family::gauge(
@@ -96,7 +96,7 @@ fn findings(report: &DoctorReport) -> Family {
     })
 }
 
-/// The group of the catalogue that a label stands in.
+/// The catalogue's group of a label.
 fn group(label: &str) -> &'static str {
     catalogue::pages().iter().find(|page| page.label == label).map_or("", |page| page.group)
 }
@@ -119,8 +119,8 @@ fn clocksources(report: &DoctorReport) -> [Family; 2] {
     [available, current]
 }
 
-/// How often the log of this boot gives a clocksource up; nothing where there is no log. A line
-/// that only repeats the watchdog's verdict is not counted again.
+/// How often a clocksource is given up in the log of this boot; no series without a log. A line that only repeats the
+/// watchdog's verdict is not counted again.
 fn unstable(facts: &Facts) -> Family {
     let family = Family::counter(
         "clockscope_clocksource_unstable_total",
@@ -205,7 +205,7 @@ mod tests {
     use crate::measured::{ReadCost, WarpMeasured};
     use crate::report::text::samples_tests as samples;
 
-    /// When doctor judged.
+    /// The time of the judgement.
     const NOW: f64 = 1_795_000_000.25;
 
     fn event(kind: EventKind) -> Event {

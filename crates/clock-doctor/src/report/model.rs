@@ -1,5 +1,5 @@
-//! The report of doctor as data. This is the JSON schema (`"schema": 1`): fields are added, never
-//! renamed; units are in the names; what is not known is `null`; see docs/doctor.md.
+//! The report of doctor as data. This is the JSON schema (`"schema": 1`): fields are added, never renamed; units are in
+//! the names; an unknown value is `null`; see docs/doctor.md.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,23 +16,23 @@ pub const SCHEMA: u32 = 1;
 pub struct DoctorReport {
     /// Version of this schema: 1.
     pub schema: u32,
-    /// Version of clockscope that judged.
+    /// Version of the clockscope that judged.
     pub clockscope: String,
     /// How the clock is read.
     pub state: State,
     /// The worst severity of all findings; `ok` without findings.
     pub severity: Severity,
-    /// Why that state is concluded, as a clause.
+    /// The reason for `state`, as a clause.
     pub because: String,
     /// The current clocksource.
     pub source: Option<String>,
-    /// The lines that tell the clocksource.
+    /// The lines that show the clocksource.
     pub source_evidence: Vec<Evidence>,
     /// The cost of a read of `CLOCK_MONOTONIC`: measured, or expected from published figures.
     pub cost: Option<Cost>,
     /// The first of `platforms`.
     pub platform: Option<String>,
-    /// Machine, hypervisor and cloud, the most telling first.
+    /// Machine, hypervisor and cloud, the most specific first.
     pub platforms: Vec<String>,
     /// The kernel's release.
     pub kernel: Option<String>,
@@ -40,7 +40,7 @@ pub struct DoctorReport {
     pub command_line: Option<String>,
     /// The available clocksources.
     pub available: Option<Vec<String>>,
-    /// The machine was judged where it ran, and not from a capture.
+    /// The report is of the running machine instead of a capture.
     pub is_live: bool,
     /// State, source, platforms, findings and fixes as a flat list of words.
     pub labels: Vec<String>,
@@ -50,13 +50,13 @@ pub struct DoctorReport {
     pub advice: Vec<Advice>,
     /// Warnings for this machine, a sentence each.
     pub never: Vec<String>,
-    /// Help that clockscope gives until it is mended, a sentence each.
+    /// Help from clockscope until the cause is repaired, a sentence each.
     pub meanwhile: Vec<String>,
-    /// Open questions that would decide, a clause each.
+    /// Open questions with decisive answers, a clause each.
     pub missing: Vec<String>,
     /// Files that were read, relative to the root.
     pub read: Vec<String>,
-    /// Files that are there and were not read.
+    /// Files that exist but were not read.
     pub unread: Vec<Unread>,
     /// Measurements: taken now, or those in the capture.
     pub measured: Option<Measured>,
@@ -67,24 +67,24 @@ pub struct DoctorReport {
 pub struct FindingRow {
     /// Its label, such as `tsc-warp`.
     pub id: String,
-    /// How bad it is here.
+    /// Severity on this machine.
     pub severity: Severity,
     /// One line, without a full stop.
     pub title: String,
     /// Details of this machine in whole sentences.
     pub detail: Vec<String>,
-    /// The lines that it rests on.
+    /// The lines that support it.
     pub evidence: Vec<Evidence>,
     /// The meaning and the reason, on any machine.
     pub explanation: String,
     /// The remedy in words, on any machine.
     pub fix: String,
-    /// When not; may be empty.
+    /// Exceptions; may be empty.
     pub caveat: String,
-    /// The advice that it asks for, written out for this machine, best first. What another finding
-    /// rules out, or what does not apply here, is left out.
+    /// Advice of this finding, written out for this machine, best first. Fixes that another finding rules out, or that
+    /// do not apply here, are left out.
     pub fixes: Vec<Advice>,
-    /// Fixes that it rules out.
+    /// Fixes that this finding rules out.
     pub forbids: Vec<String>,
     /// The `id` of the finding that this one follows from.
     pub follows_from: Option<String>,
@@ -114,7 +114,7 @@ impl FindingRow {
 }
 
 impl DoctorReport {
-    /// The report on a machine.
+    /// The report about a machine.
     pub fn new(facts: &Facts, diagnosis: &Diagnosis) -> DoctorReport {
         let verdict = &diagnosis.verdict;
         let platforms: Vec<String> =
@@ -148,7 +148,7 @@ impl DoctorReport {
         }
     }
 
-    /// The first finding that costs time or makes it wrong.
+    /// The first finding that costs time or makes the time wrong.
     pub fn cause(&self) -> Option<&FindingRow> {
         self.findings.iter().find(|row| row.severity > Severity::Note)
     }

@@ -1,15 +1,15 @@
-//! The recorded machines, damaged in many ways: what the rest supports is still said, and nothing else.
+//! Recorded machines with damaged input: doctor still reports the labels that the rest supports, and no others.
 //!
-//! The damage is chosen by a generator whose seed is the machine's name and a number, so every run damages
-//! alike. Three rules judge it, none of which knows how doctor concludes:
+//! A generator seeded with the machine's name and a number chooses the damage, so every run is the same. Three rules
+//! judge the result, independently of doctor's own rules:
 //!
-//! - A prefix takes nothing away: the labels are those of the whole log.
-//! - A damaged line says what it said, or nothing: each label is one of the log that lacks some of the
-//!   damaged lines, and a label of both the whole log and the log without them stays.
-//! - A line that is gone takes away only what rested on it: a label whose cited lines are all there stays,
-//!   and a label that would be wrong appears only if a cited line is gone.
+//! - Prefixes change nothing: the labels are those of the whole log.
+//! - A damaged line keeps its meaning or loses it: each label is one of the log without some of the damaged lines, and
+//!   a label of both the whole log and the log without these lines stays.
+//! - A missing line removes only the labels that it supports: a label with all its cited lines present stays, and a
+//!   label that would be wrong appears only if a cited line is missing.
 //!
-//! `CLOCKSCOPE_MUTATIONS` is how many ways each machine is damaged in; `make mutate` takes 5000.
+//! `CLOCKSCOPE_MUTATIONS` is the number of damages for each machine; `make mutate` takes 5000.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -23,9 +23,9 @@ use crate::collect;
 use crate::root::{Root, paths};
 use crate::rules;
 
-/// Ways in which each machine is damaged where nothing else is asked for.
+/// Default number of damages for each machine.
 const WAYS: u64 = 40;
-/// What a log with less in it may make doctor say: that something is not known, or would help to know.
+/// Labels that a shorter log may add: they report that a fact is unknown, or would help.
 const WEAKER: [&str; 9] = [
     "state:unknown",
     "state:slow-unless-pvclock-vdso",
@@ -38,7 +38,7 @@ const WEAKER: [&str; 9] = [
     "tsc-refused",
 ];
 
-/// Platforms that are no virtual machine's.
+/// Platforms that are not virtual machines.
 const NOT_VIRTUAL: [&str; 4] =
     ["platform:bare-metal", "platform:arm64", "platform:arm32", "platform:aws"];
 
@@ -80,7 +80,7 @@ impl Machine {
         machine
     }
 
-    /// What doctor makes of the machine with this log.
+    /// Doctor's report on the machine with this log.
     fn judged(&self, log: &str) -> DoctorReport {
         let mut builder = tar::Builder::new(Vec::new());
         let log = [(self.log.clone(), log.as_bytes().to_vec())];
@@ -129,12 +129,12 @@ fn text_of(lines: &[String]) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// What is concluded; fixes follow from it.
+/// The labels without fixes, which follow from them.
 fn labels_of(report: &DoctorReport) -> Labels {
     report.labels.iter().filter(|label| !label.starts_with("fix:")).cloned().collect()
 }
 
-/// The lines and files that each label rests on by the report's own word.
+/// The lines and files that the report cites for each label.
 fn cited(report: &DoctorReport) -> BTreeMap<String, Vec<(String, Option<u64>)>> {
     let place = |it: &crate::facts::Evidence| (it.file.clone(), it.line);
     let mut cited: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -148,7 +148,7 @@ fn cited(report: &DoctorReport) -> BTreeMap<String, Vec<(String, Option<u64>)>> 
     cited
 }
 
-/// Numbers that look like chance and are the same in every run (splitmix64).
+/// Pseudo-random numbers, the same in every run (splitmix64).
 struct Chance(u64);
 
 impl Chance {
@@ -175,7 +175,7 @@ impl Chance {
     }
 }
 
-/// What loggers, consoles and people put in front of each line.
+/// Prefixes that loggers, consoles and people add to each line.
 const PREFIXES: [&str; 19] = [
     "",
     "    ",
@@ -198,10 +198,10 @@ const PREFIXES: [&str; 19] = [
     "guest 7 on ttyS0: ",
 ];
 
-/// Puts something in front of every line, and perhaps a carriage return behind it.
+/// Adds a prefix to every line, and sometimes a carriage return at its end.
 fn prefixed(lines: &[String], chance: &mut Chance) -> Vec<String> {
     let numbers = chance.below(8) == 0;
-    // Behind a stamp the message begins, whatever stands in front of it.
+    // The message begins after the stamp, with any prefix before it.
     let stamped = lines.iter().filter(|line| line.contains("[ ") || line.contains("[0")).count();
     let known =
         if stamped == lines.len() { &PREFIXES[..] } else { &PREFIXES[..PREFIXES.len() - 3] };
@@ -222,7 +222,7 @@ fn prefixed(lines: &[String], chance: &mut Chance) -> Vec<String> {
 fn cut(line: &str, chance: &mut Chance) -> String {
     let places: Vec<usize> = line.char_indices().map(|(at, _)| at).collect();
     let at = if places.is_empty() { 0 } else { *chance.one_of(&places) };
-    // What is left then is another clocksource's line, and whole.
+    // The rest would be a complete line about another clocksource.
     if line[..at].ends_with(" hyperv_clocksource") || line[..at].ends_with(" tsc") {
         return line.to_owned();
     }
@@ -249,11 +249,11 @@ fn wrapped(line: &str, chance: &mut Chance) -> String {
 /// Ways in which lines are damaged rather than dropped.
 const DAMAGES: [fn(&str, &mut Chance) -> String; 2] = [cut, wrapped];
 
-/// What was counted.
+/// The counts of a run.
 #[derive(Default)]
 struct Score {
     ways: u64,
-    /// Labels of the whole log that were still said, and all of them.
+    /// Labels of the whole log that were still reported, and all of them.
     kept: u64,
     of: u64,
 }
@@ -274,7 +274,7 @@ impl Score {
     }
 }
 
-/// What is wrong with the labels of a log of which only `damaged` differs.
+/// The wrong labels of a log that differs only in the `damaged` lines.
 fn third_things(
     machine: &Machine,
     whole: &Labels,
@@ -309,7 +309,7 @@ fn third_things(
     complaints
 }
 
-/// Damages some lines, each in its way.
+/// Damages some lines, each in its own way.
 fn damaged(
     machine: &Machine,
     whole: &Labels,
@@ -326,7 +326,7 @@ fn damaged(
     (said, complaints)
 }
 
-/// Swaps neighbours, as loggers do that write from several threads.
+/// Swaps neighbours, as loggers with several threads do.
 fn reordered(machine: &Machine, whole: &Labels, chance: &mut Chance) -> (Labels, Vec<String>) {
     let mut lines = machine.lines.clone();
     if lines.len() < 2 {
@@ -358,9 +358,9 @@ fn dropped(machine: &Machine, report: &DoctorReport, chance: &mut Chance) -> (La
     for label in &machine.expected {
         let rests_on = cited.get(label).filter(|places| !places.is_empty());
         let is_supported = match label.split_once(':') {
-            // What gives a clocksource up decides which one is current.
+            // Lines that give a clocksource up decide which one is current.
             Some(_) => rests_on.is_some() && !cited.values().flatten().any(is_gone),
-            // What a virtual machine suffers is nothing on another.
+            // A fault of a virtual machine is no fault on other machines.
             None => has_platforms && rests_on.is_some_and(|places| !places.iter().any(is_gone)),
         };
         if is_supported && !said.contains(label) {

@@ -1,7 +1,7 @@
-//! The report for programs that run checks.
+//! The report for monitoring programs.
 //!
-//! Nagios, Icinga, Naemon and others read `STATE - text | performance data` and the exit status, which is that of
-//! doctor (<https://www.monitoring-plugins.org/doc/guidelines.html>).
+//! Nagios, Icinga, Naemon and others read `STATE - text | performance data` and the exit status, which is doctor's
+//! (<https://www.monitoring-plugins.org/doc/guidelines.html>).
 
 use super::model::DoctorReport;
 use super::status::{NOTHING_TO_MEND, SLOW, UNKNOWN, WRONG};
@@ -9,8 +9,8 @@ use super::text;
 
 const NANOS_A_SECOND: f64 = 1e9;
 
-/// The output of a monitoring plugin: state, verdict and cause in the first line, then one line each for the cause
-/// and the best advice. The performance data has the cost of a read, `read`, in seconds, if it was measured.
+/// The output of a monitoring plugin: state, verdict and cause in the first line, then one line each for the cause and
+/// the best advice. The performance data contains `read`, the cost of a read in seconds, if it was measured.
 ///
 /// [`DoctorReport::exit_status`] is the exit status.
 pub fn nagios(report: &DoctorReport) -> String {
@@ -21,7 +21,7 @@ pub fn nagios(report: &DoctorReport) -> String {
         out += &format!(" [{}]", cause.id);
     }
     if let Some(cost) = report.cost.filter(|cost| cost.is_measured) {
-        // The middle is the median; a measured cost has one figure.
+        // The midpoint is the median, because a measured cost has one figure.
         let median_ns = f64::midpoint(cost.low_ns, cost.high_ns);
         out += &format!(" | read={}s;;;0", fixed(median_ns / NANOS_A_SECOND));
     }
@@ -35,7 +35,7 @@ pub fn nagios(report: &DoctorReport) -> String {
     out
 }
 
-/// The output of a monitoring plugin that could not look. `why` is a clause.
+/// The output of a monitoring plugin that failed. `why` is a clause.
 pub fn nagios_failure(why: &str) -> String {
     format!("CLOCK {} - {}\n", nagios_state(UNKNOWN), in_plain(why))
 }
@@ -49,7 +49,7 @@ fn nagios_state(status: i32) -> &'static str {
     }
 }
 
-/// The text in ASCII, on one line, without the bar that begins performance data.
+/// The text in ASCII, on one line, without the `|` that begins performance data.
 fn in_plain(text: &str) -> String {
     let plain = |c| match c {
         '|' => '/',
@@ -59,7 +59,7 @@ fn in_plain(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// Plugins may print digits and a point only, no exponent.
+/// A decimal number without exponent: plugins may print digits and a point only.
 fn fixed(seconds: f64) -> String {
     let text = format!("{seconds:.12}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

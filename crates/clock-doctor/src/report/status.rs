@@ -4,7 +4,7 @@
 use super::model::DoctorReport;
 use crate::rules::finding::{Severity, State};
 
-/// Nothing to mend.
+/// No repair is needed.
 pub const NOTHING_TO_MEND: i32 = 0;
 /// The clock is slow, or may be.
 pub const SLOW: i32 = 1;
@@ -14,7 +14,7 @@ pub const WRONG: i32 = 2;
 pub const UNKNOWN: i32 = 3;
 
 impl DoctorReport {
-    /// Doctor's exit status after this report: the worst finding decides; without one the state does.
+    /// Doctor's exit status for this report: the worst finding decides; without findings the state does.
     pub fn exit_status(&self) -> i32 {
         match (self.severity, self.state) {
             (Severity::Wrong, _) => WRONG,

@@ -1,4 +1,4 @@
-//! The report for people: verdict, reasons, advice, and open questions.
+//! The report as text: verdict, reasons, advice, and open questions.
 
 mod advice;
 mod findings;
@@ -12,20 +12,20 @@ mod snapshots_tests;
 use super::model::DoctorReport;
 use crate::rules::finding::{Severity, State};
 
-/// `text`, broken between words, each line indented by `indent`.
+/// `text`, wrapped between words, each line indented by `indent`.
 pub(super) fn indented(indent: usize, text: &str) -> String {
     paragraph::wrapped(&" ".repeat(indent), indent, text)
 }
 
-/// A number and its noun; further lines are indented as far.
+/// A number and its noun; further lines are indented to the noun.
 pub(super) fn counted(number: u64, words: &str) -> String {
     paragraph::wrapped(&format!("{number:>7}  "), 9, words)
 }
 
-/// How it is printed.
+/// Options of the text report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextOptions {
-    /// Columns of the terminal, to which lines of evidence are cut; `None`: they stay whole.
+    /// Columns of the terminal; lines of evidence are cut to them. `None` keeps lines whole.
     pub columns: Option<usize>,
     /// With colours, for a terminal.
     pub colour: bool,
@@ -66,7 +66,7 @@ pub(super) fn verdict(report: &DoctorReport) -> String {
     headline::render(report).lines().next().unwrap_or_default().to_owned()
 }
 
-/// The headline's first words in the colour of the worst that was found.
+/// The headline with its first words in the colour of the worst finding.
 fn painted(headline: &str, report: &DoctorReport, options: TextOptions) -> String {
     let word = headline::word(report);
     match headline.strip_prefix(word) {

@@ -1,5 +1,5 @@
-//! A machine's files in an archive: those that doctor reads are kept in memory, logs as what they
-//! tell. Nothing is unpacked to a disk, and nothing in the archive is followed.
+//! A machine's files in an archive. The files that doctor reads are kept in memory, logs in parsed form. No file is
+//! unpacked to a disk, and no link in the archive is followed.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -13,26 +13,26 @@ use crate::facts::{Log, Unread};
 use crate::log::reader;
 use clockscope_text::foreign::printable;
 
-/// Folders in folders in which a machine's root is looked for.
+/// Maximum depth of nested folders in the search for a machine's root.
 const DEPTH: usize = 3;
-/// The most that is kept, in bytes.
+/// Maximum number of bytes that are kept.
 const KEPT: usize = 64 << 20;
-/// Bytes that an event of a log takes, roughly.
+/// Approximate size of a log event in memory, in bytes.
 const EVENT: usize = 512;
-/// A folder with so many files such as doctor reads is a machine's root.
+/// Minimum number of files which doctor reads that make a folder a machine's root.
 const MACHINE: usize = 3;
-/// Files that are told to be in the archive twice.
+/// Maximum number of duplicate files in the report.
 const TWICE: usize = 16;
 /// Longest name of a member (`PATH_MAX` of include/uapi/linux/limits.h), in bytes.
 const NAME: u64 = 4096;
-/// Longest PAX header that is read, in bytes; the longest are extended attributes.
+/// Maximum size of a PAX header that is read, in bytes; the longest are extended attributes.
 const PAX: u64 = 1 << 20;
 
 /// The members of an archive that were kept.
 #[derive(Debug, Default)]
 pub(super) struct Archive {
     files: BTreeMap<String, Kept>,
-    /// Refused members that the report must name.
+    /// Refused members, for the report.
     pub(super) refused: Vec<Unread>,
 }
 
@@ -47,11 +47,11 @@ enum Kept {
 }
 
 impl Archive {
-    /// Reads an archive to its end. `name` is what to call it.
+    /// Reads an archive to its end. `name` is its name in messages.
     ///
     /// # Errors
     ///
-    /// If it is none, is damaged, or holds more than is read.
+    /// If it is not an archive, is damaged, or contains more than the limits.
     pub(super) fn read(packed: impl Read, name: &str) -> io::Result<Archive> {
         let (head, rest) = head_of(packed)?;
         let packing = packing(&head).map_err(io::Error::other)?;
@@ -97,21 +97,21 @@ impl Archive {
     fn refusal<T>(&self, kept: &Kept) -> Result<Option<T>, String> {
         match kept {
             Kept::Refused(why) => Err(why.clone()),
-            // The target is read by its own name: sosreport links its most asked files so.
+            // The target is read by its own name: sosreport links its most important files in this way.
             Kept::Link(target) if self.files.contains_key(target) => Ok(None),
             _ => Err("a link in the archive, which is not followed".to_owned()),
         }
     }
 }
 
-/// The first bytes, and the rest.
+/// The first bytes, and the rest of the stream.
 fn head_of<R: Read>(mut packed: R) -> io::Result<(Vec<u8>, R)> {
     let mut head = Vec::with_capacity(HEAD);
     (&mut packed).take(HEAD as u64).read_to_end(&mut head)?;
     Ok((head, packed))
 }
 
-/// Members that were refused for one reason.
+/// Members that were refused for the same reason.
 #[derive(Default)]
 struct Tally {
     count: u64,
@@ -127,7 +127,7 @@ impl Tally {
         self.count += 1;
     }
 
-    /// One line for all.
+    /// One line for all of them.
     fn said(&self, what: &str) -> Option<Unread> {
         let why = match self.count {
             0 => return None,
@@ -138,7 +138,7 @@ impl Tally {
     }
 }
 
-/// Members of an archive as they come, by the folder that may be the root.
+/// The members of an archive, grouped by the folder that may be the root.
 #[derive(Default)]
 struct Members {
     roots: BTreeMap<String, BTreeMap<String, Kept>>,
@@ -146,13 +146,13 @@ struct Members {
     count: u64,
     with_dots: Tally,
     absolute: Tally,
-    /// An archive in the archive.
+    /// An archive inside the archive.
     nested: Option<String>,
     twice: Vec<(String, String)>,
 }
 
 impl Members {
-    /// Reads all; whether there was an end mark.
+    /// Reads all members; returns whether there was an end mark.
     fn read(&mut self, packed: impl Read, packing: Packing) -> io::Result<bool> {
         let mut unpacked = unpack(packed, packing);
         if packing != Packing::None {
@@ -191,7 +191,7 @@ impl Members {
         }
         let mut rest = archive.into_inner();
         let has_end = !rest.met_end;
-        // To its end, for the checksum there.
+        // Reads to the end, so that the checksum there is verified.
         io::copy(&mut rest, &mut io::sink())?;
         Ok(has_end)
     }
@@ -242,10 +242,10 @@ impl Members {
         Ok(())
     }
 
-    /// Why it ended early, as a clause.
+    /// Why reading ended early, as a clause.
     fn stopped(&self, error: &io::Error) -> String {
         let why = super::in_words(error);
-        // Readers and unpackers say it each in its own way.
+        // Each reader and unpacker has its own message for a cut archive.
         let is_cut = error.kind() == io::ErrorKind::UnexpectedEof
             || ["EOF", "entire block", "fill whole buffer"].iter().any(|word| why.contains(word));
         let why = if is_cut { "it is cut off".to_owned() } else { why };
@@ -257,7 +257,7 @@ impl Members {
         format!("the archive cannot be read {where_}: {}", clean(&why))
     }
 
-    /// Chooses the folder with most files, of several with as many the least deep.
+    /// Chooses the folder with most files; among equals, the least deep.
     fn choose(mut self) -> Archive {
         let rank = |(root, files): &(&String, &BTreeMap<String, Kept>)| {
             (files.len(), usize::MAX - root.matches('/').count() - usize::from(!root.is_empty()))
@@ -309,7 +309,7 @@ fn kept(content: Content, below: &str, entry: &mut Entry<impl Read>) -> io::Resu
     Ok(Kept::Refused(why.to_owned()))
 }
 
-/// The target of a link below the root; empty if it leads out.
+/// The target of a link below the root; empty if the link leads out.
 fn target(below: &str, entry: &Entry<impl Read>) -> String {
     let Some(link) = entry.link_name_bytes() else { return String::new() };
     let link = String::from_utf8_lossy(&link).into_owned();
@@ -328,7 +328,7 @@ fn target(below: &str, entry: &Entry<impl Read>) -> String {
     parts.join("/")
 }
 
-/// All of a member that is no longer than that.
+/// The whole content of a member that is not longer than `most` bytes.
 fn at_most(entry: &mut Entry<impl Read>, most: u64, what: &str) -> io::Result<Vec<u8>> {
     if entry.size() > most {
         return Err(io::Error::other(format!("{what} of more than {most} bytes")));
@@ -344,7 +344,7 @@ fn pax_name(bytes: &[u8]) -> io::Result<Option<Vec<u8>>> {
     for extension in PaxExtensions::new(bytes).flatten() {
         match extension.key() {
             Ok("path") => name = Some(extension.value_bytes().to_vec()),
-            // It is there for members of 8 GiB and more, whose header does not hold the size.
+            // Members of 8 GiB and more need this header, because the tar header cannot hold their size.
             Ok("size") => {
                 return Err(io::Error::other("it has a member of a size that is not read"));
             }
@@ -358,7 +358,7 @@ fn is_extended(entry: &Entry<impl Read>) -> bool {
     entry.header().as_gnu().is_some_and(tar::GnuHeader::is_extended)
 }
 
-/// A name that may be printed.
+/// A name in printable form, shortened.
 fn short(name: &str) -> String {
     let name = printable(name);
     match name.chars().count() {
@@ -367,7 +367,7 @@ fn short(name: &str) -> String {
     }
 }
 
-/// Notes that the end was met.
+/// Records whether the end was reached.
 struct Watched<R> {
     inner: R,
     met_end: bool,

@@ -3,7 +3,7 @@ use std::io::Write;
 use super::*;
 use crate::root::Root;
 
-/// A member: name, kind, content (where a link leads).
+/// A member: name, kind, content (the target, for a link).
 type Member<'a> = (&'a str, EntryType, &'a [u8]);
 
 const FILE: EntryType = EntryType::Regular;
@@ -35,7 +35,7 @@ fn text(archive: &Archive, below: &str) -> String {
     String::from_utf8(archive.file(below).unwrap().unwrap().to_vec()).unwrap()
 }
 
-/// What is said of each refused member, as `FILE: WHY`.
+/// The message about each refused member, as `FILE: WHY`.
 fn said(archive: &Archive) -> Vec<String> {
     archive.refused.iter().map(|one| format!("{}: {}", one.file, one.why)).collect()
 }

@@ -1,5 +1,5 @@
-//! A machine's files below a directory. Links are followed as if the directory were `/`, and never
-//! out of it.
+//! A machine's files below a directory. Links are followed as if the directory were `/`, and never out of the
+//! directory.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -11,15 +11,15 @@ use super::clean;
 use super::paths::TOP;
 use crate::facts::Unread;
 
-/// Links that lead elsewhere by an absolute path which are followed for one file; as in the kernel
-/// (`MAXSYMLINKS` of include/linux/namei.h).
+/// Maximum number of absolute links that are followed for one file; as in the kernel (`MAXSYMLINKS` of
+/// include/linux/namei.h).
 const LINKS: usize = 40;
-/// Names that are read of one directory.
+/// Maximum number of names that are read of one directory.
 const NAMES: usize = 4096;
-/// Folders in folders that are looked into for a machine's root.
+/// Maximum depth of nested folders in the search for a machine's root.
 const DEPTH: usize = 3;
 
-/// A directory that is taken for a machine's root.
+/// The directory that is taken as a machine's root.
 #[derive(Debug)]
 pub(super) struct Directory {
     top: Dir,
@@ -43,14 +43,14 @@ impl Directory {
         self.resolved(below, |path| self.open_regular(path))
     }
 
-    /// A folder that is closed is told once, not with each file.
+    /// Reports an unreadable folder once instead of each file in it.
     fn denied(&self, below: &str) -> Unread {
         let folder = self.closed_folder(below);
         let file = folder.as_deref().unwrap_or(below);
         Unread { is_denied: true, ..Unread::new(file, "permission denied") }
     }
 
-    /// The outermost folder of a path that may not be looked into.
+    /// The outermost folder of a path that may not be searched.
     fn closed_folder(&self, below: &str) -> Option<String> {
         let folders: Vec<&Path> = Path::new(below).ancestors().skip(1).collect();
         let is_closed = |folder: &&&Path| {
@@ -76,8 +76,8 @@ impl Directory {
     }
 
     fn open_regular(&self, path: &Path) -> Result<File, Refusal> {
-        // To open some devices is to act on them, so the kind is asked first; and once more of what
-        // was opened, which may have been swapped since.
+        // Opening some devices acts on them, so the kind is checked before; and again after opening, because the file
+        // may have been replaced.
         let kind = self.top.metadata(path).map_err(Refusal::of)?.file_type();
         refuse_other_kinds(kind)?;
         let mut options = OpenOptions::new();
@@ -87,7 +87,7 @@ impl Directory {
         Ok(file)
     }
 
-    /// Calls `act` with the path, and again with where an absolute link in it leads below the root.
+    /// Calls `act` with the path, and again with the target below the root if the path contains an absolute link.
     fn resolved<T>(
         &self,
         below: &str,
@@ -111,7 +111,7 @@ impl Directory {
         refused("links in a loop")
     }
 
-    /// The target of the first absolute link in `path`, taken from the root.
+    /// The path with its first absolute link replaced by the target, relative to the root.
     fn past_absolute_link(&self, path: &Path) -> Option<PathBuf> {
         let mut so_far = PathBuf::new();
         let mut parts = path.components();
@@ -120,11 +120,11 @@ impl Directory {
             let Ok(target) = self.top.read_link_contents(&so_far) else { continue };
             if target.is_absolute() {
                 let below = target.components().filter(|part| matches!(part, Component::Normal(_)));
-                // `..` after a link may lead elsewhere than it seems: such links are left alone.
+                // `..` after a link may lead elsewhere than the text suggests, so such links are not followed.
                 if target.components().any(|part| part == Component::ParentDir) {
                     return None;
                 }
-                // Part by part: joined with an empty path it would end in a slash.
+                // Joined part by part: joining an empty path would append a slash.
                 return Some(below.chain(parts).collect());
             }
         }
@@ -135,7 +135,7 @@ impl Directory {
 /// Why a path was not opened.
 enum Refusal {
     Absent,
-    /// It leads out, as far as can be told without following absolute links.
+    /// The path leads out, as far as can be determined without following absolute links.
     Escapes,
     Denied,
     Other(String),
@@ -145,7 +145,7 @@ impl Refusal {
     fn of(error: io::Error) -> Refusal {
         match (error.kind(), error.raw_os_error()) {
             (io::ErrorKind::NotFound | io::ErrorKind::NotADirectory, _) => Refusal::Absent,
-            // `cap-std` answers so, without a number, for what leads out.
+            // `cap-std` returns this, without an error number, for a path that leads out.
             (io::ErrorKind::PermissionDenied, None) | (_, Some(libc::EXDEV)) => Refusal::Escapes,
             (io::ErrorKind::PermissionDenied, _) => Refusal::Denied,
             (_, Some(libc::ELOOP)) => Refusal::Other("links in a loop".to_owned()),
@@ -166,7 +166,7 @@ fn refuse_other_kinds(kind: FileType) -> Result<(), Refusal> {
     Err(Refusal::Other(format!("{what}, not a file")))
 }
 
-/// The only folder of a directory that has nothing of a machine's root.
+/// The only folder of a directory that contains nothing of a machine's root.
 fn only_folder(top: &Dir) -> Option<Dir> {
     let mut folder = None;
     for entry in top.entries().ok()?.take(NAMES) {
@@ -203,7 +203,7 @@ mod tests {
         fs::write(proc.join("version"), "Linux").unwrap();
         let directory = Directory::open(folder.path()).unwrap();
         assert_eq!(text(&directory, "proc/version"), Ok(Some("Linux".to_owned())));
-        // Two folders are two machines, or no machine.
+        // Two folders may be two machines, or none.
         fs::create_dir(folder.path().join("unpacked/other")).unwrap();
         let directory = Directory::open(folder.path()).unwrap();
         assert_eq!(text(&directory, "proc/version"), Ok(None));

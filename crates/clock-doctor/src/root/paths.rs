@@ -1,4 +1,4 @@
-//! The files that doctor reads: one table for reading a machine, an archive, and for `capture`.
+//! The files that doctor reads: one table for reading directories and archives, and for `capture`.
 
 use std::ops::RangeInclusive;
 
@@ -32,10 +32,10 @@ pub(crate) const DEVICE_TREE: [&str; 2] = ["proc/device-tree", "sys/firmware/dev
 /// The files of a device tree that are read.
 pub(crate) const DEVICE_TREE_FIELDS: [&str; 3] =
     ["hypervisor/compatible", "timer/compatible", "timer/arm,cpu-registers-not-fw-configured"];
-/// Files in which chronyd keeps the drift.
+/// Files with chronyd's drift.
 pub(crate) const CHRONY_DRIFT: [&str; 3] =
     ["var/lib/chrony/drift", "var/lib/chrony/chrony.drift", "var/lib/chrony.drift"];
-/// Files in which ntpd keeps the drift.
+/// Files with ntpd's drift.
 pub(crate) const NTP_DRIFT: [&str; 5] = [
     "var/lib/ntp/ntp.drift",
     "var/lib/ntp/drift",
@@ -46,7 +46,7 @@ pub(crate) const NTP_DRIFT: [&str; 5] = [
 /// The directory of the first (and only) clocksource device.
 pub const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// Which boot it is. A capture does not save it: it would tell whose log a line is of.
+/// The id of the boot. A capture does not save it, because it would identify the machine of a log line.
 pub(crate) const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 
 /// Short files that stand alone.
@@ -70,7 +70,7 @@ const SINGLE: [&str; 17] = [
     crate::measured::FILE,
 ];
 
-/// Logs, in the order in which they are asked. A `*` at the end stands for any ending.
+/// Logs, in order of preference. A `*` at the end stands for any ending.
 pub(crate) const LOGS: [&str; 10] = [
     "dmesg",
     "dmesg.txt",
@@ -130,7 +130,7 @@ pub(crate) fn is_plain_ending(rest: &str) -> bool {
         && !PACKED.iter().any(|ending| rest.ends_with(ending))
 }
 
-/// Names that stand at the top of a machine's root, a sosreport or a capture.
+/// Names at the top of a machine's root, an sosreport or a capture.
 pub(crate) const TOP: [&str; 11] = [
     "usr",
     "proc",

@@ -1,4 +1,4 @@
-//! Unpacks as a stream, within bounds: of the whole, of the ratio, of the memory.
+//! Unpacks a stream, with limits on size, ratio and memory.
 
 use std::cell::Cell;
 use std::io::{self, BufReader, Read};
@@ -9,19 +9,18 @@ use lzma_rust2::XzReader;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// The most that is unpacked of an archive, in bytes.
+/// Maximum number of unpacked bytes of an archive.
 const UNPACKED: u64 = 4 << 30;
-/// Unpacked bytes from which on the ratio is looked at.
+/// Number of unpacked bytes from which on the ratio is checked.
 const RATIO_FROM: u64 = 256 << 20;
-/// The greatest ratio of unpacked to packed. Logs reach 100 at times; nothing but padding reaches
-/// this, for which gzip stays below 1032.
+/// Maximum ratio of unpacked to packed size. Logs reach 100 at times. Only padding reaches this ratio; gzip stays below
+/// 1032 even for that.
 const RATIO: u64 = 1000;
-/// Memory for the dictionary of xz and the window of zstd, in bytes: what `xz -9` and
-/// `zstd --long` use.
+/// Memory for the dictionary of xz and the window of zstd, in bytes: the sizes of `xz -9` and `zstd --long`.
 const WINDOW: u64 = 128 << 20;
 const BUFFER: usize = 64 << 10;
 
-/// How an archive is packed.
+/// The compression of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
     None,
@@ -30,14 +29,14 @@ pub(super) enum Packing {
     Zstd,
 }
 
-/// Bytes that must be seen to tell what a file is: a header of tar.
+/// Bytes that are needed to recognise a file's type: a tar header.
 pub(super) const HEAD: usize = 512;
 
-/// Tells by its first bytes how an archive is packed.
+/// Recognises the compression of an archive by its first bytes.
 ///
 /// # Errors
 ///
-/// The other kind of file that it is, as a clause.
+/// The actual type of the file, as a clause.
 pub(super) fn packing(head: &[u8]) -> Result<Packing, &'static str> {
     let is_skippable =
         head.len() >= 4 && head[0] & 0xf0 == 0x50 && head[1..4] == [0x2a, 0x4d, 0x18];
@@ -56,7 +55,7 @@ pub(super) fn packing(head: &[u8]) -> Result<Packing, &'static str> {
     }
 }
 
-/// Whether these bytes begin with a header of tar, by its checksum; old ones have no other mark.
+/// Whether these bytes begin with a tar header, by its checksum; old headers have no other mark.
 pub(super) fn is_tar(head: &[u8]) -> bool {
     let Some(head) = head.first_chunk::<HEAD>() else { return false };
     let header = tar::Header::from_byte_slice(head);
@@ -66,7 +65,7 @@ pub(super) fn is_tar(head: &[u8]) -> bool {
         .enumerate()
         .map(|(at, byte)| if blank(&at) { 32 } else { u32::from(*byte) })
         .sum();
-    // The end of an empty archive is zeros alone.
+    // An empty archive consists of zeros only.
     header.cksum().is_ok_and(|stated| stated == sum) || head.iter().all(|byte| *byte == 0)
 }
 
@@ -87,7 +86,7 @@ pub(super) fn unpack<'a>(packed: impl Read + 'a, packing: Packing) -> Box<dyn Re
     ))
 }
 
-/// In KiB; the decoder adds a little to the dictionary.
+/// The memory limit in KiB; the decoder needs a little more than the dictionary.
 fn xz_limit() -> u32 {
     u32::try_from(WINDOW / 1024).unwrap_or(u32::MAX) + 1024
 }
@@ -106,7 +105,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Ends with an error where there is more than there may be.
+/// Fails as soon as a limit is exceeded.
 struct Bounded<R> {
     inner: R,
     packed: Option<Rc<Cell<u64>>>,
@@ -221,7 +220,7 @@ mod tests {
         assert_eq!(packing(&packed), Ok(Packing::Zstd));
         assert_eq!(unpacked(&packed, Packing::Zstd).unwrap(), b"one two");
         for cut in 1..packed.len() {
-            // Cut between two frames it is a file of its own.
+            // A file cut between two frames is valid.
             if let Ok(bytes) = unpacked(&packed[..cut], Packing::Zstd) {
                 assert!(matches!(&bytes[..], b"" | b"one " | b"one two"), "{cut}");
             }

@@ -1,4 +1,4 @@
-//! A fix written out for one machine: commands, how to verify, what it risks. The words are the catalogue's.
+//! A fix written out for one machine: commands, verification, risks. The texts are in the catalogue.
 
 mod bootloader;
 mod case;
@@ -19,25 +19,25 @@ use crate::facts::Facts;
 use crate::rules::catalogue::{Fix, capitalised, filled};
 use crate::rules::trust::AIMS_AT_TSC;
 
-/// The file that tells and takes the clocksource.
+/// The sysfs file of the current clocksource, for reading and writing.
 const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// The measurement before a check is turned off.
+/// The measurement to make before a check is turned off.
 const MEASURE: &str =
     "clockscope wrongness --time 60   # first: no warp, offsets below a read, drift under 100 ppm";
 
-/// Which of the catalogue's lines a fix has on one machine.
+/// The selection of the catalogue's lines for a fix on one machine.
 #[derive(Default)]
 struct Draft<'a> {
-    /// The fix whose lines serve, if it is another one.
+    /// Another fix to take the lines from, if any.
     like: Option<Fix>,
-    /// Tags of the lines that apply, besides those without a tag.
+    /// Tags of the lines that apply, in addition to lines without a tag.
     tags: Vec<&'a str>,
     /// Texts for `{NAME}` in the lines.
     values: Vec<(&'static str, String)>,
-    /// Clocksources of which one must be current afterwards.
+    /// Clocksources; afterwards one of them must be current.
     expected: Vec<&'a str>,
-    /// The reason that `@so` begins with, where it is not that of the findings.
+    /// The reason at the beginning of `@so`, if it differs from that of the findings.
     clause: Option<String>,
     needs_kernel: bool,
     adds_reliable: bool,
@@ -70,8 +70,8 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Writes out a fix for this machine, because of these findings; `None` if it cannot help here: the kernel is too old for
-/// it, the parameter is set already, the clocksource is not available, the machine is not of that kind.
+/// Writes out a fix for this machine, because of these findings. `None` if it cannot help here: the kernel is too old
+/// for it, the parameter is set already, the clocksource is not available, or the machine is not of that kind.
 pub fn write(fix: Fix, facts: &Facts, verdict: &Verdict, because: &[&Finding]) -> Option<Advice> {
     let before = Case { facts, verdict, because, next: &[] };
     let next = before.after_boot(fix);

@@ -1,20 +1,20 @@
-//! The kernel's age by the words of its messages, where nothing tells its version.
+//! The kernel's age from the wording of its messages, if its version is unknown.
 
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Count, Event, EventKind, Mark, UnstableReason};
 
-/// Versions between which the kernel lies.
+/// Bounds for the kernel's version.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::rules) struct Age {
-    /// Not before this one.
+    /// The lowest possible version.
     pub(in crate::rules) at_least: (u32, u32),
-    /// Not after this one.
+    /// The highest possible version.
     pub(in crate::rules) at_most: (u32, u32),
-    /// The line that bounds it from above.
+    /// The line that gives the upper bound.
     pub(in crate::rules) evidence: Option<Evidence>,
 }
 
-/// No kernel that doctor knows is older: what every log may be of.
+/// The oldest kernel that doctor knows; every log may be of this one.
 const OLDEST: (u32, u32) = (2, 6);
 const UNBOUNDED: (u32, u32) = (u32::MAX, 0);
 
@@ -26,7 +26,7 @@ impl Default for Age {
 }
 
 impl Age {
-    /// Whether the kernel is that version or a later one; `None` if it cannot be told.
+    /// Whether the kernel is that version or a later one; `None` if unknown.
     pub(in crate::rules) fn since(&self, major: u32, minor: u32) -> Option<bool> {
         let wanted = (major, minor);
         match (self.at_least >= wanted, self.at_most < wanted) {
@@ -36,7 +36,7 @@ impl Age {
         }
     }
 
-    /// Between which versions a log's words lie, as a noun.
+    /// The range of versions that a log's wording permits, as a noun.
     pub(in crate::rules) fn in_words(&self) -> String {
         let (from, to) = (self.at_least, self.at_most);
         let bounds = match (from > OLDEST, to < UNBOUNDED) {
@@ -49,7 +49,7 @@ impl Age {
     }
 }
 
-/// Brackets the kernel by its version, or by the messages that only some versions print.
+/// Bounds the kernel's version by its release, or by messages that only some versions print.
 pub(in crate::rules) fn age(facts: &Facts) -> Age {
     if let Some(kernel) = &facts.kernel {
         let version = kernel.value.version;
@@ -65,7 +65,7 @@ pub(in crate::rules) fn age(facts: &Facts) -> Age {
         if let Some(version) = not_before(event) {
             age.at_least = age.at_least.max(version);
         }
-        // Where other lines have a stamp, one without may have lost its beginning, and words with it.
+        // If other lines have a stamp, a line without one may have lost its beginning, including some words.
         let is_whole = event.at.is_some() || !is_stamped;
         let version = not_after(event).filter(|version| is_whole && *version < age.at_most);
         if let Some(version) = version {
@@ -74,22 +74,21 @@ pub(in crate::rules) fn age(facts: &Facts) -> Age {
         }
     }
     if age.at_least > age.at_most {
-        // A kernel that prints a word prints it whole: what seemed old has lost its beginning.
+        // A newer kernel prints its words completely, so a line that looked old has lost its beginning.
         (age.at_most, age.evidence) = (UNBOUNDED, None);
     }
     age
 }
 
-/// The words without the stamp.
+/// The text without the stamp.
 fn message(event: &Event) -> &str {
     let text = event.evidence.text.as_str();
     let behind = text.strip_prefix('[').and_then(|rest| rest.split_once("] "));
     behind.filter(|_| event.at.is_some()).map_or(text, |(_, words)| words)
 }
 
-/// Formats of `kernel/time/clocksource.c`, `arch/x86/kernel/tsc.c`: the first version that was read
-/// and has them, or the one after the last that was read and has not. Stable releases of 5.10 have
-/// the read-back check of 5.13.
+/// Formats of `kernel/time/clocksource.c` and `arch/x86/kernel/tsc.c`: the first version read that has them, or the
+/// version after the last one read without them. Stable releases of 5.10 have the read-back check of 5.13.
 fn not_before(event: &Event) -> Option<(u32, u32)> {
     let text = message(event);
     match &event.kind {
@@ -127,7 +126,7 @@ fn not_after(event: &Event) -> Option<(u32, u32)> {
         EventKind::OldDelta { .. } => Some((3, 11)),
         EventKind::Switched(_) if text.contains("has been installed") => Some((2, 6)),
         EventKind::Switched(_) if text.contains("Switching to clocksource") => Some((3, 11)),
-        // 3.6 put `tsc: ` in front.
+        // 3.6 added the prefix `tsc: `.
         EventKind::Unstable { .. } if text.starts_with("Marking TSC unstable") => Some((3, 5)),
         EventKind::Refined(_) if text.starts_with("Refined TSC") => Some((3, 5)),
         EventKind::DetectedProcessor(_) if text.starts_with("time.c: ") => Some((2, 6)),

@@ -1,11 +1,11 @@
-//! ARM: errata and device trees that take the clock out of the vDSO.
+//! ARM: errata and device trees that remove the clock from the vDSO.
 
 use super::finding::{Finding, Severity, Verdict};
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, EventKind};
 use crate::rules::catalogue::{Fix, Label};
 
-/// The erratum of Cortex-A76 and Neoverse-N1 whose workaround concerns 32-bit programs only.
+/// The erratum of Cortex-A76 and Neoverse-N1 with a workaround that affects 32-bit programs only.
 const COMPAT_ONLY: &str = "1418040";
 
 /// The findings of these rules.
@@ -29,7 +29,7 @@ pub(super) fn is_arm(facts: &Facts) -> bool {
     named || facts.cpu.is_arm32 || listed || facts.events().any(logged)
 }
 
-/// The first workaround that takes the counter out of the vDSO, and the erratum's name.
+/// The first workaround that removes the counter from the vDSO, and the erratum's name.
 pub(super) fn erratum(facts: &Facts) -> Option<(&Event, Option<String>)> {
     let affects = |event: &&Event| matches!(&event.kind, EventKind::ArmWorkaround(name) if !name.contains(COMPAT_ONLY));
     let event = facts.events().find(affects)?;
@@ -39,8 +39,8 @@ pub(super) fn erratum(facts: &Facts) -> Option<(&Event, Option<String>)> {
     }
 }
 
-/// The device tree makes a 32-bit kernel take the clock functions out of the vDSO
-/// (`cntvct_functional` in `arch/arm/kernel/vdso.c`).
+/// Whether the device tree makes a 32-bit kernel remove the clock functions from the vDSO (`cntvct_functional` in
+/// `arch/arm/kernel/vdso.c`).
 pub(super) fn entries_removed(facts: &Facts) -> Option<(Evidence, &'static str)> {
     let machine = facts.cpu.machine.as_ref().map(|machine| &machine.value[..]);
     if matches!(machine, Some("aarch64" | "arm64")) && !facts.cpu.is_arm32 {
@@ -106,7 +106,7 @@ fn trapped(facts: &Facts) -> Option<Finding> {
     });
     match erratum(facts) {
         Some(_) => Some(found.follows(Label::ArmErratumVdsoOff)),
-        // Only 32-bit programs are concerned.
+        // Only 32-bit programs are affected.
         None => Some(found.severity(Severity::Note).follows(Label::ArmErratumCompatOnly)),
     }
 }

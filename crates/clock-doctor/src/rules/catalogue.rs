@@ -1,4 +1,5 @@
-//! Every label and every fix that doctor knows. Their words are in `pages.md`, and their consequences too: see `bearings`.
+//! Every label and every fix that doctor knows. Their texts are in `pages.md`, and so are their consequences: see
+//! `bearings`.
 
 mod bearings;
 mod names;
@@ -9,7 +10,7 @@ use serde::Serialize;
 
 pub use names::{Fix, Label, Says, Severity, State};
 
-/// Everything that makes the kernel trust the TSC, or use it.
+/// All fixes that make the kernel trust the TSC, or use it.
 pub(crate) const TRUST: &[Fix] =
     &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc];
 
@@ -18,14 +19,14 @@ const HEADING: &str = "\n## ";
 const FIX: &str = "fix:";
 const PLATFORM: &str = "platform:";
 
-/// The words on one label, fix or platform, whatever the machine.
+/// The text about one label, fix or platform, independent of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Page {
     /// The label, with its prefix if it has one: `tsc-warp`, `fix:reboot`, `platform:kvm`.
     pub label: &'static str,
-    /// The heading it stands under.
+    /// The heading of its group.
     pub group: &'static str,
-    /// Its usual severity; `null` for what is no finding.
+    /// Its usual severity; `null` if it is not a finding.
     pub severity: Option<Severity>,
     /// One line, without a full stop.
     pub title: &'static str,
@@ -33,7 +34,7 @@ pub struct Page {
     pub paragraphs: Vec<(&'static str, &'static str)>,
     /// Kernel files with version, man pages, threads.
     pub references: Vec<&'static str>,
-    /// Lines for the program, `@KEY TEXT`: what follows from a label, or the words of an advice.
+    /// Lines for the program, `@KEY TEXT`: consequences of a label, or texts of an advice.
     #[serde(skip)]
     pub(crate) lines: Vec<(&'static str, &'static str)>,
 }
@@ -45,12 +46,12 @@ impl Page {
         found.map_or("", |(_, text)| text)
     }
 
-    /// What it means and why it happens, or what a fix does and why that helps: whole sentences.
+    /// The meaning and cause of a label, or the effect of a fix and its reason, in whole sentences.
     pub fn explanation(&self) -> &'static str {
         self.paragraph("")
     }
 
-    /// A further line of the text that stands under its heading.
+    /// Adds a line of the text below its heading.
     fn read(&mut self, line: &'static str) {
         if self.title.is_empty() {
             let rated = line.split_once(": ");
@@ -71,7 +72,7 @@ impl Page {
 static PAGES: LazyLock<Vec<Page>> = LazyLock::new(|| {
     let mut pages: Vec<Page> = Vec::new();
     let mut group = "";
-    // The lines for the program stand in comments: who reads the file as a page does not see them.
+    // The lines for the program are in HTML comments, so that a rendered page does not show them.
     for line in TEXT.lines().filter(|line| !["", "<!--", "-->"].contains(line)) {
         if let Some(title) = line.strip_prefix("# ") {
             group = title;
@@ -96,10 +97,10 @@ pub fn platform(name: &str) -> Option<&'static Page> {
     PAGES.iter().find(|page| page.label.strip_prefix(PLATFORM) == Some(name))
 }
 
-/// Words that are written small wherever they stand.
+/// Words that stay in lower case at the beginning of a sentence.
 const SMALL: [&str; 8] = ["tsc", "hpet", "jiffies", "xen", "clockscope", "rdtsc", "chrony", "ntpd"];
 
-/// The text with a capital at its beginning, where that is a plain word and not a name.
+/// The text with a capital first letter, if its first word is a plain word and not a name.
 pub(crate) fn capitalised(text: &str) -> String {
     let first = text.split_whitespace().next().unwrap_or("").trim_end_matches(',');
     if SMALL.contains(&first) || first.contains(['=', '-', '_', ',', '.', '/']) {
@@ -109,7 +110,7 @@ pub(crate) fn capitalised(text: &str) -> String {
     letters.next().map_or_else(String::new, |letter| letter.to_uppercase().chain(letters).collect())
 }
 
-/// The text with the values for `{NAME}`.
+/// The text with each `{NAME}` replaced by its value.
 pub(crate) fn filled(text: &str, values: &[(&str, String)]) -> String {
     let fill =
         |text: String, (name, value): &(&str, String)| text.replace(&format!("{{{name}}}"), value);
@@ -117,12 +118,12 @@ pub(crate) fn filled(text: &str, values: &[(&str, String)]) -> String {
 }
 
 impl Label {
-    /// Its words.
+    /// The label's page.
     pub fn page(self) -> &'static Page {
         &PAGES[self as usize]
     }
 
-    /// A sentence that a rule says of the machine, the line `@tell:KEY`, with the values for `{NAME}`.
+    /// A sentence about the machine for a rule, from the line `@tell:KEY`, with each `{NAME}` replaced by its value.
     pub(crate) fn sentence(self, key: &str, values: &[(&str, String)]) -> String {
         let lines = &self.page().lines;
         let line = lines.iter().find(|(name, _)| name.strip_prefix("tell:") == Some(key));
@@ -130,19 +131,19 @@ impl Label {
         filled(line.map_or("", |(_, text)| text), values)
     }
 
-    /// Its usual severity.
+    /// The label's usual severity.
     pub fn severity(self) -> Severity {
         self.page().severity.unwrap_or(Severity::Note)
     }
 }
 
 impl Fix {
-    /// Its words.
+    /// The fix's page.
     pub fn page(self) -> &'static Page {
         &PAGES[Label::ALL.len() + self as usize]
     }
 
-    /// The machine or guest has to boot again before it helps.
+    /// Whether the machine or guest has to boot again before the fix helps.
     pub fn reboots(self) -> bool {
         !self.page().paragraph("Reboot").is_empty()
     }
@@ -151,7 +152,7 @@ impl Fix {
 /// Pages of labels and fixes; those of platforms follow.
 const LABELED: usize = Label::ALL.len() + Fix::ALL.len();
 
-/// The pages stand in the order of the enums, or this does not compile.
+/// A compile-time check that the pages are in the order of the enums.
 const _: () = {
     let mut text = TEXT.as_bytes();
     let mut at = 0;
@@ -176,7 +177,7 @@ const _: () = {
     assert!(at == LABELED, "a label or a fix has no page");
 };
 
-/// What follows `start`, if the text begins with that.
+/// The rest of the text after `start`, if the text begins with it.
 const fn after<'a>(mut text: &'a [u8], start: &str) -> Option<&'a [u8]> {
     let mut start = start.as_bytes();
     while let [wanted, wants @ ..] = start {

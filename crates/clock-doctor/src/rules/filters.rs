@@ -1,4 +1,4 @@
-//! Seccomp filters on reads of the clock that the vDSO leaves to the kernel.
+//! Seccomp filters that refuse clock reads which the vDSO leaves to the kernel.
 
 use super::finding::{Finding, State, Verdict};
 use crate::facts::{Evidence, Facts, ReadFilter};

@@ -1,4 +1,4 @@
-//! Doctor's statements on facts: plain data between the rules and the report.
+//! Doctor's conclusions from facts: plain data between the rules and the report.
 
 use std::fmt::Display;
 
@@ -12,17 +12,17 @@ use crate::facts::Evidence;
 #[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// Its name.
+    /// The finding's label.
     pub label: Label,
-    /// How bad it is here; the catalogue has the usual one.
+    /// Severity on this machine; the catalogue has the usual one.
     pub severity: Severity,
     /// Details of this machine in whole sentences with the figures, before the explanation.
     pub detail: Vec<String>,
-    /// The lines that it rests on.
+    /// The lines that support it.
     pub evidence: Vec<Evidence>,
-    /// Fixes that it asks for, best first.
+    /// Fixes that it suggests, best first.
     pub fixes: Vec<Fix>,
-    /// Fixes that must not be advised because of it.
+    /// Fixes that it rules out.
     pub forbids: Vec<Fix>,
     /// The label of the finding that this one follows from, if that was found too.
     pub follows_from: Option<Label>,
@@ -42,17 +42,17 @@ impl Finding {
         }
     }
 
-    /// Whether that must not be advised because of it.
+    /// Whether this finding rules out that fix.
     pub(crate) fn rules_out(&self, fix: Fix) -> bool {
         self.forbids.contains(&fix) || self.label.bearing().also_forbids.contains(&fix)
     }
 
-    /// Whether its label says so.
+    /// Whether the finding's label makes this statement.
     pub(crate) fn says(&self, what: Says) -> bool {
         self.label.bearing().says.contains(&what)
     }
 
-    /// Adds a line that it rests on.
+    /// Adds a line of evidence.
     pub fn seen(mut self, evidence: &Evidence) -> Finding {
         if !self.evidence.contains(evidence) {
             self.evidence.push(evidence.clone());
@@ -60,12 +60,12 @@ impl Finding {
         self
     }
 
-    /// Adds lines that it rests on.
+    /// Adds lines of evidence.
     pub(crate) fn seen_all<'a>(self, lines: impl IntoIterator<Item = &'a Evidence>) -> Finding {
         lines.into_iter().fold(self, Finding::seen)
     }
 
-    /// Adds a sentence on this machine.
+    /// Adds a sentence about this machine.
     pub fn detail(mut self, sentence: impl Into<String>) -> Finding {
         self.detail.push(sentence.into());
         self
@@ -76,7 +76,7 @@ impl Finding {
         self.tell_with(key, &[])
     }
 
-    /// Adds such a sentence with texts for its `{NAME}`s.
+    /// Adds such a sentence, with texts for its `{NAME}`s.
     pub(crate) fn tell_with(self, key: &str, values: &[(&str, &dyn Display)]) -> Finding {
         let values: Vec<_> =
             values.iter().map(|(name, value)| (*name, value.to_string())).collect();
@@ -84,7 +84,7 @@ impl Finding {
         self.detail(sentence)
     }
 
-    /// Sets how bad it is here.
+    /// Sets the severity on this machine.
     pub fn severity(mut self, severity: Severity) -> Finding {
         self.severity = severity;
         self
@@ -100,21 +100,21 @@ impl Finding {
         self
     }
 
-    /// Adds fixes that must not be advised because of it.
+    /// Adds fixes that this finding rules out.
     pub fn forbid(mut self, fixes: &[Fix]) -> Finding {
         self.forbids.extend(fixes);
         self
     }
 
-    /// Names the finding that it follows from.
+    /// Names the finding that this one follows from.
     pub fn follows(mut self, label: Label) -> Finding {
         self.follows_from = Some(label);
         self
     }
 }
 
-/// One finding for each label, in the order in which the labels come, with all that was said under it;
-/// `forbid` adds the fixes that the later ones forbid.
+/// One finding for each label, in order of first occurrence, with the content of all findings of that label. `forbid`
+/// merges the fixes that the later ones rule out.
 pub(crate) fn merged(
     findings: Vec<Finding>,
     forbid: impl Fn(&mut Vec<Fix>, Vec<Fix>),
@@ -135,7 +135,7 @@ pub(crate) fn merged(
     merged
 }
 
-/// Adds the values that are not there yet.
+/// Appends the values that are not in the list yet.
 pub(crate) fn append<T: PartialEq>(to: &mut Vec<T>, from: Vec<T>) {
     for one in from {
         if !to.contains(&one) {
@@ -147,11 +147,11 @@ pub(crate) fn append<T: PartialEq>(to: &mut Vec<T>, from: Vec<T>) {
 /// The cost of a read of `CLOCK_MONOTONIC`, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Least; the measured one if measured.
+    /// Lowest cost; the measured one if measured.
     pub low_ns: f64,
-    /// Most; the measured one if measured.
+    /// Highest cost; the measured one if measured.
     pub high_ns: f64,
-    /// Measured on that machine, rather than expected from published figures.
+    /// Measured on that machine, instead of expected from published figures.
     pub is_measured: bool,
 }
 
@@ -160,22 +160,22 @@ pub struct Cost {
 pub struct Verdict {
     /// How the clock is read.
     pub state: State,
-    /// Why that state is concluded, as a clause.
+    /// The reason for `state`, as a clause.
     pub because: String,
-    /// The current clocksource, if it can be told, and where from.
+    /// The current clocksource, if it is known.
     pub source: Option<String>,
-    /// The lines that tell the source.
+    /// The lines that show the source.
     pub source_evidence: Vec<Evidence>,
     /// The cost of a read.
     pub cost: Option<Cost>,
-    /// Platforms, the most telling first: `virtualbox`, `aws`, `kvm`, ... (`platform:NAME`).
+    /// Platforms, the most specific first: `virtualbox`, `aws`, `kvm`, ... (`platform:NAME`).
     pub platforms: Vec<&'static str>,
 }
 
 /// A fix, written out for one machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
-    /// Which fix it is; the label is `fix:NAME`.
+    /// The name of the fix; the label is `fix:NAME`.
     pub name: String,
     /// The action in a few words: `boot with tsc=nowatchdog`.
     pub title: String,
@@ -185,17 +185,17 @@ pub struct Advice {
     pub place: String,
     /// Exact commands.
     pub commands: Vec<String>,
-    /// Commands that show whether it worked, with the expected output.
+    /// Commands that show whether the fix worked, with the expected output.
     pub verify: Vec<String>,
     /// Risks and exceptions; empty if there are none.
     pub caveats: Vec<String>,
     /// References.
     pub reference: Vec<String>,
-    /// The change of the kernel's command line, for programs that edit it; `None` if it is no such fix, if another system sets
-    /// that line, or if something else has to come first.
+    /// The change of the kernel's command line, for programs that edit it. `None` if the fix changes none, if another
+    /// system sets that line, or if another step has to come first.
     #[serde(default)]
     pub kernel_parameters: Option<KernelParameters>,
-    /// Properties that other advice depends on; the report does not tell them.
+    /// Properties that other advice depends on; not part of the report.
     #[serde(skip)]
     pub basis: Basis,
 }
@@ -203,33 +203,33 @@ pub struct Advice {
 /// Words of the kernel's command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelParameters {
-    /// To be put on it.
+    /// Words to add.
     pub add: Vec<String>,
-    /// To be taken off it.
+    /// Words to remove.
     pub remove: Vec<String>,
 }
 
 impl Advice {
-    /// Whether it is that fix. A report that a later version saved may hold others.
+    /// Whether this is that fix. A report saved by a later version may contain unknown fixes.
     pub fn is(&self, fix: Fix) -> bool {
         self.name == fix.name()
     }
 }
 
-/// Effects and needs of a fix, beside its words.
+/// Effects and requirements of a fix, in addition to its text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Basis {
     /// One of its commands measures the TSC.
     pub measures: bool,
-    /// Which of its commands is the measurement that must come before the others, if one is.
+    /// Index of the command that measures and must come before the others, if there is one.
     pub measures_first: Option<usize>,
-    /// Which kernel this is decides whether it helps.
+    /// Whether the fix helps depends on the kernel.
     pub needs_kernel: bool,
-    /// It adds tsc=reliable beside its own parameter.
+    /// The fix adds tsc=reliable in addition to its own parameter.
     pub adds_reliable: bool,
 }
 
-/// Everything doctor says of a machine.
+/// Doctor's complete diagnosis of a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diagnosis {
     /// The verdict.
@@ -238,16 +238,16 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
     /// Advice, the best first, each once.
     pub advice: Vec<Advice>,
-    /// Warnings: each reads on after `Never:`, and ends with the reason.
+    /// Warnings: each is the text after `Never:`, and ends with the reason.
     pub never: Vec<String>,
-    /// Help that clockscope itself gives now, with its command; a sentence each.
+    /// Help from clockscope itself until then, with its command; a sentence each.
     pub meanwhile: Vec<String>,
-    /// Open questions that would decide: one clause each with the command that answers it.
+    /// Open questions with decisive answers: one clause each with the command that answers it.
     pub missing: Vec<String>,
 }
 
 impl Diagnosis {
-    /// Whether there is nothing to mend (`Ok` or `Note`), slowness, wrongness.
+    /// The worst severity: `Ok` or `Note` (no repair is needed), `Slow`, or `Wrong`.
     pub fn worst(&self) -> Severity {
         self.findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok)
     }

@@ -1,4 +1,4 @@
-//! The firmware's changes of counters, and the kernel's lines on HPET and ACPI timer.
+//! The firmware's changes of counters, and the kernel's lines about HPET and ACPI timer.
 
 use super::finding::{Finding, Severity, Verdict};
 use super::watchdog::episode;
@@ -31,19 +31,19 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     findings
 }
 
-/// The finding `label`, if lines of that kind are there.
+/// The finding `label`, if there are lines of that kind.
 fn of(facts: &Facts, label: Label, is_it: impl Fn(&EventKind) -> bool) -> Option<Finding> {
     let lines: Vec<&Evidence> =
         facts.events().filter(|event| is_it(&event.kind)).map(|event| &event.evidence).collect();
     let (first, rest) = lines.split_first()?;
-    // Firmware's lines come once for each CPU.
+    // Firmware lines are printed once for each CPU.
     let finding =
         rest.iter().take(3).fold(Finding::new(label).seen(first), |all, line| all.seen(line));
     let more = lines.len();
     Some(if more > 4 { finding.detail(format!("There are {more} such lines.")) } else { finding })
 }
 
-/// The firmware wrote `TSC_ADJUST`; worse if the CPUs disagreed all the same afterwards.
+/// The firmware wrote `TSC_ADJUST`; worse if the CPUs still disagreed afterwards.
 fn adjusted(facts: &Facts) -> Option<Finding> {
     let is_adjusted = |kind: &EventKind| {
         matches!(kind, EventKind::AdjustDiffers(_) | EventKind::AdjustCompensated(_))
@@ -63,7 +63,7 @@ fn adjusted(facts: &Facts) -> Option<Finding> {
     )
 }
 
-/// An HPET matters where the TSC is lost: the next best source is the slower ACPI timer.
+/// A missing HPET matters if the TSC is given up: the next best source is the slower ACPI timer.
 fn without_hpet(finding: Finding, facts: &Facts, verdict: &Verdict, machine: &Machine) -> Finding {
     let is_lost =
         matches!(verdict.source.as_deref(), Some("acpi_pm" | "jiffies" | "refined-jiffies"))

@@ -1,4 +1,4 @@
-//! Lines that look bad in a log and are not.
+//! Log lines that look like faults and are none.
 
 use super::finding::{Finding, State, Verdict};
 use super::state::source::{gives_tsc_up, is_tsc};
@@ -6,8 +6,7 @@ use crate::facts::Facts;
 use crate::log::event::{Event, EventKind, UnstableReason};
 use crate::rules::catalogue::Label;
 
-/// Seconds in which all changes of clocksource at boot take place, on a machine with a slow console
-/// too.
+/// Time, in seconds, in which all changes of clocksource at boot take place, even on a machine with a slow console.
 const BOOT_S: f64 = 120.0;
 
 /// The findings of these rules.
@@ -51,7 +50,7 @@ fn early_switch(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     })
 }
 
-/// The quick calibration fails where there is no real timer chip, and another way is taken.
+/// The quick calibration fails without a real timer chip, and the kernel calibrates in another way.
 fn calibration(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let notes: Vec<&Event> =
         facts.events().filter(|event| event.kind == EventKind::CalibrationNote).collect();
@@ -88,7 +87,7 @@ fn calibration(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     })
 }
 
-/// A kernel that knows that the HPET stops in deep sleep, and does without.
+/// A kernel that knows that the HPET stops in deep sleep, and does not use it.
 fn hpet_pc10(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let event = facts.logged(|kind| *kind == EventKind::HpetPc10)?;
     let lost = facts.events().any(gives_tsc_up);

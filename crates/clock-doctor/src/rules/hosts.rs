@@ -1,4 +1,4 @@
-//! Rules for single hypervisors, clouds and kinds of machines.
+//! Rules for individual hypervisors, clouds and kinds of machines.
 
 mod hyperv;
 mod kvm;
@@ -29,7 +29,7 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     found
 }
 
-/// A flag's own evidence: the line in the file is far too long to show.
+/// Evidence for a flag by itself: the line in the file is far too long to show.
 fn flag_evidence(facts: &Facts, names: &str) -> Evidence {
     let file = facts.cpu.flags.as_ref().map(|flags| &flags.evidence.file[..]);
     Evidence::of(file.unwrap_or("proc/cpuinfo"), &format!("flags: {names}"))
@@ -54,7 +54,7 @@ fn missing_nonstop(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     Some(found.detail(lacks).fix(&[Fix::Invtsc]))
 }
 
-/// A virtual machine whose watchdog saw a stall rather than a clock that is off.
+/// A virtual machine with a watchdog that saw a stall rather than a clock that is off.
 fn nested_or_overloaded(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if !platform::has_hypervisor(facts, &verdict.platforms) {
         return None;
@@ -72,10 +72,10 @@ fn nested_or_overloaded(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     Some(found.seen_all(&sign.evidence).fix(&[Fix::PinVcpus]))
 }
 
-/// tsc=reliable where no paravirtual clock would follow a change of rate.
+/// tsc=reliable without a paravirtual clock that would follow a change of rate.
 fn migration_risk(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let line = facts.line_with("tsc=reliable")?;
-    // Those scale the counter when they move a guest, or do not move it to another rate.
+    // These platforms scale the counter when they migrate a guest, or do not migrate it to another rate.
     const SCALES: [&str; 7] = ["vmware", "hyperv", "aws", "gce", "bare-metal", "arm64", "arm32"];
     let is = |names: &[&str]| verdict.platforms.iter().any(|name| names.contains(name));
     if kvm::clock_evidence(facts).is_some() || is(&SCALES) {
@@ -91,7 +91,7 @@ fn migration_risk(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     Some(found.severity(Severity::Note).tell("if-guest"))
 }
 
-/// Kernels before 4.0 have other rules than today's.
+/// Rules for kernels before 4.0, which differ from today's.
 fn old_kernel(facts: &Facts) -> Option<Finding> {
     let age = age(facts);
     if age.at_most >= (4, 0) {
@@ -113,7 +113,7 @@ fn old_kernel(facts: &Facts) -> Option<Finding> {
     Some(found.fix(&[Fix::NewerKernel]))
 }
 
-/// Xen's clock: the vDSO reads it only from 4.16 on, and if Xen lets it.
+/// Xen's clock: the vDSO reads it only from 4.16 on, and only if Xen permits it.
 fn xen_clock(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let measured = facts.falls_back();
     if verdict.source.as_deref() != Some("xen") || measured == Some(false) {
@@ -155,12 +155,12 @@ fn xen_clock(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         return Some(found.fix(&[Fix::Measure, Fix::NewerKernel]));
     }
     let found = found.fix(&[Fix::Measure, Fix::SwitchToTsc, Fix::ClocksourceTsc]);
-    // The guests of EC2 do not move to other hosts, and AWS itself advises this for them.
+    // EC2 guests do not move to other hosts, and AWS itself advises this for them.
     let aws = verdict.platforms.contains(&"aws");
     Some(if aws { found.fix(&[Fix::TscReliable]) } else { found })
 }
 
-/// A kernel that only looks like one, or runs as a process: sysfs tells nothing of the real clock.
+/// An emulated kernel, or one that runs as a process: its sysfs says nothing about the real clock.
 fn emulated_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let user_mode = facts.measured.as_ref().and_then(|it| it.host.virtualisation.as_deref())
         == Some("uml")

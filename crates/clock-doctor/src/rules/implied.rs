@@ -1,10 +1,10 @@
-//! Other findings that a label implies by the catalogue, and the state where nothing else tells it.
+//! Findings that a label implies by the catalogue, and the state if no other fact shows it.
 
 use super::catalogue::Label;
 use super::finding::{Finding, Severity, State, Verdict};
 
-/// Adds implied findings that no rule has found. A mere note implies nothing: a measurement
-/// speaks against it.
+/// Adds implied findings that no rule has found. A mere note implies no other finding, because a measurement
+/// contradicts it.
 pub(crate) fn complete(verdict: &mut Verdict, findings: &mut Vec<Finding>) {
     let counts = |finding: &&Finding| {
         finding.severity > Severity::Note || finding.severity == finding.label.severity()

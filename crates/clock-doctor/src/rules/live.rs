@@ -1,21 +1,20 @@
-//! The machine's measurements of itself, and the state of the process that measured.
+//! The machine's measurements of itself, and properties of the process that measured.
 
 use super::finding::{Finding, Severity, Verdict};
 use crate::facts::{Evidence, Facts};
 use crate::measured::{Discipline, Measured, ReadCost, WarpMeasured};
 use crate::rules::catalogue::{Fix, Label};
 
-/// A read by the vDSO from here on, in nanoseconds, ...
+/// Cost of a slow read through the vDSO, in nanoseconds, ...
 const SLOW_NS: f64 = 300.0;
-/// ... and from this many reads of a coarse clock on, which never touches the counter, is too dear
-/// for a counter that is read by an instruction: tsc takes 18 to 57 ns, a paravirtual clock twice
-/// that, a coarse clock 4 to 13 ns, and a trap to a hypervisor a microsecond. In an emulator all of
-/// them are slow.
+/// ... and its minimum ratio to a coarse read, which never reads the counter. Above both limits a read is too slow for
+/// a counter that is read by an instruction: tsc takes 18 to 57 ns, a paravirtual clock twice that, a coarse clock 4 to
+/// 13 ns, and a trap to a hypervisor a microsecond. In an emulator all of them are slow.
 const SLOW_TIMES: f64 = 15.0;
-/// Clocksources that no vDSO of today reads, as far as their machines are measured.
+/// Clocksources that no vDSO of today reads.
 const DEVICES: [&str; 7] =
     ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "hyperv_clocksource_msr", "sgi_rtc", "i8253"];
-/// A step back that was seen once in some thousand hand-overs is told and not believed.
+/// Number of steps back that are believed: one in some thousand hand-overs is only reported.
 const BELIEVED: u64 = 2;
 
 /// The findings of these rules.
@@ -38,7 +37,7 @@ fn seen(text: impl Into<String>) -> Evidence {
     Evidence { file: "measured".to_owned(), line: None, text: text.into() }
 }
 
-/// Kernels up to 3.0 let this file turn the vDSO's `clock_gettime` and `gettimeofday` off.
+/// A value of 0 disables the vDSO's `clock_gettime` and `gettimeofday` on kernels up to 3.0.
 ///
 /// `gtod->sysctl_enabled` in `arch/x86/kernel/vsyscall_64.c` (Linux 2.6.36).
 fn vsyscall64(facts: &Facts) -> Option<Finding> {
@@ -47,7 +46,7 @@ fn vsyscall64(facts: &Facts) -> Option<Finding> {
 }
 
 fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
-    // An empty state was never filled in.
+    // An empty `HostState` was never filled in.
     if measured.host.vdso.present || measured.host.kernel.is_empty() {
         return None;
     }
@@ -61,12 +60,12 @@ fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
     })
 }
 
-/// The read of a clock.
+/// The cost of reading a clock.
 fn read<'a>(measured: &'a Measured, clock: &str) -> Option<&'a ReadCost> {
     measured.reads.iter().find(|read| read.clock == clock)
 }
 
-/// Costs as one writes them: `22.7 ns`, `1.53 us`.
+/// A cost in the usual form: `22.7 ns`, `1.53 us`.
 fn cost(ns: f64) -> String {
     match ns {
         _ if ns >= 9_950.0 => format!("{:.0} us", ns / 1e3),
@@ -119,8 +118,8 @@ fn is_paravirtual(source: Option<&str>) -> bool {
     source.is_some_and(|name| ["kvm-clock", "xen"].contains(&name) || name.starts_with("hyperv"))
 }
 
-/// The costs of a read and of a coarse read in nanoseconds, if the vDSO answers by itself and is so slow that the instruction
-/// that it reads the counter with must be trapped: only its price tells a trapped `rdtsc`.
+/// The costs of a read and of a coarse read in nanoseconds, if the vDSO answers by itself and is so slow that the
+/// instruction which reads the counter must be trapped. A trapped `rdtsc` shows only in its cost.
 pub(crate) fn trapped(measured: &Measured) -> Option<(f64, f64)> {
     let monotonic = read(measured, "CLOCK_MONOTONIC")?;
     let ns = monotonic.vdso_ns.filter(|ns| *ns >= SLOW_NS)?;
@@ -144,11 +143,11 @@ fn slow_read(measured: &Measured, source: Option<&str>) -> Option<Finding> {
     })
 }
 
-/// Counters that are apart: wrong time where the clock is read from them, and a reason to leave
-/// another clocksource in place where it is not.
+/// Counters with an offset: wrong time if the clock is read from them, and otherwise a reason to keep the present
+/// clocksource.
 fn offset(warp: &WarpMeasured, measured: &Measured, source: Option<&str>) -> Option<Finding> {
     let beyond = warp.offset_ns.zip(warp.offset_bound_ns).filter(|((_, _, ns), bound)| {
-        // An estimate within its bound says that there is none that can be seen.
+        // An estimate within its bound means that no offset can be seen.
         ns.abs() > *bound && *bound > 0.0
     });
     if warp.backwards == 0 && beyond.is_none() {
@@ -210,7 +209,7 @@ fn traced(measured: &Measured) -> Option<Finding> {
     if tracing.who.is_empty() {
         finding = finding.seen(&seen("something is done beside every system call"));
     } else {
-        // Notes are told without their evidence, and who it is matters most.
+        // Notes are printed without their evidence, so the tracing process is named in the detail.
         finding = finding.detail(format!("It is {}.", tracing.who.join("; ")));
     }
     if let Some(note) = &tracing.note {

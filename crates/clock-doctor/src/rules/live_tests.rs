@@ -1,4 +1,4 @@
-//! Measurements that were never made, judged.
+//! Judges invented measurements.
 
 use super::*;
 use crate::facts::{CommandLine, Known};
@@ -20,7 +20,7 @@ fn cost_of(clock: &str, vdso_ns: f64, syscall_ns: f64, falls_back: bool) -> Read
     }
 }
 
-/// A machine with nothing to say of.
+/// A machine without findings.
 fn healthy() -> Measured {
     Measured {
         host: HostState {
@@ -61,7 +61,7 @@ fn found(measured: Measured, source: &str) -> Vec<Finding> {
     find(&Facts { measured: Some(measured), ..Facts::default() }, &verdict(source))
 }
 
-/// What is said of a machine that differs from a healthy one.
+/// The finding about a machine that differs from a healthy one.
 fn one(source: &str, change: impl FnOnce(&mut Measured)) -> Finding {
     let mut measured = healthy();
     change(&mut measured);

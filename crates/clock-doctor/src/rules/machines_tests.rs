@@ -1,5 +1,5 @@
-//! Machines that were not recorded but written from what is known of their kind: what must be said of them, and what must
-//! not.
+//! Machines that were written from knowledge about their kind, instead of recorded: labels that they must get, and
+//! labels that they must not get.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! From facts to findings. Nothing here opens a file, calls the kernel or reads a clock.
+//! Turns facts into findings. This module opens no file, makes no system call and reads no clock.
 
 pub mod advice;
 mod age;

@@ -21,7 +21,7 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     found
 }
 
-/// The words of the line that are those, or begin with those and `=`.
+/// The words of the line that equal one of these names.
 fn words<'a>(line: &'a CommandLine, names: &[&str]) -> Vec<&'a str> {
     let is = |word: &&str| names.contains(word);
     line.words.iter().map(|word| &word[..]).filter(is).collect()
@@ -29,14 +29,14 @@ fn words<'a>(line: &'a CommandLine, names: &[&str]) -> Vec<&'a str> {
 
 fn found(label: Label, line: &Known<CommandLine>, what: &str) -> Finding {
     let mut evidence = line.evidence.clone();
-    // A long line hides the word in its middle.
+    // In a long line the word would be hidden in the middle.
     if evidence.text.len() > 120 {
         evidence.text = format!("... {what} ...");
     }
     Finding::new(label).seen(&evidence)
 }
 
-/// Which clocksource the line asks for; `clock=` is the old name of the parameter.
+/// The clocksource that the line requests; `clock=` is the old name of the parameter.
 pub(super) fn asked(line: &CommandLine) -> Option<&str> {
     line.value("clocksource").or_else(|| line.value("clock")).filter(|name| !name.is_empty())
 }
@@ -83,7 +83,7 @@ fn reliable(line: &Known<CommandLine>) -> Option<Finding> {
     })
 }
 
-/// `tsc-early` took no notice of it when it was new: 4.16 to 5.4, and in RHEL 8's early kernels.
+/// The first kernels with `tsc-early` ignored `tsc=reliable` for it: 4.16 to 5.4, and RHEL 8's early kernels.
 fn reliable_ignored(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {
     if !line.value.has("tsc=reliable") {
         return None;
@@ -95,7 +95,7 @@ fn reliable_ignored(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding>
         Some(kernel) => found.tell_with("early", &[("release", &kernel.release)]),
         None => found.tell("unknown-kernel"),
     };
-    // The watchdog may be right all the same.
+    // The watchdog may still be right.
     Some(found.fix(&[Fix::NewerKernel]).forbid(&[Fix::TscReliable, Fix::TscNowatchdog]))
 }
 

@@ -1,11 +1,11 @@
-//! Which machine, hypervisor or cloud this is.
+//! Recognises the machine, hypervisor or cloud.
 
 use std::collections::BTreeSet;
 
 use crate::facts::{Facts, Known, Sign};
 use crate::log::event::EventKind;
 
-/// Hints of a platform, in lower case.
+/// Hints about the platform, in lower case.
 #[derive(Debug, Default)]
 struct Hints {
     /// DMI fields and lines.
@@ -16,17 +16,17 @@ struct Hints {
     cpus: Vec<String>,
     /// Names of clocksources.
     sources: Vec<String>,
-    /// The kernel's release and the words beside it.
+    /// The kernel's release and the words next to it.
     kernel: String,
     /// `DMI not present or invalid`
     dmi_absent: bool,
     /// A device tree names the board.
     board: bool,
-    /// Platforms that printed a line that no other platform prints.
+    /// Platforms with a line in the log that no other platform prints.
     lines: BTreeSet<&'static str>,
     /// `Booting paravirtualized kernel on bare hardware`
     bare_hardware: bool,
-    /// The CPU says that there is a hypervisor.
+    /// The CPU reports a hypervisor.
     flag: bool,
 }
 
@@ -106,7 +106,7 @@ impl Hints {
         self.dmi.iter().any(|field| words.iter().any(|word| field.contains(word)))
     }
 
-    /// One of the names begins with one of the words, or has it after a blank.
+    /// Whether one of the names begins with one of the words, or has it after a blank.
     fn named(&self, words: &[&str]) -> bool {
         let is =
             |name: &str, word: &str| name.starts_with(word) || name.contains(&format!(" {word}"));
@@ -146,7 +146,7 @@ impl Hints {
         self.kernel.contains("microsoft") || self.kernel.contains("-wsl2") || self.named(&["wsl"])
     }
 
-    /// The kernel of Docker's machine on a Mac; later ones run on Apple's own hypervisor.
+    /// The kernel of Docker's virtual machine on a Mac; later ones run on Apple's own hypervisor.
     fn is_hyperkit(&self, facts: &Facts) -> bool {
         let linuxkit = self.kernel.contains("linuxkit");
         let old = facts.kernel().is_some_and(|kernel| !kernel.at_least(5, 15));
@@ -154,7 +154,7 @@ impl Hints {
         self.dmi(&["hyperkit"]) || linuxkit && (bhyve || old && !self.is_hyperv() && !self.is_kvm())
     }
 
-    /// The one fixed version that gVisor's Sentry pretends to be.
+    /// The fixed version that gVisor's Sentry reports.
     fn is_gvisor(&self) -> bool {
         let fixed =
             self.kernel.contains("4.4.0 ") && self.kernel.contains("sun jan 10 15:06:54 pst 2016");
@@ -162,12 +162,12 @@ impl Hints {
     }
 }
 
-/// Beginnings of names of machines' makers, as DMI has them. A name that is not here tells nothing: clouds and hypervisors
-/// call themselves what they like.
+/// Prefixes of manufacturers' names in DMI. Another name proves nothing, because clouds and hypervisors choose their
+/// names freely.
 const MAKERS: &str = "acer|apple inc|asrock|asus|biostar|cisco systems|clevo|dell|dfi|ecs|epox|evga|foxconn|framework|fujitsu|\
     gigabyte|hewlett-packard|hewlett packard|hp |huawei|ibm|inspur|intel corp|lenovo|medion|micro-star|msi |packard bell|\
     panasonic|quanta|razer|samsung|sony|supermicro|to be filled by o.e.m|toshiba|tuxedo|tyan";
-/// Words in DMI that speak of a virtual machine of any hypervisor.
+/// Words in DMI that show a virtual machine of any hypervisor.
 const VIRTUAL: &str = "virt kvm qemu cloud compute bhyve oxide stack droplet xen vm hypervisor";
 
 fn is_bare_metal(hints: &Hints, facts: &Facts) -> bool {
@@ -187,7 +187,7 @@ fn is_bare_metal(hints: &Hints, facts: &Facts) -> bool {
     said == Some("none") || by_cpuid == Some(true) || made || unflagged || hints.board
 }
 
-/// All platforms that are seen, the most telling first.
+/// All recognised platforms, the most specific first.
 pub(crate) fn platforms(facts: &Facts) -> Vec<&'static str> {
     let hints = Hints::of(facts);
     let mut found = virtual_platforms(&hints, facts);
@@ -209,7 +209,7 @@ pub(crate) fn platforms(facts: &Facts) -> Vec<&'static str> {
 }
 
 fn virtual_platforms(hints: &Hints, facts: &Facts) -> Vec<&'static str> {
-    // With its provider kvm or hyperv VirtualBox calls itself KVM or Hyper-V everywhere but in DMI.
+    // With its provider kvm or hyperv, VirtualBox identifies itself as KVM or Hyper-V everywhere except in DMI.
     let virtualbox = hints.dmi(&["virtualbox", "innotek"])
         || hints.named(&["oracle", "vboxvbox"])
         || hints.line_of("virtualbox");
@@ -233,7 +233,7 @@ fn virtual_platforms(hints: &Hints, facts: &Facts) -> Vec<&'static str> {
     let tag = hints.dmi(&["7783-7084-3265-9085-8269-3286-77"]);
     let hyperkit = hints.is_hyperkit(facts);
     let bhyve = hints.dmi(&["bhyve"]) || hints.named(&["bhyve"]) || hints.line_of("bhyve");
-    // Two hypervisors that do not belong together: the inner one calls itself by the log.
+    // Two hypervisors that do not belong together: the log names the inner one.
     let nested = xen && (qemu || vmware || hints.dmi(&["virtual machine"]));
     let no_dmi = kvm && hints.dmi_absent && !hyperv && !boots_arm64(facts);
     let firecracker = no_dmi || hints.line_of("firecracker");
@@ -259,26 +259,27 @@ fn virtual_platforms(hints: &Hints, facts: &Facts) -> Vec<&'static str> {
     all.into_iter().filter_map(|(is, name)| is.then_some(name)).collect()
 }
 
-/// The line by which a 64-bit ARM kernel begins, or brings a CPU up, gives the CPU's MIDR.
+/// Whether a 64-bit ARM kernel has booted: its first line, and its line for each CPU, give the CPU's MIDR.
 fn boots_arm64(facts: &Facts) -> bool {
     facts
         .events()
         .any(|event| event.kind == EventKind::ArmBoot && event.evidence.text.contains(" [0x"))
 }
 
-/// Whether these are a virtual machine's. A cloud alone is none: clouds rent whole machines too.
+/// Whether these platforms are virtual machines. A cloud alone does not prove one, because clouds rent whole machines
+/// too.
 pub(super) fn is_vm(platforms: &[&str]) -> bool {
     let other = ["aws", "bare-metal", "arm64", "arm32", "riscv64"];
     platforms.iter().any(|name| !other.contains(name))
 }
 
-/// Whether a CPU or a log tells of a hypervisor, known or not.
+/// Whether a CPU or a log shows a hypervisor, known or not.
 pub(super) fn has_hypervisor(facts: &Facts, platforms: &[&str]) -> bool {
     is_vm(platforms) || Hints::of(facts).flag
 }
 
-/// Whether something says that this is a guest. A cloud's machine is one unless it is said to be a
-/// whole one; a hypervisor without a name is one too.
+/// Whether any fact shows that this is a guest. A cloud's machine counts as a guest unless a fact shows a whole
+/// machine; a hypervisor without a name counts too.
 pub(super) fn is_guest(facts: &Facts, platforms: &[&str]) -> bool {
     let signed = |sign: &Known<Sign>| {
         matches!(sign.value, Sign::Cpuid(_) | Sign::SysHypervisor(_) | Sign::DeviceTree(_))

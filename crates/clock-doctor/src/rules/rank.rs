@@ -1,4 +1,4 @@
-//! Puts findings in order, and the diagnosis together.
+//! Orders the findings, and assembles the diagnosis.
 
 mod fixes;
 mod never;
@@ -11,8 +11,8 @@ mod machines_tests;
 use super::finding::{Diagnosis, Finding, Severity, State, Verdict};
 use crate::facts::Facts;
 
-/// Orders findings and writes out their advice. A machine that reads its clock fast and has nothing
-/// above a note gets no advice, no warnings and no questions.
+/// Orders findings and writes out their advice. A machine with fast clock reads and with notes at most gets no advice,
+/// no warnings and no questions.
 pub(crate) fn diagnosis(facts: &Facts, verdict: Verdict, findings: Vec<Finding>) -> Diagnosis {
     let findings = order::ordered(findings);
     let worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok);

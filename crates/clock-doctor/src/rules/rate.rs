@@ -7,9 +7,9 @@ use crate::facts::{Evidence, Facts};
 use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
 
-/// Beyond this a clock's rate is wrong, in parts per million: time daemons cannot slew more.
+/// Limit beyond which a clock's rate is wrong, in parts per million: time daemons cannot slew more.
 const WRONG_PPM: f64 = 500.0;
-/// A crystal's own error is below this, in parts per million.
+/// Maximum error of a crystal, in parts per million.
 const NORMAL_PPM: f64 = 100.0;
 
 /// The findings of these rules.
@@ -20,14 +20,14 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
         signs.extend(by_drift(facts));
         signs.extend(by_correction(facts));
     }
-    // Another counter's time is not wrong by a rate that the kernel only glanced at.
+    // If the kernel uses another counter, its time is not wrong because of a rate that it measured only briefly.
     if reads_tsc(verdict) || is_settled(facts) {
         signs.extend(by_measurement(facts));
     }
     if signs.is_empty() { Vec::new() } else { vec![wrong(signs)] }
 }
 
-/// Something that shows a wrong rate.
+/// A sign of a wrong rate.
 struct Sign {
     said: Vec<String>,
     evidence: Vec<Evidence>,
@@ -42,22 +42,22 @@ fn wrong(signs: Vec<Sign>) -> Finding {
         finding = finding.seen_all(&sign.evidence);
     }
     if finding.fixes.contains(&Fix::TscEarlyKhz) {
-        // It would only print the rate that is known already.
+        // Recalibration would only print the rate that is known already.
         finding.fixes.retain(|fix| *fix != Fix::TscRecalibrate);
     }
     finding.fix(&[Fix::Measure])
 }
 
-/// Whether the system clock's rate is that of the TSC: not if another counter is read.
+/// Whether the system clock runs at the TSC's rate: not if another counter is read.
 fn reads_tsc(verdict: &Verdict) -> bool {
     let others = ["acpi_pm", "hpet", "jiffies", "refined-jiffies", "sgi_rtc", "pit", "i8253"];
     let other = |name: &str| others.contains(&name) || name.starts_with("arm,");
     !verdict.source.as_deref().is_some_and(|name| other(name) || name == "arch_sys_counter")
 }
 
-/// Whether the kernel's rate is more than that of its first look, which may be 500 ppm off and more;
-/// it refines it only for a TSC that it did not refuse (`quick_pit_calibrate` and
-/// `tsc_refine_calibration_work` in `arch/x86/kernel/tsc.c`, Linux 6.1).
+/// Whether the kernel's rate is better than its first estimate, which may be 500 ppm off and more. The kernel refines
+/// the rate only for a TSC that it did not refuse (`quick_pit_calibrate` and `tsc_refine_calibration_work` in
+/// `arch/x86/kernel/tsc.c`, Linux 6.1).
 fn is_settled(facts: &Facts) -> bool {
     let settles = |kind: &EventKind| {
         matches!(
@@ -68,7 +68,7 @@ fn is_settled(facts: &Facts) -> bool {
     facts.logged(settles).is_some()
 }
 
-/// The kernel held the rate against a timer and found it wrong.
+/// The kernel compared the rate with a timer and found it wrong.
 fn by_log(facts: &Facts) -> Option<Sign> {
     let line = facts.logged(|kind| *kind == EventKind::RateDiffers)?;
     let mut evidence = vec![line.evidence.clone()];
@@ -98,7 +98,7 @@ fn by_log(facts: &Facts) -> Option<Sign> {
     Some(Sign { said, evidence, fixes })
 }
 
-/// Two rates in MHz, the kernel's and the true one, and the effect on the clock.
+/// The kernel's and the true rate in MHz, and the effect on the clock.
 fn rates_in_words(kernel: f64, truth: f64) -> String {
     let ppm = (truth / kernel - 1.0) * 1e6;
     let way = if ppm > 0.0 { "fast" } else { "slow" };
@@ -110,7 +110,7 @@ fn rates_in_words(kernel: f64, truth: f64) -> String {
     )
 }
 
-/// The time daemon recorded a drift that no crystal has.
+/// The time daemon recorded a drift too large for a crystal.
 fn by_drift(facts: &Facts) -> Option<Sign> {
     let known = facts.drift_ppm.as_ref()?;
     let ppm = known.value;
@@ -124,7 +124,7 @@ fn by_drift(facts: &Facts) -> Option<Sign> {
         share(NORMAL_PPM)
     )];
     let mut fixes = vec![Fix::BiosUpdate, Fix::TscRecalibrate];
-    // chrony's drift is what the clock gains; ntpd's sign is the other way round.
+    // chrony's drift is the gain of the clock; ntpd's has the opposite sign.
     let gains = known.evidence.file.contains("chrony").then_some(ppm);
     if let (Some(gains), Some(rate)) = (gains, Rates::of(facts).tsc("tsc")) {
         let truth = rate.hz / (1.0 - gains / 1e6);
@@ -141,10 +141,10 @@ fn by_drift(facts: &Facts) -> Option<Sign> {
     Some(Sign { said, evidence: vec![known.evidence.clone()], fixes })
 }
 
-/// The kernel's clock is being corrected by that much now.
+/// The kernel's clock is presently corrected by that much.
 fn by_correction(facts: &Facts) -> Option<Sign> {
     let discipline = facts.measured.as_ref()?.discipline.as_ref()?;
-    // `tick` is in microseconds of a hundredth of a second: one more is 100 ppm.
+    // `tick` is in microseconds for a hundredth of a second: one more is 100 ppm.
     let by_tick =
         if discipline.tick_us > 0 { (discipline.tick_us - 10_000) as f64 * 100.0 } else { 0.0 };
     let ppm = discipline.frequency_ppm + by_tick;
@@ -161,7 +161,7 @@ fn by_correction(facts: &Facts) -> Option<Sign> {
     Some(Sign { said: vec![said], evidence, fixes: vec![Fix::BiosUpdate, Fix::TscRecalibrate] })
 }
 
-/// The TSC was measured against the kernel's clock and differs from the kernel's rate.
+/// The TSC's rate, measured against the kernel's clock, differs from the kernel's rate.
 fn by_measurement(facts: &Facts) -> Option<Sign> {
     let host = &facts.measured.as_ref()?.host;
     let (kernel, measured) = (host.tsc_hz_kernel?, host.tsc_hz_measured?);
@@ -182,7 +182,7 @@ fn by_measurement(facts: &Facts) -> Option<Sign> {
     Some(Sign { said: vec![said], evidence, fixes: vec![Fix::BiosUpdate] })
 }
 
-/// By how much two rates differ in parts per million, if that is beyond the measurement's bound.
+/// Difference of two rates in parts per million, if it exceeds the measurement's bound.
 fn measured_ppm(kernel: f64, measured: f64, bound_ppm: Option<f64>) -> Option<f64> {
     if !(kernel > 0.0 && measured > 0.0) {
         return None;
@@ -220,7 +220,7 @@ mod tests {
         let words = said(&found);
         assert!(words.contains("the clock is 4.17 % fast, 1.0 h a day"), "{words}");
         assert!(words.contains("tsc_early_khz=1974999"), "{words}");
-        // Cut to the warning.
+        // The log cut after the warning.
         let cut: String = DIFFERS.lines().take(4).map(|line| format!("{line}\n")).collect();
         expect(&[("var/log/dmesg", &cut)], &["tsc-rate-wrong"], &[]);
     }
@@ -238,7 +238,7 @@ mod tests {
         expect(&with("  -501.0  0.1\n"), &["tsc-rate-wrong"], &[]);
         expect(&with("  92.5  0.1\n"), &[], &["tsc-rate-wrong"]);
         expect(&with("  499.0  0.1\n"), &[], &["tsc-rate-wrong"]);
-        // The drift is that of another counter.
+        // The drift belongs to another counter.
         let current = "sys/devices/system/clocksource/clocksource0/current_clocksource";
         expect(&[(current, "hpet\n"), (drift, "900.0 0.1\n")], &[], &["tsc-rate-wrong"]);
     }
@@ -306,7 +306,7 @@ mod tests {
         assert!(corrected(450.0, 10_000).is_empty());
         assert!(corrected(0.0, 0).is_empty(), "not known");
         assert_eq!(corrected(12.0, 9_600), ["tsc-rate-wrong"]);
-        // A tick of one more that the frequency takes back.
+        // The tick is 5 us longer, and the frequency correction compensates for that.
         assert!(corrected(-480.0, 10_005).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Why the kernel refused the TSC without a test, or after comparing the CPUs' counters at boot.
+//! The reason why the kernel refused the TSC without a test, or after it compared the CPUs' counters at boot.
 
 #[cfg(test)]
 mod fragment_tests;

@@ -1,4 +1,4 @@
-//! Which clocksource was chosen, and which could have been.
+//! The clocksource that was chosen, and better choices.
 
 mod missing;
 
@@ -21,7 +21,7 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     found
 }
 
-/// A request that the kernel refused; writing the file succeeds all the same.
+/// A request that the kernel refused, although the write to the file succeeded.
 fn rejected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let refused =
         |event: &&Event| matches!(event.kind, EventKind::Override { is_deferred: false, .. });
@@ -32,7 +32,7 @@ fn rejected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let unstable = event.evidence.text.contains("unstable");
     let holds = match verdict.source.as_deref() {
         Some(current) => current != name,
-        // Before 4.9 the kernel says the same of a clocksource that it takes a moment later.
+        // Before 4.9 the kernel prints the same about a clocksource that it accepts a moment later.
         None => unstable || is_tsc(name) && source::tsc_given_up(facts).is_some(),
     };
     if !holds {
@@ -58,10 +58,10 @@ fn rejected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     Some(found.forbid(&[Fix::SwitchToTsc]).fix(&[Fix::Reboot]))
 }
 
-/// Where tsc can be selected: it is listed, or registered and never given up.
+/// Evidence that tsc can be selected: it is listed, or registered and never given up.
 fn tsc_available(facts: &Facts) -> Option<Evidence> {
     if source::tsc_given_up(facts).is_some() {
-        // The list hides it only while the tick is in one-shot mode.
+        // The list omits it only while the tick is in one-shot mode.
         return None;
     }
     if let Some(list) = &facts.available {
@@ -118,7 +118,8 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let current = verdict.source.as_deref()?;
     let list = facts.available.as_ref()?;
     let has = |name: &str| facts.lists(name) == Some(true);
-    // Best first, and what one after it may stand back for: ratings are 400, 400, 250, 200, 110, 110.
+    // Best first, by rating: 400, 400, 250, 200, 110, 110. A later one may be current although an earlier one is
+    // available.
     const ORDER: [&str; 8] = [
         "kvm-clock",
         "hyperv_clocksource_tsc_page",
@@ -135,7 +136,7 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         return None;
     }
     let better = ORDER[..rank.min(4)].iter().find(|name| has(name))?;
-    // One paravirtual clock is as good as the other.
+    // The paravirtual clocks are equally good.
     if rank < 2 {
         return None;
     }
@@ -160,7 +161,7 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     })
 }
 
-/// Time by timer ticks: lost with every tick that comes late.
+/// Time counted in timer ticks: every late tick is lost time.
 fn ticks(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let current = verdict.source.as_deref().filter(|name| name.ends_with("jiffies"))?;
     let found = Finding::new(Label::RateRiskTicks);

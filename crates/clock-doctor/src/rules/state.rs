@@ -1,4 +1,4 @@
-//! Which clocksource is current, and how it is read.
+//! The current clocksource, and how it is read.
 
 mod cost;
 pub(super) mod source;
@@ -12,10 +12,10 @@ use crate::facts::{Evidence, Facts};
 use crate::log::event::EventKind;
 use crate::rules::catalogue::Label;
 
-/// A system call that takes less than this many times as long as the vDSO's answer was inside it.
+/// If a system call takes less than this many times the vDSO's time, the vDSO made the system call itself.
 const FALLBACK_RATIO: f64 = 1.5;
-/// Clocksources that no vDSO reads: ticks, devices behind ports or memory-mapped registers, and
-/// a hypercall. hpet was read by the vDSO up to 4.6, which saves the call and not the device.
+/// Clocksources that no vDSO reads: ticks, devices behind ports or memory-mapped registers, and a hypercall. The vDSO
+/// read hpet up to 4.6, which saved the system call but not the access to the device.
 const DEVICES: [(&str, &str); 12] = [
     ("hpet", "a device over the bus"),
     ("acpi_pm", "a device behind an I/O port"),
@@ -30,10 +30,10 @@ const DEVICES: [(&str, &str); 12] = [
     ("arm_global_timer", "a timer on the bus"),
     ("vmi-timer", "the hypervisor's timer"),
 ];
-/// Clocksources of other architectures. Nothing is known of them here.
+/// Clocksources of other architectures. Their cost is unknown to doctor.
 const ELSEWHERE: [&str; 5] = ["timebase", "tod", "Constant", "stick", "MIPS"];
 
-/// Decides source, state, cost and platforms.
+/// Determines source, state, cost and platforms.
 pub(crate) fn verdict(facts: &Facts) -> Verdict {
     let platforms = platform::platforms(facts);
     let current = source::current(facts);
@@ -54,7 +54,7 @@ pub(crate) fn verdict(facts: &Facts) -> Verdict {
     }
 }
 
-/// How the vDSO was seen to answer.
+/// How the vDSO answered in a measurement.
 struct Seen {
     state: State,
     words: String,
@@ -82,7 +82,7 @@ fn measured(facts: &Facts) -> Option<Seen> {
     }
 }
 
-/// The measured state, but a device stays slow when it is the vDSO that reads it.
+/// The measured state, except that a device stays slow even if the vDSO reads it.
 fn refine(seen: &Seen, source: Option<&str>, facts: &Facts) -> (State, String) {
     if seen.state == State::Fast && source == Some("hpet") {
         return (State::Slow, hpet(facts));
@@ -93,8 +93,7 @@ fn refine(seen: &Seen, source: Option<&str>, facts: &Facts) -> (State, String) {
     (seen.state, seen.words.clone())
 }
 
-/// The measurement says the opposite of the table: the table is wrong for this kernel, or the
-/// facts about it are.
+/// A measurement that contradicts the table: the table is wrong for this kernel, or the facts about it are.
 pub(super) fn disagreement(facts: &Facts) -> Option<Finding> {
     let seen = measured(facts)?;
     let current = source::current(facts);
@@ -102,7 +101,7 @@ pub(super) fn disagreement(facts: &Facts) -> Option<Finding> {
     let (state, because) = expected(facts, &current, &platform::platforms(facts));
     let opposite =
         matches!((state, seen.state), (State::Fast, State::Slow) | (State::Slow, State::Fast));
-    // The device's own slowness is in the table; its route is what changed with 4.7.
+    // The table covers the device's own slowness; only its route changed with 4.7.
     if !opposite || name == "hpet" {
         return None;
     }
@@ -115,7 +114,7 @@ pub(super) fn disagreement(facts: &Facts) -> Option<Finding> {
     ))
 }
 
-/// What files and log let expect.
+/// The state that files and log suggest.
 fn expected(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (State, String) {
     let Some(name) = current.name.as_deref() else {
         return unnamed(facts, current, platforms);
@@ -159,7 +158,7 @@ fn unknown(why: impl Into<String>) -> (State, String) {
     (State::Unknown, why.into())
 }
 
-/// Without a name: what is left can still be known to be slow.
+/// Without a name, the remaining clocksources may still be known to be slow.
 fn unnamed(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (State, String) {
     if let Some(list) = &facts.available {
         let is_device = |name: &String| DEVICES.iter().any(|(device, _)| device == name);
@@ -193,7 +192,7 @@ fn unnamed(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (Sta
     unknown("nothing here says which clocksource is current")
 }
 
-/// The command line or a sysctl keeps all programs from the vDSO's clocks.
+/// The command line or a sysctl keeps all programs from using the vDSO's clocks.
 fn vdso_is_off(facts: &Facts) -> Option<String> {
     if facts.line_with("vdso=0").is_some() {
         return Some("vdso=0 on the command line takes the vDSO away".to_owned());
@@ -303,8 +302,8 @@ fn xen(facts: &Facts) -> (State, String) {
     (State::SlowUnlessPvclockVdso, why)
 }
 
-/// `arch/riscv/kernel/vdso` reads the counter with `rdtime` since ad5d1122b82f (5.8); a CPU without that
-/// register traps to the firmware, which no file tells.
+/// `arch/riscv/kernel/vdso` reads the counter with `rdtime` since ad5d1122b82f (5.8). A CPU without that register traps
+/// to the firmware, which no file shows.
 fn riscv_counter(facts: &Facts) -> (State, String) {
     match facts.kernel() {
         Some(kernel) if kernel.at_least(5, 9) => fast(

@@ -1,5 +1,5 @@
-//! Whether anything proves that a TSC is good. An entry in `available_clocksource` does not: the kernel lists what it
-//! has not refused yet, and its watchdog overlooks a rate that is off by up to 12 % (2.6.36 to 5.10).
+//! Whether any fact proves that a TSC is good. An entry in `available_clocksource` does not: the kernel lists all that
+//! it has not refused yet, and its watchdog overlooks a rate that is off by up to 12 % (2.6.36 to 5.10).
 
 use super::catalogue::{Fix, Label};
 use super::finding::Finding;
@@ -7,18 +7,18 @@ use super::{hosts, platform};
 use crate::facts::Facts;
 use crate::log::event::EventKind;
 
-/// Why a TSC cannot simply be used.
+/// The reason why a TSC cannot simply be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Doubt {
-    /// As a clause.
+    /// The reason, as a clause.
     pub(crate) why: String,
-    /// It may be used once a measurement finds nothing.
+    /// The TSC may be used after a measurement without findings.
     pub(crate) may_use: bool,
-    /// A measurement would tell something.
+    /// A measurement would help to decide.
     pub(crate) may_measure: bool,
 }
 
-/// Fixes that are of no use unless the kernel tells the time by the TSC after them.
+/// Fixes that help only if the kernel uses the TSC for time after them.
 pub(crate) const AIMS_AT_TSC: [Fix; 13] = [
     Fix::SwitchToTsc,
     Fix::ClocksourceTsc,
@@ -34,21 +34,21 @@ pub(crate) const AIMS_AT_TSC: [Fix; 13] = [
     Fix::Invtsc,
     Fix::GuestSupport,
 ];
-/// Up to so many sockets the kernel itself trusts an invariant TSC (`check_system_tsc_reliable` in
+/// Number of sockets up to which the kernel itself trusts an invariant TSC (`check_system_tsc_reliable` in
 /// `arch/x86/kernel/tsc.c`, Linux 6.12).
 const SOCKETS: u32 = 4;
-/// Names of AMD's families 6 and 15 alone.
+/// Model names that only AMD's families 6 and 15 have.
 const K7_AND_K8: &str = "Athlon(tm) 64|Athlon(tm) X2|Athlon(tm) Dual Core|Athlon(tm) XP|Athlon(tm) MP|\
     AMD Duron|Turion(tm) 64|Dual Core AMD Opteron|Dual-Core AMD Opteron";
 
-/// Whether the finding asks for a fix after which the kernel tells the time by the TSC.
+/// Whether the finding suggests a fix after which the kernel uses the TSC for time.
 pub(crate) fn uses_tsc(finding: &Finding) -> bool {
     let asks = |fix: Fix| finding.fixes.contains(&fix);
     let unrefuses = finding.label == Label::ParamTscUnstable && asks(Fix::RemoveParameter);
     asks(Fix::SwitchToTsc) || asks(Fix::ClocksourceTsc) || unrefuses
 }
 
-/// The objection to using the TSC as it is; `None` if the CPU, the kernel's own words or the platform prove it.
+/// The objection to using the TSC as it is; `None` if the CPU, the kernel's own lines or the platform prove it good.
 pub(crate) fn doubt(facts: &Facts, platforms: &[&str]) -> Option<Doubt> {
     let is_guest = platform::is_guest(facts, platforms);
     let of = |why: &str| Some(Doubt { why: why.to_owned(), may_use: true, may_measure: true });
@@ -57,7 +57,7 @@ pub(crate) fn doubt(facts: &Facts, platforms: &[&str]) -> Option<Doubt> {
     if drifts(facts) && !is_guest {
         return never("this CPU is an AMD K7 or K8 (Athlon, Opteron), whose TSC drifts", false);
     }
-    // AWS tells its customers to use the TSC on Xen too, whose hosts' TSCs it knows.
+    // AWS advises its customers to use the TSC on Xen too, and knows the TSCs of its hosts.
     if hosts::vouches_for_tsc(facts) || platforms.contains(&"aws") {
         return None;
     }
@@ -82,9 +82,9 @@ pub(crate) fn doubt(facts: &Facts, platforms: &[&str]) -> Option<Doubt> {
     }
 }
 
-/// AMD's CPUs before family 16: the rate follows the frequency, and each core's counter by itself stops when that core
-/// halts. They lack CPUID 0x8000_0007 EDX bit 8, by which the kernel sets constant_tsc and nonstop_tsc
-/// (`early_init_amd` in `arch/x86/kernel/cpu/amd.c`, Linux 6.12).
+/// AMD's CPUs before family 16: the rate follows the frequency, and each core's counter stops when that core halts.
+/// They lack CPUID 0x8000_0007 EDX bit 8, from which the kernel sets constant_tsc and nonstop_tsc (`early_init_amd` in
+/// `arch/x86/kernel/cpu/amd.c`, Linux 6.12).
 fn drifts(facts: &Facts) -> bool {
     let is_amd = facts.cpu.vendor.as_ref().is_some_and(|vendor| vendor.value == "AuthenticAMD");
     if let Some(family) = facts.cpu.family.as_ref().filter(|_| is_amd) {

@@ -1,8 +1,7 @@
-//! Why the watchdog gave the TSC up: arithmetic on its lines.
+//! The reason why the watchdog gave the TSC up: arithmetic on its lines.
 //!
-//! [`episode`] finds the lines that belong together, [`rates`] what each clocksource counts a
-//! second, [`interval`] what both clocks counted, [`labels`] what that means; [`explain`] puts it
-//! in words and [`remedies`] says what helps.
+//! [`episode`] finds the lines that belong together, [`rates`] the rate of each clocksource, [`interval`] the counts of
+//! both clocks, [`labels`] their meaning. [`explain`] writes sentences about it, and [`remedies`] selects the fixes.
 
 pub(crate) mod episode;
 pub(crate) mod explain;
@@ -52,7 +51,7 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     after_resume(merged(findings, Vec::extend))
 }
 
-/// Everything that one decision tells.
+/// All findings about one decision.
 fn skewed(episode: &Episode, rates: &Rates, facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let interval = Interval::of(episode, rates);
     let unchecked = rate_is_unchecked(facts);
@@ -84,7 +83,7 @@ fn skewed(episode: &Episode, rates: &Rates, facts: &Facts, machine: &Machine) ->
     findings
 }
 
-/// A finding that stands beside the decision and says more than it.
+/// A finding more specific than the decision itself.
 fn specific(
     label: Label,
     episode: &Episode,
@@ -108,12 +107,12 @@ fn specific(
     finding
 }
 
-/// Whether a finding says why the watchdog decided as it did, rather than what is open.
+/// Whether a finding gives the reason for the watchdog's decision, rather than an open question.
 fn is_cause(label: Label) -> bool {
     !matches!(label, Label::NeedsRateMeasurement | Label::PerCpuSyncSuspicious | Label::AfterResume)
 }
 
-/// Says what follows from what among the findings of one decision.
+/// Links the findings of one decision to their causes.
 fn link(findings: &mut [Finding]) {
     let has = |label: Label| findings.iter().any(|finding| finding.label == label);
     let late = has(Label::TscWatchdogLongInterval);
@@ -154,14 +153,14 @@ fn event_in_words(
     if episode.has_bad_advice { skew.tell("bad-advice") } else { skew }
 }
 
-/// The watchdog's reference was slow to read.
+/// The finding for a reference that was slow to read.
 fn too_slow(episode: &Episode, machine: &Machine) -> Finding {
     let label = Label::TscWatchdogReaddelay;
     let finding = specific(label, episode, &Interval::default(), machine, false);
     finding.seen_all(&episode.lines)
 }
 
-/// The decision was that two CPUs disagree (7.1 and later).
+/// The findings for a decision that two CPUs disagree (7.1 and later).
 fn runtime_warp(episode: &Episode, machine: &Machine) -> Vec<Finding> {
     let says_so = matches!(episode.marked, Some((_, Mark::CpuSkew)));
     if !says_so && episode.cycles.is_none() {
@@ -173,7 +172,7 @@ fn runtime_warp(episode: &Episode, machine: &Machine) -> Vec<Finding> {
     vec![warp, apart]
 }
 
-/// It was the early clocksource.
+/// The finding if the early clocksource was judged.
 fn early(episode: &Episode, machine: &Machine) -> Option<Finding> {
     let line = episode.lines.iter().find(|line| line.text.contains("tsc-early"));
     let line =
@@ -185,15 +184,15 @@ fn early(episode: &Episode, machine: &Machine) -> Option<Finding> {
     Some(finding)
 }
 
-/// The rate of the TSC comes from CPUID or the like and was never held against a timer: the kernel
-/// tells it apart from the processor's, and no refinement followed.
+/// Whether the rate of the TSC comes from CPUID or the like and was never compared with a timer: the kernel prints it
+/// separately from the processor's rate, and no refinement followed.
 fn rate_is_unchecked(facts: &Facts) -> bool {
     let is_stated = facts.logged(|kind| matches!(kind, EventKind::DetectedTsc(_))).is_some();
     let is_refined = facts.logged(|kind| matches!(kind, EventKind::Refined(_))).is_some();
     is_stated && !is_refined
 }
 
-/// Messages of the watchdog that had no consequence for the TSC.
+/// Messages of the watchdog without a consequence for the TSC.
 fn noise(facts: &Facts, delays: &[Episode], others: &[Episode]) -> Option<Finding> {
     let lines = facts.events().filter(|event| event.kind == EventKind::WatchdogNoise);
     let lines: Vec<_> = lines.map(|event| &event.evidence).collect();
@@ -213,7 +212,7 @@ fn noise(facts: &Facts, delays: &[Episode], others: &[Episode]) -> Option<Findin
     Some(finding)
 }
 
-/// A decision that nothing else explains follows from waking, if it came after it.
+/// A decision without another explanation follows from waking, if it came after it.
 fn after_resume(mut findings: Vec<Finding>) -> Vec<Finding> {
     let resumed = findings.iter().find(|finding| finding.label == Label::AfterResume);
     if resumed.is_some_and(|finding| finding.severity == Severity::Wrong) {

@@ -1,14 +1,14 @@
-//! What differs between architectures. Each has a folder, with the same names in both; nothing else in this
-//! crate asks for the architecture.
+//! The architecture-dependent part. Each architecture has a folder with the same names; the rest of
+//! this crate does not depend on the architecture.
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
-//! | `registers.rs` | the registers of a frame, by the numbers that DWARF has for them, and from a function's first instruction to its caller |
-//! | `calls.rs` | calls before return addresses |
-//! | `code.rs` | what an instruction does to the stack and to the registers that a function preserves |
-//! | `signals.rs` | the frame of a signal |
+//! | `registers.rs` | the registers of a frame by their DWARF numbers, and the step from a function's first instruction to its caller |
+//! | `calls.rs` | recognises calls before return addresses |
+//! | `code.rs` | the effect of an instruction on the stack and on callee-saved registers |
+//! | `signals.rs` | signal frames |
 //! | `go.rs` | the frames of Go |
-//! | `lacks.rs` | what is not there, and why |
+//! | `lacks.rs` | missing features, with the reason |
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

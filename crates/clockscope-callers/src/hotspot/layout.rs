@@ -1,4 +1,4 @@
-//! Where HotSpot keeps code and methods, in one process.
+//! Layout of HotSpot's code and methods in one process.
 //!
 //! # References
 //!
@@ -8,8 +8,8 @@
 use super::tables::Tables;
 use crate::memory::Memory;
 
-/// A heap of code: segments of `1 << log2_segment` bytes, and a byte for each that leads to the
-/// segment with which its block begins.
+/// A code heap: segments of `1 << log2_segment` bytes, and a map with one byte for each segment
+/// that leads back to the first segment of its block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heap {
     pub(super) low: u64,
@@ -18,51 +18,52 @@ pub(super) struct Heap {
     pub(super) log2_segment: u32,
 }
 
-/// Where the code of a blob begins.
+/// Field that gives the start of a blob's code.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CodeBegin {
-    /// By a pointer in this field (to 22).
+    /// A pointer in this field (to 22).
     Pointer(u64),
-    /// By a number of bytes in this field (from 23).
+    /// A number of bytes in this field (from 23).
     Offset(u64),
 }
 
-/// Where the descriptions of an `nmethod` are.
+/// Fields that give the descriptions of an `nmethod`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scopes {
-    /// Behind its code: offsets of the fields with a pointer to the scopes and the number of bytes to what
-    /// follows the places (to 22).
+    /// Behind its code: offsets of the fields with a pointer to the scopes, and with the offset of
+    /// the end of the places (to 22).
     Inside { data: u64, after_places: u64 },
-    /// In memory of their own: offsets of the fields with a pointer to it and the number of bytes to the
-    /// scopes in it (from 23).
+    /// In separate memory: offsets of the fields with a pointer to that memory, and with the offset
+    /// of the scopes in it (from 23).
     Apart { data: u64, scopes: u64 },
 }
 
-/// Where the metadata of an `nmethod` is.
+/// Fields that give the metadata of an `nmethod`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Metadata {
-    /// At a number of bytes in this field.
+    /// At the offset in this field.
     Inside(u64),
-    /// Behind the relocations: fields with a pointer to these, and with their number of bytes (from 25).
+    /// Behind the relocations: fields with a pointer to the relocations, and with their number of
+    /// bytes (from 25).
     Apart { data: u64, relocations: u64 },
 }
 
-/// Where the name of a class's source file is: index of a constant, in this field.
+/// Field with the name of a class's source file: the index of a constant.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SourceFile {
     OfConstants(u64),
     OfClass(u64),
 }
 
-/// Offsets are in bytes, from the start of the structure that the comment names.
+/// Offsets are in bytes, from the start of the structure in the comment above them.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     /// Version of the JVM: 11, 17.
     pub(super) major: u32,
     pub(super) heaps: Vec<Heap>,
-    /// Between the start of a block and its blob.
+    /// Bytes between the start of a block and its blob.
     pub(super) block_header: u64,
-    /// Where the stub that calls Java code from C++ goes on.
+    /// Return address inside the call stub (C++ to Java).
     pub(super) call_stub_return: u64,
     // CodeBlob
     pub(super) blob_name: u64,
@@ -92,16 +93,16 @@ pub(super) struct Layout {
     pub(super) symbol_body: u64,
 }
 
-/// Heaps of code; there are at most five kinds.
+/// Most code heaps; HotSpot has at most five kinds.
 const HEAPS_MAX: u32 = 16;
 
 impl Layout {
-    /// `None` if something that is needed is missing, as in a JVM of another kind, or one that has
-    /// not made its heaps yet.
+    /// `None` if a necessary entry is missing, as in another kind of JVM, or before a JVM has made
+    /// its code heaps.
     pub(super) fn read(memory: &Memory<'_>, tables: &Tables) -> Option<Layout> {
         let field = |of: &str, name: &str| tables.offset(of, name);
         let value = |of: &str, name: &str| memory.u64(tables.address(of, name)?);
-        // The places are records of four words.
+        // Places are records of four 32-bit words.
         (tables.size("PcDesc")? == 16).then_some(())?;
         let scopes = match field("CompiledMethod", "_scopes_data_begin") {
             Some(data) => {

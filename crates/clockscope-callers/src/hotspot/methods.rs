@@ -1,4 +1,4 @@
-//! Methods: their names and lines, and which of them were compiled into one piece of code.
+//! Methods: their names and lines, and the methods that were compiled into one piece of code.
 //!
 //! # References
 //!
@@ -9,31 +9,31 @@
 use super::layout::{CodeBegin, Layout, Metadata, Scopes, SourceFile};
 use crate::memory::Memory;
 
-/// Methods that are compiled into each other at one place.
+/// Most methods that are compiled into each other at one place.
 const SCOPES_MAX: usize = 64;
-/// Bytes of the description of places of one compiled method.
+/// Most bytes of the descriptions of places in one compiled method.
 const PLACES_MAX: u64 = 1 << 20;
-/// Bytes of the lines of one method.
+/// Most bytes of the line table of one method.
 const LINES_MAX: usize = 64 << 10;
-/// Bytes of a name.
+/// Most bytes of a name.
 const NAME_MAX: u16 = 4000;
 /// Bytes of one `PcDesc`.
 const PLACE: usize = 16;
-/// In the flags of a `ConstMethod`.
+/// Bit in the flags of a `ConstMethod`.
 const HAS_LINES: u16 = 1;
-/// The first version in whose numbers no byte is 0.
+/// The first JVM version whose coded numbers have no byte of 0.
 const NO_ZEROS_SINCE: u32 = 19;
 
-/// A method, and where in it.
+/// A place in a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct At {
     /// Address of the `Method`.
     pub(super) method: u64,
-    /// Index of the bytecode, if it is known.
+    /// Index of the bytecode, if known.
     pub(super) bytecode: Option<u32>,
 }
 
-/// What a method is called.
+/// Name, file and line of a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
     /// `package.Class.method`
@@ -45,9 +45,9 @@ pub(super) struct Named {
 /// The methods at a place in compiled code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Compiled {
-    /// The innermost first; the last is the method that was compiled.
+    /// The innermost first; the last is the compiled method.
     pub(super) methods: Vec<At>,
-    /// Whether the compiler has described this very place.
+    /// Whether the compiler has described exactly this place.
     pub(super) is_exact: bool,
 }
 
@@ -64,14 +64,14 @@ impl Methods<'_> {
     }
 
     fn symbol(&self, at: u64) -> Option<Vec<u8>> {
-        // The low bits are flags of the pool that it is named by.
+        // The low bits are flags of the constant pool entry.
         let at = at & !3;
         let length = self.memory.u16(at.checked_add(self.layout.symbol_length)?)?;
         (1..=NAME_MAX).contains(&length).then_some(())?;
         self.memory.bytes(at.checked_add(self.layout.symbol_body)?, length.into())
     }
 
-    /// The name of a method, and the line of the place in it.
+    /// The name of a method, and the line of the place.
     pub(super) fn name(&self, at: At) -> Option<Named> {
         let (layout, memory) = (self.layout, self.memory);
         let method = self.pointer(at.method, layout.const_method)?;
@@ -135,7 +135,7 @@ impl Methods<'_> {
         found
     }
 
-    /// The place in the bytecode that an interpreted frame stands at.
+    /// The place in the bytecode where an interpreted frame stands.
     pub(super) fn interpreted(&self, method: u64, pointer: u64) -> Option<At> {
         let layout = self.layout;
         let const_method = self.pointer(method, layout.const_method)?;
@@ -197,7 +197,7 @@ impl Methods<'_> {
         for place in bytes.chunks_exact(PLACE) {
             let int = |at: usize| Some(i32::from_le_bytes(place.get(at..at + 4)?.try_into().ok()?));
             let (at, scope) = (int(0)?, int(4)?);
-            // The first and the last stand for no place.
+            // The first and the last description stand for no place.
             if scope <= 0 {
                 continue;
             }
@@ -228,7 +228,7 @@ impl Methods<'_> {
             let byte = |index: usize| self.memory.u8(at.checked_add(index as u64)?);
             let mut numbers = Numbers { byte: &byte, at: 0, major: self.layout.major };
             let (sender, method) = (numbers.unsigned()?, numbers.unsigned()?);
-            // One more than it is; before the first bytecode it is -1.
+            // Stored plus one; before the first bytecode it is -1.
             let bytecode = numbers.unsigned()?.checked_sub(1);
             let index = u64::from(method.checked_sub(1)?);
             let method = self.memory.u64(metadata.checked_add(8 * index)?)?;
@@ -239,7 +239,8 @@ impl Methods<'_> {
     }
 }
 
-/// The chains of methods at a place, or at the next places that are described.
+/// The chains of methods at a place or, without one, at the nearest described places before and
+/// after.
 #[derive(Debug, Default)]
 struct Near {
     exact: Option<Vec<At>>,
@@ -247,8 +248,8 @@ struct Near {
     after: Vec<At>,
 }
 
-/// The methods on which two chains agree from the outermost on; of the innermost of them it is not known
-/// where it stands, or which method in it makes the call.
+/// The methods on which two chains agree, from the outermost on. For the innermost of them the
+/// place is unknown, because the call may be in another method that it calls.
 fn agreeing(before: &[At], after: &[At]) -> Vec<At> {
     let mut methods = Vec::new();
     for (one, other) in before.iter().rev().zip(after.iter().rev()) {
@@ -267,7 +268,8 @@ fn agreeing(before: &[At], after: &[At]) -> Vec<At> {
     methods
 }
 
-/// Removes what tells hidden classes of the same source apart: `App$$Lambda+0x00007f` and `/0x`.
+/// Removes the address by which hidden classes of the same source differ: `App$$Lambda+0x00007f`
+/// and `.0x`.
 fn without_address(class: &mut Vec<u8>) {
     let end = class.windows(3).rposition(|part| matches!(part, b"+0x" | b".0x"));
     if let Some(end) = end.filter(|end| class[end + 3..].iter().all(u8::is_ascii_hexdigit)) {
@@ -317,7 +319,7 @@ mod tests {
         At { method, bytecode: Some(bytecode) }
     }
 
-    /// The innermost first; of the innermost on which both agree it is not known where it stands.
+    /// The innermost first; the innermost method on which both agree has no known place.
     #[test]
     fn only_what_two_places_agree_on_is_said_of_one_between() {
         let whole = |method: u64| At { method, bytecode: None };

@@ -3,17 +3,17 @@
 //! # References
 //!
 //! `src/hotspot/share/runtime/vmStructs.cpp` and `vmStructs.hpp` (OpenJDK 11 to 25): arrays
-//! `gHotSpotVMStructs` and `gHotSpotVMTypes`, whose entries are described by symbols of their own and
-//! end with one without a type's name.
+//! `gHotSpotVMStructs` and `gHotSpotVMTypes`. Further symbols describe their entries. An entry
+//! without a type's name ends each array.
 
 use std::collections::HashMap;
 
 use crate::memory::Memory;
 
-/// Entries of a table; OpenJDK 25 has 676.
+/// Most entries of a table; OpenJDK 25 has 676.
 const ENTRIES_MAX: u64 = 10_000;
 
-/// The symbols by which the tables are found: each is a variable of eight bytes.
+/// The symbols of the tables; each is a variable of eight bytes.
 pub(crate) const SYMBOLS: [&str; 11] = [
     "gHotSpotVMStructs",
     "gHotSpotVMStructEntryTypeNameOffset",
@@ -30,7 +30,7 @@ pub(crate) const SYMBOLS: [&str; 11] = [
 
 type Field = (Vec<u8>, Vec<u8>);
 
-/// Where fields are, and how large types are.
+/// Offsets of fields, addresses of static fields, and sizes of types.
 pub(crate) struct Tables {
     offsets: HashMap<Field, u64>,
     statics: HashMap<Field, u64>,
@@ -84,7 +84,7 @@ fn entries(first: u64, stride: u64) -> impl Iterator<Item = u64> {
     (0..ENTRIES_MAX).map(move |index| first.wrapping_add(index.wrapping_mul(stride)))
 }
 
-/// The text that a pointer points to; `Some(None)` for no pointer.
+/// The text at a pointer; `Some(None)` for a null pointer.
 fn name_at(memory: &Memory<'_>, pointer: u64) -> Option<Option<Vec<u8>>> {
     match memory.u64(pointer)? {
         0 => Some(None),

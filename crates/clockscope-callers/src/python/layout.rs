@@ -1,4 +1,4 @@
-//! Where CPython keeps what is needed, by version.
+//! Offsets in CPython's structures, by version.
 
 use super::super::memory::Memory;
 use super::at;
@@ -10,12 +10,13 @@ pub(super) const OBJECT_TYPE: u64 = 8;
 const LENGTH: u64 = 16;
 /// Offset of a `bytes` object's content.
 const BYTES: u64 = 32;
-/// Offset of the word that says how a `str` object is written.
+/// Offset of the word that holds the format of a `str` object.
 const TEXT_STATE: u64 = 32;
-/// `PyInterpreterFrame.owner` from which on a frame is the interpreter's own: `FRAME_OWNED_BY_CSTACK` of 3.12
-/// and 3.13, `FRAME_OWNED_BY_INTERPRETER` later.
+/// Least `PyInterpreterFrame.owner` of the interpreter's own frames: `FRAME_OWNED_BY_CSTACK` of
+/// 3.12 and 3.13, `FRAME_OWNED_BY_INTERPRETER` later.
 const OF_INTERPRETER: u8 = 3;
-/// Bits of a `_PyStackRef` that are no address (`pycore_stackref.h`, 3.14); objects are aligned to more.
+/// Bits of a `_PyStackRef` that are not part of the address (`pycore_stackref.h`, 3.14); objects
+/// have a larger alignment.
 const TAG: u64 = 0b111;
 
 /// Offsets in bytes.
@@ -30,25 +31,26 @@ pub(super) struct Layout {
     pub(super) thread_next: u64,
     pub(super) thread_id: u64,
     pub(super) thread_frame: u64,
-    /// The frame is behind another structure, at this offset.
+    /// Offset of the frame in another structure to which the thread points, if there is one.
     pub(super) call_frame: Option<u64>,
-    /// In a frame: its caller, its code, and where it is.
+    /// In a frame: its caller, its code, and its place in the code.
     pub(super) frame_previous: u64,
     frame_code: u64,
     frame_place: u64,
-    /// Whose it is, and the least value for the interpreter's own.
+    /// In a frame: offset of its owner, and the least value for the interpreter's own frames.
     pub(super) frame_owner: Option<(u64, u8)>,
     /// In a code object.
     pub(super) code_name: u64,
     pub(super) code_file: u64,
     pub(super) code_lines: u64,
     pub(super) code_first_line: u64,
-    /// Where its instructions begin; a frame has their address. Without it a frame has their number.
+    /// In a code object: its instructions; a frame then holds an instruction's address. Without
+    /// this offset a frame holds an instruction's number.
     code_instructions: Option<u64>,
     pub(super) lines: Form,
-    /// In a `str` object: its letters, if all are ASCII.
+    /// In a `str` object: its characters, if all are ASCII.
     ascii: u64,
-    /// And otherwise.
+    /// In a `str` object: its characters otherwise.
     letters: u64,
 }
 
@@ -104,8 +106,9 @@ const V3_12: Layout = Layout {
     ..V3_11
 };
 
-/// Where `_Py_DebugOffsets` has its groups, in words: `pycore_runtime.h` of 3.13, `pycore_debug_offsets.h` later.
-/// Within a group the fields have kept their order, but some were added before a thread's own address.
+/// Positions of the groups in `_Py_DebugOffsets`, in words: `pycore_runtime.h` of 3.13,
+/// `pycore_debug_offsets.h` later. The fields of a group have kept their order, but some were added
+/// before a thread's own address.
 #[derive(Clone, Copy)]
 struct Groups {
     minor: u64,
@@ -120,24 +123,25 @@ const GROUPS: [Groups; 3] = [
     Groups { minor: 14, thread: 22, thread_id: 27, frame: 31, code: 39 },
     Groups { minor: 15, thread: 22, thread_id: 30, frame: 39, code: 47 },
 ];
-/// The words that are in the same place in all of them: the version, whether it is free-threaded, where the
-/// interpreters are, and the group of an interpreter.
+/// Positions of words that are the same in all versions: the version, whether it is free-threaded,
+/// the offset of the interpreters, and the group of an interpreter.
 const VERSION: usize = 1;
 const FREE_THREADED: usize = 2;
 const INTERPRETERS: usize = 5;
 const INTERPRETER: usize = 6;
-/// How many words are read.
+/// Number of words that are read.
 const WORDS: usize = 57;
 
-/// What the runtime begins with from 3.13 on.
+/// First bytes of the runtime from 3.13 on.
 const COOKIE: &[u8; 8] = b"xdebugpy";
 
 impl Layout {
-    /// That of the runtime at an address, whose minor version is known or says itself.
+    /// The layout of the runtime at an address. `minor` is its minor version, if known; from 3.13
+    /// on the runtime itself holds it.
     ///
     /// # Errors
     ///
-    /// The clause that says why it is not known.
+    /// The reason why the layout is not known, as a clause.
     pub(super) fn of(
         memory: &Memory<'_>,
         runtime: u64,
@@ -158,7 +162,7 @@ impl Layout {
         }
     }
 
-    /// As the runtime itself says it.
+    /// The layout that the runtime itself describes.
     fn said(start: &[u8]) -> Result<Layout, String> {
         let words: Vec<u64> = start
             .chunks_exact(8)
@@ -197,13 +201,13 @@ impl Layout {
         Some(memory.u64(at(frame, self.frame_code)?)? & !TAG)
     }
 
-    /// Which instruction a frame is at, in the unit of its table of lines.
+    /// The place of a frame in its code, in the unit of the table of lines.
     pub(super) fn place(&self, memory: &Memory<'_>, frame: u64, code: u64) -> Option<u64> {
         match self.code_instructions {
             Some(instructions) => {
                 let pointer = memory.u64(at(frame, self.frame_place)?)?;
                 let begin = at(code, instructions)?;
-                // Before the first instruction it points below it.
+                // Before the first instruction the pointer lies below the instructions.
                 Some(pointer.saturating_sub(begin) / 2)
             }
             None => {
@@ -214,7 +218,7 @@ impl Layout {
         }
     }
 
-    /// The letters of a `str` object.
+    /// The text of a `str` object.
     pub(super) fn text(&self, memory: &Memory<'_>, object: u64, most: usize) -> Option<String> {
         const COMPACT: u32 = 1 << 5;
         const ASCII: u32 = 1 << 6;
@@ -254,7 +258,7 @@ pub(super) fn bytes(memory: &Memory<'_>, object: u64, most: usize) -> Option<Vec
 mod tests {
     use super::*;
 
-    /// Words at `_PyRuntime` as CPython 3.13.0, 3.14.10 and 3.15.2 have them.
+    /// Words at `_PyRuntime` in CPython 3.13.0, 3.14.10 and 3.15.2.
     const SAID: [(u64, &[(usize, u64)]); 3] = [
         (
             13,
@@ -335,7 +339,7 @@ mod tests {
     #[test]
     fn a_runtime_that_says_where_things_are_is_believed() {
         for (minor, offsets) in SAID {
-            // What the file's name says does not matter.
+            // The version in the file's name is ignored.
             let layout = of(&said(minor, 0, offsets), Some(9)).unwrap();
             let found = [
                 layout.interpreters,

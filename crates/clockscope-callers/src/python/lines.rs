@@ -1,13 +1,13 @@
-//! From a place in a code object to its line, in the three forms that CPython has written it. Pure.
+//! From a place in a code object to its line, in the three formats of CPython. Pure.
 //!
 //! # References
 //!
 //! `Objects/lnotab_notes.txt` (3.9 and 3.10) and `Objects/locations.md` (3.11 and later) of CPython
 
-/// How a table of lines is written.
+/// Format of a table of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// `co_lnotab`, 3.9: pairs of steps of bytes and of lines.
+    /// `co_lnotab`, 3.9: pairs of a step in bytes and a step in lines.
     Bytes,
     /// `co_linetable` of 3.10: pairs of the length of a range, and the step of lines to it.
     Ranges,
@@ -15,8 +15,8 @@ pub(super) enum Form {
     Locations,
 }
 
-/// The line of the instruction at `place`, whose function begins at line `first`; `None` if it has none. Places
-/// are bytes, and in [`Form::Locations`] pairs of bytes.
+/// The line of the instruction at `place` in a function that begins at line `first`; `None` if the
+/// instruction has no line. Places count bytes, or pairs of bytes in [`Form::Locations`].
 pub(super) fn line(form: Form, table: &[u8], first: i32, place: u64) -> Option<i32> {
     match form {
         Form::Bytes => Some(of_bytes(table, first, place)),
@@ -84,7 +84,7 @@ fn of_locations(table: &[u8], first: i32, place: u64) -> Option<i32> {
     None
 }
 
-/// A number in pieces of six bits, the lowest first; bit 6 says that one more follows.
+/// A number in groups of six bits, the lowest first; bit 6 is set if another group follows.
 fn number(bytes: &mut impl Iterator<Item = u8>) -> Option<u32> {
     let mut value = 0;
     for shift in (0..32).step_by(6) {
@@ -97,7 +97,7 @@ fn number(bytes: &mut impl Iterator<Item = u8>) -> Option<u32> {
     None
 }
 
-/// The lowest bit is the sign.
+/// A signed number: the lowest bit is the sign.
 fn signed(value: u32) -> i32 {
     let size = (value >> 1).cast_signed();
     if value & 1 == 1 { -size } else { size }
@@ -107,8 +107,8 @@ fn signed(value: u32) -> i32 {
 mod tests {
     use super::*;
 
-    /// Tables that the interpreters themselves have written, of
-    /// `def f(a):` on line 1, `x = 1`, `return g(` on line 3, `a,` and `x)`; with the line of each place.
+    /// Tables written by the interpreters themselves for `def f(a):` on line 1, `x = 1`, `return
+    /// g(` on line 3, `a,` and `x)`; with the line of each place.
     #[test]
     fn lines_are_those_that_python_says() {
         let of = |form, table: &[u8], places: &[u64]| -> Vec<Option<i32>> {

@@ -1,6 +1,7 @@
-//! Stacks of real programs, whose functions are known because the programs were made so.
+//! Stacks of real programs whose functions are known.
 //!
-//! A test binary of its own, because these tests are tracers: they wait for all children of their process.
+//! This is a separate test binary because its tests are tracers: they wait for all children of
+//! their process.
 
 mod programs;
 mod stopped;
@@ -11,7 +12,7 @@ use clockscope_callers::frames::End;
 use clockscope_callers::symbols::{Kind, Name};
 use stopped::{COPIED, alone, functions, stopped, unwound};
 
-/// Names from the caller to `main`, and the end.
+/// The names from the caller to `main`, and the reason for the end.
 fn of_program(program: &Path, words: &[&str]) -> (Vec<Name>, End) {
     let stopped = stopped(program, words, COPIED);
     let (unwound, names) = unwound(&stopped);
@@ -132,8 +133,8 @@ fn go_on_the_main_and_another_goroutine() {
     }
 }
 
-/// While the program is stopped its goroutine's time runs out, and then the scheduler may read the
-/// clock before it does: such samples are right too, but another one is wanted.
+/// The goroutine's time slice may run out while the program is stopped; then the scheduler may read
+/// the clock first. Such samples are right too, but the test needs another one.
 fn assert_stack_of_go(program: &Path, mode: &str, root: &str) {
     for _ in 0..50 {
         let (names, end) = of_program(program, &[mode]);
@@ -151,7 +152,8 @@ fn assert_stack_of_go(program: &Path, mode: &str, root: &str) {
     panic!("the scheduler was always first");
 }
 
-/// `innermost` waits for what a jump to a computed address leads to: nobody knows whether that comes back.
+/// `innermost` waits for code behind a jump to a computed address; there is no way to know whether
+/// that returns.
 #[test]
 fn code_without_unwind_information_is_followed_only_where_it_surely_returns() {
     let _alone = alone();
@@ -164,7 +166,7 @@ fn code_without_unwind_information_is_followed_only_where_it_surely_returns() {
     assert!(matches!(unwound.end, End::NoInformation(_)), "{:?}", unwound.end);
 }
 
-/// musl is built without unwind tables, but for a few functions.
+/// musl is built without unwind tables, except for a few functions.
 #[test]
 fn musl_in_threads_and_under_signals() {
     let _alone = alone();
@@ -206,14 +208,14 @@ fn stripped_and_deleted_programs_are_unwound() {
         names[0].module.as_ref().is_some_and(|module| module.verbatim().ends_with("/stripped"))
     );
     assert!(names.iter().all(|name| name.address != 0 && name.kind == Kind::Native));
-    // The unwind tables say where functions begin, but for `_start`.
+    // The unwind tables give the functions' first addresses, except for `_start`.
     let starts: Vec<Option<u64>> = names.iter().map(|name| name.start).collect();
     assert!(starts[..7].iter().flatten().count() == 7, "{names:#?}");
     let is_before = |name: &Name| name.start.is_none_or(|start| start <= name.address);
     assert!(names.iter().all(is_before), "{names:#?}");
 }
 
-/// The symbolizer finds nothing at all in such a file, not even what it exports.
+/// In such a file the symbolizer finds no symbol, not even the exported ones.
 #[test]
 fn a_stripped_file_with_a_packed_symbol_table_has_names() {
     let _alone = alone();

@@ -1,4 +1,4 @@
-//! Building the programs of `tests/tracees/stacks`.
+//! Builds the programs of `tests/tracees/stacks`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ fn sources() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/tracees/stacks"))
 }
 
-/// Builds one source file by a compiler with options, or says what is missing.
+/// Builds one source file by a compiler with options, or reports a missing tool.
 pub(crate) fn built(name: &str, source: &str, words: &[&str]) -> Option<PathBuf> {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stacks");
     std::fs::create_dir_all(&directory).expect("create the directory for programs");
@@ -50,7 +50,7 @@ pub(crate) fn c_with_packed_names(name: &str) -> Option<PathBuf> {
         [&program, &symbols, &packed].map(|path| path.to_str().expect("UTF-8"));
     let section = format!(".gnu_debugdata={packed_path}");
     ran(&["objcopy", "--only-keep-debug", file, symbols_path])?;
-    // What the file exports is not said twice.
+    // Removes the exported function from the packed table.
     ran(&["strip", "-g", "-N", "outermost", symbols_path])?;
     ran(&["xz", "-f", symbols_path])?;
     ran(&["strip", "-s", file])?;
@@ -58,7 +58,7 @@ pub(crate) fn c_with_packed_names(name: &str) -> Option<PathBuf> {
     Some(program)
 }
 
-/// Runs a tool, or says that it is missing.
+/// Runs a tool, or reports that it is missing.
 fn ran(words: &[&str]) -> Option<()> {
     match Command::new(words[0]).args(&words[1..]).output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -1,5 +1,5 @@
-//! A program stopped at the first instruction of the vDSO's `clock_gettime`, as samples are taken:
-//! the return address at the stack pointer, what must be preserved as the caller left it.
+//! A program stopped at the first instruction of the vDSO's `clock_gettime`, in the state of a
+//! sample: the return address at the stack pointer, callee-saved registers as the caller left them.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -17,14 +17,14 @@ use clockscope_sys::{memory, own_vdso};
 use clockscope_text::foreign::Foreign;
 use vdso_reader::image::Image;
 
-/// What the kernel would copy of a stack.
+/// Bytes of the stack that the kernel would copy.
 pub(crate) const COPIED: usize = 32 << 10;
 const BREAKPOINT: [u8; 1] = [0xcc];
 
-/// Whoever waits for tracees waits for all children of the process: one at a time.
+/// A wait for tracees waits for all children of the process, so one test runs at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Nobody else in this process has children while it is held.
+/// While the guard is held, no other test of this process has children.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -37,9 +37,9 @@ pub(crate) struct Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        // It may be dead already.
+        // The child may be dead already.
         let _ = self.child.kill();
-        // The process ends when the ends of all of its threads have been seen by their tracer.
+        // The process ends when its tracer has seen the ends of all of its threads.
         while let Ok(waited) = wait::next() {
             let has_ended = matches!(waited.status, Status::Exited(_) | Status::Killed(_));
             if has_ended && waited.pid == self.sample.pid {
@@ -49,8 +49,7 @@ impl Drop for Stopped {
     }
 }
 
-/// Starts a program of `tests/tracees/stacks` and stops it in the call that it makes next after its
-/// `SIGSTOP`.
+/// Starts a program of `tests/tracees/stacks` and stops it in the next call after its `SIGSTOP`.
 pub(crate) fn stopped(program: &Path, words: &[&str], copied: usize) -> Stopped {
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -62,7 +61,7 @@ pub(crate) fn stopped(program: &Path, words: &[&str], copied: usize) -> Stopped 
         assert!(ended.is_none(), "the program has ended: {ended:?}");
         std::thread::yield_now();
     }
-    // A thread that is seized may stop for the birth of another; the one that waits does not.
+    // A seized thread may stop for the birth of another thread; the waiting thread does not.
     let mut seized = Vec::new();
     loop {
         let fresh: Vec<i32> = threads(pid).into_iter().filter(|t| !seized.contains(t)).collect();
@@ -70,7 +69,7 @@ pub(crate) fn stopped(program: &Path, words: &[&str], copied: usize) -> Stopped 
             break;
         }
         for thread in fresh {
-            // One that a seized thread has made is seized already.
+            // A thread created by a seized thread is seized already.
             let _ = ptrace::seize(thread, libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL);
             seized.push(thread);
         }
@@ -94,7 +93,7 @@ fn is_waiting_for_word(pid: i32) -> bool {
     })
 }
 
-/// Lets it run to the `SIGSTOP` of a thread and on to that thread's next `clock_gettime`.
+/// Lets the program run to the `SIGSTOP` of a thread and on to that thread's next `clock_gettime`.
 fn until_breakpoint(pid: i32) -> i32 {
     let mut armed_for = None;
     loop {
@@ -109,7 +108,7 @@ fn until_breakpoint(pid: i32) -> i32 {
                 wait::take_stop(waited.pid);
                 return waited.pid;
             }
-            // Another thread reads the clock: it stays where it is.
+            // Another thread reads the clock: it stays stopped.
             Status::Signal(libc::SIGTRAP) => wait::take_stop(waited.pid),
             Status::Signal(signal) => {
                 ptrace::resume(waited.pid, Resume::Run, signal).expect("pass the signal on");
@@ -158,7 +157,7 @@ fn sample_of(pid: i32, thread: i32, copied: usize) -> Sample {
     }
 }
 
-/// What the kernel finds by following frame pointers.
+/// The kernel's chain, found by following frame pointers.
 fn chain(pid: i32, mut frame: u64) -> Vec<u64> {
     let mut found = Vec::new();
     while let (Ok(next), Ok(address)) =
@@ -173,7 +172,7 @@ fn chain(pid: i32, mut frame: u64) -> Vec<u64> {
     found
 }
 
-/// Unwinds a sample of a process that lives, and names all of its functions.
+/// Unwinds a sample of a living process, and names all of its functions.
 pub(crate) fn unwound(stopped: &Stopped) -> (Unwound, Vec<Name>) {
     let mut unwinder = Unwinder::new(Vec::new());
     let pid = stopped.sample.pid;
@@ -191,7 +190,7 @@ pub(crate) fn named(unwinder: &mut Unwinder, sample: &Sample) -> (Unwound, Vec<N
     (unwound, names)
 }
 
-/// The names of functions, `?` for what has none.
+/// The names of functions, or `?`.
 pub(crate) fn functions(names: &[Name]) -> Vec<&str> {
     names.iter().map(|name| name.function.as_ref().map_or("?", Foreign::verbatim)).collect()
 }

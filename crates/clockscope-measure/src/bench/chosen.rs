@@ -1,4 +1,4 @@
-//! From the words of the command line to paths.
+//! Chooses paths by the words of the command line.
 
 use anyhow::{Result, bail};
 
@@ -9,17 +9,17 @@ use crate::system_calls::{self, Answers, SystemCalls};
 use clockscope_model::bench::PathDecline;
 use clockscope_sys::vdso_functions::Functions;
 
-/// The word that stands for system calls in place of clocks.
+/// The word for all system calls.
 const SYSTEM_CALLS: &str = "syscalls";
 
-/// What is to be measured.
+/// Paths to measure.
 #[derive(Debug)]
 pub struct Chosen {
-    /// The loop without a call first, then what was asked for.
+    /// The loop without a call first, then the chosen paths.
     pub paths: Vec<Path>,
-    /// What was asked for and is not possible on this machine.
+    /// Chosen paths that this machine does not have, with reasons.
     pub declined: Vec<PathDecline>,
-    /// The answers of system calls, to be looked at again after measuring.
+    /// Expected answers of the system calls, to be checked again after measuring.
     pub answers: Answers,
 }
 
@@ -27,7 +27,7 @@ pub struct Chosen {
 ///
 /// # Errors
 ///
-/// A name that does not exist.
+/// When a name does not exist.
 pub fn choose(request: &Request) -> Result<Chosen> {
     let words = request.names.as_slice();
     let (before, after) = match words.iter().position(|word| is(word, SYSTEM_CALLS)) {
@@ -36,7 +36,7 @@ pub fn choose(request: &Request) -> Result<Chosen> {
     };
     let (mut calls, read): (Vec<String>, Vec<String>) =
         before.iter().cloned().partition(|word| is_system_call(word));
-    // All clocks, unless something else is named; all system calls, unless some are.
+    // Without names: all clocks, or after the word `syscalls` all system calls.
     let has_calls = after.is_some() || !calls.is_empty();
     calls.extend(after.into_iter().flatten().cloned());
     let mut chosen =
@@ -59,7 +59,7 @@ fn is(word: &str, other: &str) -> bool {
     word.eq_ignore_ascii_case(other)
 }
 
-/// Whether a word names a system call, and no clock.
+/// Whether a word names a system call and no clock.
 fn is_system_call(word: &str) -> bool {
     clocks::choose(&[word.to_owned()], &[]).is_err()
         && system_calls::names().iter().any(|name| is(word, name))

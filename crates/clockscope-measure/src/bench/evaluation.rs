@@ -1,4 +1,4 @@
-//! From batches to the report: which batches count, what the paths cost, how they compare.
+//! Makes the report from batches: accepts batches, computes costs and ratios.
 
 use super::launches::Collected;
 use crate::clocks::{COUNTERS, EMPTY_LOOP};
@@ -9,12 +9,12 @@ use clockscope_model::bench::{
 use clockscope_model::host::HostState;
 use clockscope_stats::gated::{self, Gate, Summary};
 
-/// Batches of a path that are in the report by themselves.
+/// Greatest number of a path's counted batches in the report.
 const SAMPLES_MAX: usize = 1_000;
-/// Rejected batches of a path that are.
+/// Greatest number of a path's rejected batches in the report.
 const REJECTED_MAX: usize = 300;
 
-/// One path with all that follows from its batches.
+/// One path with the results from its batches.
 struct Evaluated {
     name: PathName,
     launches: Vec<gated::Launch>,
@@ -22,7 +22,7 @@ struct Evaluated {
     summary: Summary,
 }
 
-/// The report on what was collected; marks there which batches were accepted.
+/// Makes the report, and marks the accepted batches in `collected`.
 pub(super) fn report(collected: &mut Collected, host: HostState, net: bool) -> BenchReport {
     let paths: Vec<Evaluated> =
         (0..collected.names.len()).filter_map(|path| evaluate(collected, path)).collect();
@@ -71,7 +71,7 @@ fn evaluate(collected: &mut Collected, path: usize) -> Option<Evaluated> {
     Some(Evaluated { name: collected.names[path].clone(), launches, verdict, summary })
 }
 
-/// Nanoseconds as whole picoseconds, 0 if there are less than none.
+/// Converts nanoseconds to whole picoseconds; 0 for negative values.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 pub(super) fn picos(ns: f64) -> u64 {
     (ns * 1e3).round() as u64
@@ -136,8 +136,8 @@ fn regimes(summary: &Summary, minus_ns: f64) -> Option<String> {
     Some(groups.iter().map(one).collect::<Vec<_>>().join("; "))
 }
 
-/// The pairs of paths that are worth a quotient: every route to a clock by its vDSO route, every
-/// way to read the counter by the barest, and every system call by the first one.
+/// Ratios of pairs of paths: each route to a clock to its vDSO route, each way of reading the counter to the
+/// barest, each system call to the first one.
 fn ratios(paths: &[Evaluated], minus_ns: f64) -> Vec<RatioRow> {
     let find = |clock: &str, route: &str| {
         let is_meant = |path: &&Evaluated| {
@@ -168,7 +168,7 @@ fn ratios(paths: &[Evaluated], minus_ns: f64) -> Vec<RatioRow> {
     rows
 }
 
-/// To four decimals: more is noise.
+/// Rounds to four decimals; more would be noise.
 fn rounded(ratio: f64) -> f64 {
     (ratio * 1e4).round() / 1e4
 }

@@ -1,14 +1,14 @@
-//! The instructions of one call of each path, as the report has them.
+//! Instructions of one call of each path, in the report's form.
 
 use crate::instructions;
 use crate::path::{Path, Route};
 use clockscope_model::bench::{Instructions, InstructionsRow};
 use clockscope_sys::own_vdso;
 
-/// Repeats of executing a call step by step: a retried pass of the vDSO is rare.
+/// Repeats of single-stepping a call; a retry in the vDSO is rare.
 const STEPPED_REPEATS: u32 = 15;
 
-/// The instructions of one call of each path, and sentences about what could not be counted.
+/// The instructions of one call of each path, and sentences about calls that could not be stepped.
 pub fn of(paths: &[Path]) -> (Instructions, Vec<String>) {
     let paths: Vec<&Path> = paths.iter().filter(|p| p.name.route != Route::None.name()).collect();
     let mut notes = Vec::new();

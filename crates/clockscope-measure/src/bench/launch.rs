@@ -1,5 +1,5 @@
-//! One launch: a fresh process that measures and prints its batches, for the process that compares
-//! launches. A line of JSON each; the whole is written when nothing is measured any more.
+//! One launch: a fresh process that measures and prints its batches for the process that compares launches.
+//! The output is one JSON record a line, written after all measuring, except for progress.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::time::{Duration, Instant};
@@ -15,29 +15,29 @@ use crate::rounds::{self, Measured, Paths, RoundsPlan};
 use clockscope_model::bench::{BatchRecord, PathDecline, PathName};
 use clockscope_sys::affinity;
 
-/// What a launch says.
+/// A record of a launch's output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub(crate) enum Message {
-    /// So much is done, from 0 to 1. It waits for an answer of one byte, if somebody may give one, so
-    /// that nothing else runs while it measures.
+    /// Progress of the launch. If standard input is a pipe, the launch waits for one byte before it goes on,
+    /// and the parent does not run while the launch measures.
     Progress {
-        /// From 0 to 1.
+        /// Share of the work that is done, from 0 to 1.
         share: f64,
     },
-    /// On which CPU it measured; why on none in particular.
+    /// The CPU that was measured on, or the reason why the launch was not pinned.
     Pinned {
-        /// The CPU.
+        /// The CPU; `None` if pinning was refused.
         cpu: Option<u32>,
-        /// Why pinning was refused.
+        /// Reason why pinning was refused.
         refused: Option<String>,
     },
     /// A path that was measured.
     Path {
-        /// Which.
+        /// Name of the path.
         #[serde(flatten)]
         name: PathName,
-        /// Calls made in all: to calibrate, to warm up and in batches.
+        /// Calls in total: for calibration, warm-up and batches.
         calls_made: u64,
     },
     /// A batch.
@@ -51,8 +51,8 @@ pub(crate) enum Message {
     },
 }
 
-/// Time that all launches of a usual run may take together: half a second of the 15 seconds is for
-/// starting and for what follows, the rest is reserve for slow machines.
+/// Time for all launches of a usual run together. The target for the whole run is 15 seconds: half a second
+/// is for the start and the evaluation, the rest is reserve for slow machines.
 const TIME_LIMIT: Duration = Duration::from_millis(13_000);
 /// Launches of a usual run.
 pub const LAUNCHES: u32 = 3;
@@ -60,13 +60,13 @@ pub const LAUNCHES: u32 = 3;
 const TIME_LIMIT_QUICK: Duration = Duration::from_millis(2_200);
 /// Length of a batch of a quick run, in nanoseconds.
 const BATCH_NS_QUICK: u64 = 50_000;
-/// Progress is said no more often than this.
+/// Shortest time between two records of progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
-/// Rounds that no launch exceeds; with one path, time allows nearly as many.
+/// Limit for the rounds of a launch; with one path, time allows nearly as many.
 const ROUNDS_MAX: u32 = 20_000;
 
-/// How long a launch goes on.
+/// The rounds of a launch and its limits of time.
 pub fn plan(quick: bool) -> RoundsPlan {
     let (batch_ns, rounds_min, time_limit) = if quick {
         (BATCH_NS_QUICK, 150, TIME_LIMIT_QUICK)
@@ -84,11 +84,11 @@ pub fn plan(quick: bool) -> RoundsPlan {
     }
 }
 
-/// Measures as launch number `launch` on `cpu`, or where it is, and writes what it found.
+/// Measures as launch number `launch` on `cpu` (`None`: the current CPU), and writes the results.
 ///
 /// # Errors
 ///
-/// A name that does not exist, or an output that nobody reads.
+/// When a name does not exist, or the reader of the output is gone.
 pub fn run(request: &Request, cpu: Option<u32>, launch: u32, mut out: impl Write) -> Result<()> {
     let chosen = chosen::choose(request)?;
     let (cpu, refused) = pin(cpu, &affinity::restrict_to);
@@ -101,7 +101,7 @@ pub fn run(request: &Request, cpu: Option<u32>, launch: u32, mut out: impl Write
         .context("cannot write the batches to standard output")
 }
 
-/// Keeps the thread on `cpu`, or where it is; gives the CPU, or why it may run on any.
+/// Pins the thread to `cpu` (`None`: the current CPU). Returns the CPU, or the reason why pinning was refused.
 fn pin(
     cpu: Option<u32>,
     restrict_to: &dyn Fn(&[u32]) -> io::Result<()>,

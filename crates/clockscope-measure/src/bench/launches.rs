@@ -1,4 +1,4 @@
-//! The launches: fresh processes of this program that measure one after another.
+//! Runs launches, fresh processes of this program, one after another.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -11,28 +11,28 @@ use clockscope_model::bench::{BatchRecord, BenchReport, PathDecline, PathName, R
 use clockscope_stats::gate::Batch;
 use clockscope_text::foreign::json;
 
-/// This program, even if its file was replaced.
+/// This program, even if its file has been replaced.
 const MYSELF: &str = "/proc/self/exe";
 
-/// What all launches found.
+/// Results of all launches.
 #[derive(Clone, Debug, Default)]
 pub struct Collected {
-    /// What was measured, in order.
+    /// Measured paths, in order.
     pub names: Vec<PathName>,
     /// For each path and launch, the batches in the order of the rounds.
     pub batches: Vec<Vec<Vec<BatchRecord>>>,
-    /// What could not be measured.
+    /// Paths that could not be measured, with reasons.
     pub declines: Vec<PathDecline>,
     /// Rounds of each launch.
     pub rounds: Vec<u32>,
-    /// CPU that all launches were kept on.
+    /// CPU that all launches were pinned to.
     pub cpu: Option<u32>,
-    /// Why they were not.
+    /// Reason why pinning was refused.
     pub pinning_refused: Option<String>,
 }
 
 impl Collected {
-    /// The batches of a path as the gate takes them, for each launch.
+    /// The batches of a path in the gate's form, for each launch.
     pub(crate) fn gate_batches(&self, path: usize) -> Vec<Vec<Batch>> {
         let batch = |record: &BatchRecord| Batch {
             thread: 0,
@@ -44,11 +44,11 @@ impl Collected {
         self.batches[path].iter().map(|launch| launch.iter().map(batch).collect()).collect()
     }
 
-    /// A record a line: the host, then every batch as it was made, then what was not measured.
+    /// NDJSON, one record a line: the host, every batch in order, then the paths that were not measured.
     ///
     /// # Errors
     ///
-    /// None that the models can cause; what `serde_json` says otherwise.
+    /// None that the models can cause; otherwise an error of `serde_json`.
     pub fn ndjson(&self, report: &BenchReport) -> Result<String> {
         let head = Record::Host {
             schema: SCHEMA,
@@ -65,7 +65,7 @@ impl Collected {
         Ok(out)
     }
 
-    /// Takes in what launch number `launch` says; true at its end.
+    /// Adds a record of launch number `launch`; true for the last record.
     fn take(&mut self, launch: usize, message: Message) -> bool {
         match message {
             Message::Pinned { cpu, refused } => {
@@ -96,12 +96,12 @@ impl Collected {
     }
 }
 
-/// Starts `count` launches one after another on `cpu` and collects what they say. `show` is told the number of the
-/// launch and which share (0 to 1) of it is done; nothing is measured meanwhile.
+/// Runs `count` launches one after another on `cpu` and collects their records. `show` gets the number of the
+/// launch and its share done (0 to 1), while no launch measures.
 ///
 /// # Errors
 ///
-/// When one cannot be started or does not come to its end.
+/// When a launch cannot be started or does not finish.
 pub fn run(
     request: &Request,
     count: u32,
@@ -113,7 +113,7 @@ pub fn run(
         let what = || format!("launch {} of {count} failed", launch + 1);
         let mut child = start(request, launch, cpu).with_context(what)?;
         let result = listen(&mut child, launch, &mut collected, show);
-        // Its input is closed by now: it ends, or dies of writing to nobody.
+        // The launch's pipes are closed by now: it ends, or dies of SIGPIPE.
         let status = child.wait().with_context(what)?;
         if !status.success() {
             bail!("launch {} of {count} failed: {status}", launch + 1);
@@ -153,7 +153,7 @@ fn listen(
     read(said, |message| {
         if let Message::Progress { share } = message {
             show(launch, share);
-            // Lets the launch go on. One that is gone shows by its status.
+            // Lets the launch go on. If the launch is gone, its exit status shows that.
             let _ = answers.write_all(b"\n");
             return Ok(false);
         }
@@ -161,7 +161,7 @@ fn listen(
     })
 }
 
-/// Gives each line to `take` until that says that it was the last.
+/// Passes each record to `take` until `take` reports the last one.
 fn read(said: ChildStdout, mut take: impl FnMut(Message) -> Result<bool>) -> Result<()> {
     for line in BufReader::new(said).lines() {
         let message = serde_json::from_slice(line?.as_bytes())

@@ -1,4 +1,4 @@
-//! A measurement from its plan to the report.
+//! Runs a measurement, from its plan to the report.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use clockscope_model::bench::BenchReport;
 use clockscope_report::bench::notes;
 use clockscope_sys::affinity;
 
-/// What is possible of a plan on this machine.
+/// The part of a plan that this machine can measure.
 #[derive(Debug)]
 pub struct Measurement {
     start: Instant,
@@ -23,11 +23,11 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Finds out where what was chosen can be measured.
+    /// Checks the plan, and chooses the CPU.
     ///
     /// # Errors
     ///
-    /// A CPU that may not be used, or nothing that can be measured.
+    /// When the CPU may not be used, or no path can be measured.
     pub fn new(plan: Plan, chosen: Chosen) -> Result<Self> {
         let start = Instant::now();
         if chosen.paths.len() == 1 {
@@ -38,12 +38,12 @@ impl Measurement {
         Ok(Self { start, plan, chosen, cpu })
     }
 
-    /// How many fresh processes will measure.
+    /// Number of fresh processes that will measure.
     pub fn launches(&self) -> u32 {
         self.plan.launches.unwrap_or(if self.plan.request.quick { 1 } else { launch::LAUNCHES })
     }
 
-    /// Measures; `show` is told which launch is how far.
+    /// Measures; `show` gets the number of the launch and its share done.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Measurement {
     }
 }
 
-/// The CPU to measure on: the one that was asked for, or the current one.
+/// The CPU to measure on: `wanted`, or the current one.
 fn cpu(wanted: Option<u32>, allowed: io::Result<Vec<u32>>) -> Result<u32> {
     let Some(wanted) = wanted else { return Ok(affinity::current()) };
     match allowed {
@@ -71,7 +71,7 @@ fn cpu(wanted: Option<u32>, allowed: io::Result<Vec<u32>>) -> Result<u32> {
             let list: Vec<String> = allowed.iter().map(ToString::to_string).collect();
             bail!("cannot measure on CPU {wanted}; this process may use {}", list.join(", "))
         }
-        // Where nobody knows what is allowed, the launch finds out.
+        // If the allowed CPUs are unknown, the launch finds out.
         _ => Ok(wanted),
     }
 }

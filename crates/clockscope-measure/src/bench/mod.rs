@@ -1,4 +1,4 @@
-//! A run of `clockscope bench`: which paths, fresh processes that measure them, and what follows from their batches.
+//! A run of `clockscope bench`: chooses paths, measures them in fresh processes, and evaluates the batches.
 
 pub mod chosen;
 mod evaluation;
@@ -7,24 +7,24 @@ pub mod launch;
 pub mod launches;
 pub mod measurement;
 
-/// What is to be measured, and how long.
+/// The paths to measure, and whether to measure them quickly.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Names of clocks, counters and system calls; the word `syscalls` stands for all system calls, or for
-    /// those whose names come after it. Empty for all clocks.
+    /// Names of clocks, counters and system calls. The word `syscalls` means all system calls, or those named
+    /// after it. Empty for all clocks.
     pub names: Vec<String>,
     /// Only these routes; empty for all.
     pub routes: Vec<String>,
-    /// A look in three seconds, not a measurement.
+    /// Take three seconds, for a first look.
     pub quick: bool,
 }
 
-/// What is to be measured and reported.
+/// Choices for a measurement and its report.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The paths.
     pub request: Request,
-    /// How many fresh processes measure; as many as usual if `None`.
+    /// Number of fresh processes that measure; `None` for the usual number.
     pub launches: Option<u32>,
     /// The CPU to measure on; the current one if `None`.
     pub cpu: Option<u32>,

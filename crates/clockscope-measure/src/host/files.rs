@@ -1,4 +1,4 @@
-//! What files tell of a host. They are read below a root, so that a recorded host can be read too.
+//! The state of a host as far as files show it. The files are read below a root, which may be a recorded host's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use clockscope_model::host::HostState;
 /// The inode of the initial time namespace (`PROC_TIME_INIT_INO` in include/linux/proc_ns.h).
 const INITIAL_TIME_NAMESPACE: &str = "time:[4026531834]";
 
-/// Fills in what files below `root` tell; the rest stays unknown.
+/// Fills in the fields that files below `root` supply; all others stay unknown.
 pub(crate) fn from_files(root: &Path) -> HostState {
     let files = Files(root);
     let status = files.text("proc/self/status").unwrap_or_default();
@@ -38,7 +38,7 @@ pub(crate) fn from_files(root: &Path) -> HostState {
     }
 }
 
-/// What files tell of a hypervisor. `kernel` is the release; CPUID is for the caller to add.
+/// Signs of a hypervisor in files. `kernel` is the kernel's release; the caller adds CPUID.
 pub(super) fn signs_of_virtualisation(root: &Path, kernel: &str) -> Signs {
     let files = Files(root);
     let dmi = ["product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"];
@@ -105,7 +105,7 @@ fn time_namespace(files: &Files) -> Option<String> {
     if own == INITIAL_TIME_NAMESPACE {
         return Some("none".to_owned());
     }
-    // The file has the offsets of the children's namespace, which may be another.
+    // `timens_offsets` has the offsets of the children's namespace, which may differ from this process's own.
     let offsets = files.text("proc/self/timens_offsets");
     let offsets =
         offsets.filter(|_| namespace("time_for_children").is_some_and(|name| name == own));

@@ -1,4 +1,4 @@
-//! The state of this host: what files, the kernel and the CPU say, put together.
+//! The state of this host, from files, the kernel and the CPU.
 
 pub(crate) mod files;
 mod tracers;
@@ -17,12 +17,12 @@ use clockscope_sys::vdso_call::{self, Call};
 use clockscope_sys::{clock_reads, identity, loaded_vdso, perf_clock, tsc};
 use clockscope_text::date;
 
-/// How long the TSC is measured for.
+/// Time over which the rate of the TSC is measured.
 const BASELINE: Duration = Duration::from_millis(50);
-/// How long reads of the clock are timed, by the vDSO and by system calls. Reports wait for it.
+/// Time for comparing clock reads by the vDSO and by system call. Every report waits for this.
 const BOTH_WAYS: Duration = Duration::from_millis(4);
 
-/// Looks at the host that we run on; takes about 60 ms, most of which the TSC is measured for.
+/// Describes this host; takes about 60 ms, most of them for the rate of the TSC.
 pub fn collect() -> HostState {
     let started = Instant::now();
     let first = anchor();
@@ -35,7 +35,7 @@ pub fn collect() -> HostState {
     state
 }
 
-/// Looks at the host, and leaves out the rate of the TSC, which takes longest to measure.
+/// Describes this host without the rate of the TSC, which takes longest to measure.
 pub fn without_tsc_rate() -> HostState {
     let root = Path::new("/");
     let kernel = identity::kernel();
@@ -63,14 +63,14 @@ pub fn without_tsc_rate() -> HostState {
     state
 }
 
-/// Ticks a second: the coarse clocks are as old as one tick at most, by what the kernel states.
+/// Timer ticks a second, from the resolution that the kernel states for the coarse clocks: one tick.
 fn hz() -> Option<u32> {
     let tick = tsc::resolution(ClockId::MonotonicCoarse).0;
     let tick = u32::try_from(tick).ok().filter(|tick| *tick > 0)?;
     Some((1_000_000_000 + tick / 2) / tick)
 }
 
-/// The rate of the TSC that the kernel reckons with, from the best source that answers.
+/// The kernel's rate of the TSC in hertz, from the best source available, with the source's name.
 fn tsc_hz_kernel() -> Option<(f64, &'static str)> {
     let by_page = || {
         let (shift, mult) = perf_clock::scale()?;
@@ -80,10 +80,10 @@ fn tsc_hz_kernel() -> Option<(f64, &'static str)> {
     by_page().or_else(by_log).or_else(identity::counter_hz)
 }
 
-/// The counter between readings of `CLOCK_MONOTONIC_RAW`, which no clock discipline steers.
+/// A reading of the counter between readings of `CLOCK_MONOTONIC_RAW`, which no clock discipline steers.
 ///
-/// Where the TSC is the clocksource this clock is the TSC at the rate that the kernel took it to
-/// have: then both rates must agree, and what is tested is that they do.
+/// If the TSC is the clocksource, this clock is the TSC at the kernel's rate. Both rates must then agree, and
+/// the measurement tests that.
 fn anchor() -> Option<Anchor> {
     let clock = || tsc::now(ClockId::MonotonicRaw).0;
     tsc::has_read_after().then(|| rate::anchor(&clock, &clock_reads::counter_fenced))
@@ -136,7 +136,7 @@ mod tests {
         let rates = (state.tsc_hz_kernel, state.tsc_hz_measured, state.tsc_bound_ppm);
         if let (Some(kernel), Some(measured), Some(bound)) = rates {
             let ppm = ((measured / kernel - 1.0) * 1e6).abs();
-            // The log rounds to 1 kHz; clock discipline does not reach the raw clock.
+            // The log rounds to 1 kHz; clock discipline does not steer the raw clock.
             let allowed =
                 bound + if state.clocksource.as_deref() == Some("tsc") { 2.0 } else { 500.0 };
             assert!(ppm <= allowed, "{ppm} ppm, bound {bound}: {state:?}");

@@ -1,4 +1,4 @@
-//! Who traces system calls on this host: processes that hold probes, and ftrace.
+//! Finds the tracers of system calls on this host: processes that hold probes, and ftrace.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,15 +8,15 @@ use clockscope_model::host::SyscallTracing;
 use clockscope_sys::syscall_work::{self, SyscallWork};
 use clockscope_sys::{bpf, proc_text, tracefs};
 
-/// Whether system calls are traced, and by whom.
+/// Whether system calls are traced, and the names of the tracers.
 pub(super) fn look() -> SyscallTracing {
     let ftrace = [tracefs::read("set_event"), tracefs::read("current_tracer")];
     let [events, tracer] = ftrace.map(Result::unwrap_or_default);
     judge(syscall_work::read(), holders, by_ftrace(&events, &tracer))
 }
 
-/// What the kernel's flags of this thread say settles it, but for ftrace's tracers of functions, which they do not show.
-/// Where they cannot be read, those count of whom it is certain.
+/// The kernel's flags of this thread decide, except for ftrace's function tracers, which set no flag. If the
+/// flags cannot be read, only certain holders count.
 fn judge(
     work: io::Result<SyscallWork>,
     holders: impl FnOnce() -> Vec<Holder>,
@@ -65,13 +65,13 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// A process with probes on system calls, or with perf events whose kind the kernel does not tell.
+/// A process with probes on system calls, or with perf events of a kind that the kernel does not disclose.
 #[derive(Debug)]
 struct Holder {
     pid: u32,
     name: String,
     arguments: Vec<String>,
-    /// The tracepoints that its BPF programs hang on; none for perf events.
+    /// The tracepoints of its BPF programs; empty for perf events.
     points: BTreeSet<String>,
 }
 
@@ -97,7 +97,7 @@ fn holders() -> Vec<Holder> {
     pids.filter_map(holder).collect()
 }
 
-/// `None` for a process without such descriptors, and one whose descriptors may not be seen.
+/// The process as a holder; `None` if it has no such descriptors, or its descriptors are not visible.
 fn holder(pid: u32) -> Option<Holder> {
     let (mut points, mut has_events) = (BTreeSet::new(), false);
     for descriptor in fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten() {
@@ -112,7 +112,7 @@ fn holder(pid: u32) -> Option<Holder> {
         }
         match bpf::tracepoint_of(pid, fd) {
             Ok(name) => points.extend(name.filter(|name| is_of_syscalls(name))),
-            // Its own rings for samples are perf events, too.
+            // Clockscope's own sample rings are perf events, too, and are left out.
             Err(_) => has_events |= is_event && pid != std::process::id(),
         }
     }
@@ -132,7 +132,7 @@ fn is_of_syscalls(tracepoint: &str) -> bool {
     })
 }
 
-/// Whether a command line asks perf for system calls.
+/// Whether a perf command line asks for system calls.
 fn names_syscalls(arguments: &[String]) -> bool {
     let is_perf_trace = arguments.first().is_some_and(|program| {
         let program = program.rsplit('/').next().unwrap_or(program);
@@ -141,12 +141,12 @@ fn names_syscalls(arguments: &[String]) -> bool {
     is_perf_trace || arguments.iter().any(|argument| argument.contains("syscalls:"))
 }
 
-/// What ftrace does that makes system calls dearer, as clauses.
+/// Uses of ftrace that make system calls dearer, as clauses.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Ftrace {
-    /// Events of system calls that are on.
+    /// Enabled events of system calls.
     events: Option<String>,
-    /// The current tracer, if it probes the kernel's functions: `function`, `function_graph`.
+    /// The current tracer, if it traces the kernel's functions: `function`, `function_graph`.
     tracer: Option<String>,
 }
 
@@ -162,7 +162,7 @@ fn by_ftrace(events: &str, tracer: &str) -> Ftrace {
     }
 }
 
-/// The first three names, and how many more there are.
+/// The first three names, and the number of further ones.
 fn shortened(names: &[&str]) -> String {
     const SHOWN: usize = 3;
     let shown = names[..names.len().min(SHOWN)].join(", ");
@@ -241,7 +241,7 @@ mod tests {
         let nobody = judge(Ok(probed), Vec::new, Ftrace::default());
         assert!(nobody.who[0].ends_with("whose could not be found"), "{:?}", nobody.who);
 
-        // Without the right to load a BPF program, on arm64, and on kernels before 5.11.
+        // If this user may not load a BPF program, on arm64, and on kernels before 5.11.
         assert_eq!(verdict(refused(), &sure, "", "nop"), says(Some(true), perf, true));
         let by_ftrace = "ftrace: syscalls:a on";
         assert_eq!(verdict(refused(), &[], "syscalls:a", "nop"), says(Some(true), by_ftrace, true));

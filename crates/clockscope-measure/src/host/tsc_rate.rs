@@ -1,14 +1,14 @@
-//! The rate of the TSC as the kernel tells it. Pure.
+//! The kernel's rate of the TSC, from a perf page and from the kernel's log. Pure.
 
-/// Hertz from the scale of a perf page: a tick is `mult / 2^shift` nanoseconds.
+/// Hertz from the scale on a perf page: a tick is `mult / 2^shift` nanoseconds.
 ///
-/// The kernel makes the scale from whole kilohertz; so the result is given in whole kilohertz too.
+/// The kernel computes the scale from whole kilohertz, so the result is rounded to whole kilohertz.
 pub(super) fn hz_from_scale(shift: u16, mult: u32) -> f64 {
     let hertz = 1e9 * f64::from(shift).exp2() / f64::from(mult);
     (hertz / 1e3).round() * 1e3
 }
 
-/// Hertz from the kernel's log: the last rate that it settled on.
+/// Hertz from the kernel's log: the last rate that the kernel settled on.
 ///
 /// Known lines: `tsc: Detected 2596.152 MHz processor` (also `... TSC`),
 /// `tsc: Refined TSC clocksource calibration: 2593.906 MHz`.
@@ -20,7 +20,7 @@ pub(super) fn hz_from_log(log: &str) -> Option<f64> {
         before.rsplit(' ').next()?.parse::<f64>().ok()
     };
     let of_tsc = |line: &&str| !line.contains(" MHz processor");
-    // "processor" is the CPU's own rate where the log tells both.
+    // "processor" is the CPU's own rate; a line about the TSC goes first.
     let last = |lines: &mut dyn Iterator<Item = &str>| lines.filter_map(rate).last();
     let refined = last(&mut log.lines().filter(of_tsc));
     let megahertz = refined.or_else(|| last(&mut log.lines()))?;

@@ -1,29 +1,29 @@
-//! Which hypervisor this is, from what is found: in the order of `systemd-detect-virt --vm`. Pure.
+//! Names the hypervisor from its signs, in the order of `systemd-detect-virt --vm`. Pure.
 
 use clockscope_sys::identity::HAS_CPUID;
 
-/// What tells a hypervisor.
+/// Signs of a hypervisor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Signs {
-    /// The name that the hypervisor gives by CPUID, if the CPU says that there is one.
+    /// The hypervisor's name by CPUID, if the CPU reports a hypervisor.
     pub(super) cpuid: Option<String>,
     /// Contents of the DMI fields that name a vendor or product.
     pub(super) dmi: Vec<String>,
-    /// `/proc/xen` exists; with its capabilities.
+    /// Content of `/proc/xen/capabilities`; `None` without `/proc/xen`.
     pub(super) xen: Option<String>,
-    /// `/sys/hypervisor/type`.
+    /// Content of `/sys/hypervisor/type`.
     pub(super) sys_hypervisor: Option<String>,
-    /// `hypervisor/compatible` in the device tree.
+    /// Content of `hypervisor/compatible` in the device tree.
     pub(super) device_tree: Option<String>,
-    /// The release of the kernel, which tells WSL.
+    /// The kernel's release, which names WSL.
     pub(super) kernel: String,
-    /// `/proc/cpuinfo` names User Mode Linux.
+    /// Whether `/proc/cpuinfo` names User Mode Linux.
     pub(super) user_mode: bool,
-    /// `/proc/cpuinfo` has the flag `hypervisor`.
+    /// Whether `/proc/cpuinfo` has the flag `hypervisor`.
     pub(super) flag: bool,
 }
 
-/// Beginnings of DMI fields. Clouds come first, which set their names over that of the hypervisor.
+/// Beginnings of DMI fields. Clouds come first: they replace the hypervisor's names with their own.
 const DMI: [(&str, &str); 19] = [
     ("Amazon EC2", "amazon"),
     ("Google Compute Engine", "google"),
@@ -45,7 +45,7 @@ const DMI: [(&str, &str); 19] = [
     ("Virtual Machine", "microsoft"),
     ("Apple Virtualization", "apple"),
 ];
-/// Those of [`DMI`] that go before CPUID.
+/// Names from [`DMI`] that go before CPUID.
 const DMI_FIRST: [&str; 5] = ["amazon", "google", "oracle", "xen", "parallels"];
 const CPUID: [(&str, &str); 12] = [
     ("XenVMMXenVMM", "xen"),
@@ -62,8 +62,8 @@ const CPUID: [(&str, &str); 12] = [
     ("QNXQVMBSQG", "qnx"),
 ];
 
-/// The hypervisor's short name as `systemd-detect-virt` has it, `wsl` for the Windows Subsystem for
-/// Linux, `none` without one, `unknown` if there is one without a name; `None` if nothing tells.
+/// The hypervisor's short name as in `systemd-detect-virt`; `wsl` for the Windows Subsystem for Linux, `none`
+/// without a hypervisor, `unknown` for a hypervisor without a known name; `None` if the signs do not decide.
 pub(super) fn name(signs: &Signs) -> Option<String> {
     let kernel = signs.kernel.to_ascii_lowercase();
     if kernel.contains("microsoft") || kernel.ends_with("-wsl2") {
@@ -95,7 +95,7 @@ pub(super) fn name(signs: &Signs) -> Option<String> {
     if by_cpuid.is_some() || signs.flag {
         return Some("unknown".to_owned());
     }
-    // CPUID is the only sign whose absence says something.
+    // Only the absence of CPUID's sign proves that there is no hypervisor.
     HAS_CPUID.then(|| "none".to_owned())
 }
 

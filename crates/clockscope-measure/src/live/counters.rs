@@ -1,4 +1,4 @@
-//! The counters of the CPUs against each other.
+//! Compares the counters of the CPUs.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,17 @@ use clock_doctor::measured::WarpMeasured;
 use clockscope_sys::warp::{self, Warp};
 use clockscope_sys::{affinity, clock_reads};
 
-/// All pairs together take about this long.
+/// Time for all pairs together, approximately.
 const BUDGET: Duration = Duration::from_millis(160);
-/// A pair is looked at for no longer than this each way, unless the two CPUs hardly meet in it.
+/// Longest time for a pair in each direction, unless the two threads hardly run at once.
 const EACH_MAX: Duration = Duration::from_millis(6);
-/// A bound from here on, in nanoseconds, is worth a word.
+/// Bounds above this, in nanoseconds, are reported.
 const BOUND_NS: f64 = 5_000.0;
-/// Less says nothing.
+/// Shortest time that gives a result.
 const EACH_MIN: Duration = Duration::from_micros(500);
 
-/// Compares pairs of CPUs: all with the first, then as many as the time allows; `None` where there
-/// are no two CPUs to be had. `hz` is the counter's rate.
+/// Compares pairs of CPUs: the first CPU with all others, then as many pairs as time allows. `None` if this
+/// process may not use two CPUs. `hz` is the counter's rate.
 pub(super) fn compare(hz: Option<f64>, unmeasured: &mut Vec<String>) -> Option<WarpMeasured> {
     let cpus = affinity::allowed().unwrap_or_default();
     if cpus.len() < 2 {
@@ -57,13 +57,13 @@ pub(super) fn compare(hz: Option<f64>, unmeasured: &mut Vec<String>) -> Option<W
     (found.pairs > 0).then_some(found)
 }
 
-/// Time for a pair each way.
+/// Time for one pair in each direction.
 fn each(pairs: usize) -> Duration {
     let pairs = u32::try_from(pairs).unwrap_or(u32::MAX).max(1);
     (BUDGET / pairs / 2).clamp(EACH_MIN, EACH_MAX)
 }
 
-/// A step back that is seen must be seen again.
+/// Measures one pair; a step back is measured again, four times as long.
 fn one_pair(
     source: &dyn Readable,
     pair: (u32, u32),
@@ -77,7 +77,7 @@ fn one_pair(
     Ok((found, offset::measure(source, pair, each)?))
 }
 
-/// `worst` is the pair whose offset exceeds its bound by the most, with both in ticks.
+/// The pair whose offset exceeds its bound by the most, both in ticks.
 type Worst = Option<((u32, u32), Offset)>;
 
 fn add(
@@ -120,7 +120,7 @@ mod tests {
     fn the_offset_that_is_surest_is_kept_and_not_the_largest() {
         let (mut found, mut worst) = (WarpMeasured::default(), None);
         let warp = Warp { handovers: 10, seen: [1, 0], max: 7, floor: Some(3) };
-        // 300 ticks apart, and sure of it; then 500 apart give or take 900.
+        // 300 ticks apart with a bound below that; then 500 ticks apart with a bound of 900.
         let sure = Offset::of(0, 400, 200);
         let unsure = Offset::of(0, 1400, 1800);
         add(&mut found, &mut worst, (0, 1), &warp, Some(sure), Some(2e9));

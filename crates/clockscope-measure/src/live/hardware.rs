@@ -1,4 +1,4 @@
-//! What the CPU, the hypervisor and the page of a paravirtual clock say.
+//! Facts from CPUID, the hypervisor, and the page of a paravirtual clock.
 
 use clock_doctor::facts::Kernel;
 use clock_doctor::measured::{Cpuid, Pvclock};
@@ -9,10 +9,10 @@ use vdso_reader::maps::Mapping;
 const PAGE: u64 = 4096;
 /// `PVCLOCK_TSC_STABLE_BIT` (arch/x86/include/asm/pvclock-abi.h, Linux 6.18).
 const STABLE: u8 = 1;
-/// Where `flags` is in `struct pvclock_vcpu_time_info` (same file).
+/// Offset of `flags` in `struct pvclock_vcpu_time_info` (same file).
 const FLAGS_AT: usize = 29;
 
-/// The leaves that tell of the TSC; `None` where there is no CPUID.
+/// The CPUID leaves about the TSC; `None` without CPUID.
 pub(super) fn cpuid() -> Option<Cpuid> {
     identity::cpuid(0)?;
     let hypervisor = identity::hypervisor();
@@ -28,14 +28,14 @@ pub(super) fn cpuid() -> Option<Cpuid> {
     })
 }
 
-/// 100 MHz to 10 GHz: hypervisors without this leaf answer with anything.
+/// Whether a rate is between 100 MHz and 10 GHz: hypervisors without this leaf return arbitrary values.
 fn is_plausible(khz: u32) -> bool {
     (100_000..=10_000_000).contains(&khz)
 }
 
-/// The page that the vDSO would read, if the kernel lends one.
+/// The paravirtual clock's page that the vDSO would read; `None` if the kernel provides none.
 ///
-/// The kernel lends a page only once its clock was the clocksource of a moment since the boot.
+/// The kernel provides the page only once this clock has been the clocksource since the boot.
 ///
 /// # References
 ///
@@ -44,7 +44,7 @@ fn is_plausible(khz: u32) -> bool {
 ///   are the pages of `[vvar_vclock]`
 pub(super) fn pvclock() -> Option<Pvclock> {
     let kernel = Kernel::parse(&identity::kernel().release)?;
-    // Up to 4.6 the second page was the HPET itself; the third is Hyper-V's since 4.12.
+    // Up to 4.6 the second page was the HPET itself; the third page is Hyper-V's since 4.12.
     if !identity::HAS_CPUID || !kernel.at_least(4, 12) {
         return None;
     }
@@ -61,11 +61,11 @@ pub(super) fn pvclock() -> Option<Pvclock> {
     };
     let of_hyperv =
         |page: [u8; 64]| Pvclock { kind: "hyperv".to_owned(), is_stable: page[..4] != [0; 4] };
-    // On Hyper-V there is no pvclock page, and elsewhere no page of Hyper-V's.
+    // A Hyper-V guest has no pvclock page, other guests have no Hyper-V page.
     read(pvclock).map(of_pvclock).or_else(|| read(hyperv).map(of_hyperv))
 }
 
-/// Where the page of pvclock and that of Hyper-V would be.
+/// Addresses of the pages of pvclock and of Hyper-V, if mapped.
 fn pages(mappings: &[Mapping]) -> Option<(u64, u64)> {
     let named = |name: &str| mappings.iter().find(|mapping| mapping.name == name);
     let (start, end) = match named("[vvar_vclock]") {
@@ -103,7 +103,7 @@ mod tests {
         let found = cpuid();
         assert_eq!(found.is_some(), identity::HAS_CPUID);
         let Some(cpuid) = found else { return skip("CPUID is an instruction of x86-64") };
-        // The kernel may take flags away; it adds none of these.
+        // The kernel may remove flags from `/proc/cpuinfo`, but adds none of these.
         assert!(cpuid.invariant_tsc || !has("nonstop_tsc") || !has("constant_tsc"));
         assert_eq!(cpuid.hypervisor.is_some(), has("hypervisor"));
     }

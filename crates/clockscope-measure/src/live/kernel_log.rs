@@ -1,4 +1,4 @@
-//! The kernel's log of this boot: from the ring buffer, and from who kept what has left it.
+//! The kernel's log of this boot: from the ring buffer, and older lines from files or the journal.
 
 use std::fs;
 use std::io::{self, Cursor, ErrorKind, Read};
@@ -16,14 +16,14 @@ use clock_doctor::log::reader;
 use clock_doctor::root::Root;
 use clockscope_sys::{identity, poll, tsc};
 
-/// The name of the ring buffer among the files.
+/// The ring buffer's name in the list of files.
 const RING: &str = "dmesg";
 const JOURNAL: &str = "journalctl -k -b";
-/// The journal is given this long: it can be on a slow disk and hold months.
+/// Time limit for the journal, which may be large and on a slow disk.
 const JOURNAL_TIME: Duration = Duration::from_millis(400);
-/// More than this of the journal is not read, in bytes; the boot is at its beginning.
+/// Limit for reading the journal, in bytes; the boot is at its beginning.
 const JOURNAL_MAX: usize = 8 << 20;
-/// More records than a ring buffer has.
+/// Limit for the records of a ring buffer, more than any has.
 const RECORDS_MAX: usize = 1 << 20;
 
 /// The facts of the files below `/`, with the log of this boot and no other.
@@ -49,7 +49,7 @@ pub(super) fn facts() -> Facts {
     facts
 }
 
-/// The log that reaches furthest back, with what the ring buffer has beyond it. Pure.
+/// Joins the log that reaches furthest back with the ring buffer's later lines. Pure.
 fn joined(older: Option<Log>, ring: Option<Log>) -> Option<Log> {
     let (mut older, ring) = match (older, ring) {
         (Some(older), Some(ring)) if older.begins_at_boot && !ring.begins_at_boot => (older, ring),
@@ -63,7 +63,7 @@ fn joined(older: Option<Log>, ring: Option<Log>) -> Option<Log> {
     Some(older)
 }
 
-/// The ring buffer by `syslog(2)`, or from `/dev/kmsg`, each of which may be forbidden alone.
+/// The ring buffer, by `syslog(2)` or from `/dev/kmsg`; either may be forbidden alone.
 fn ring() -> io::Result<Vec<u8>> {
     identity::read_kernel_log().or_else(|error| records().map_err(|_| error))
 }
@@ -86,10 +86,10 @@ fn records() -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// No record of `/dev/kmsg` is longer, in bytes (`PRINTKRB_RECORD_MAX`, kernel/printk/internal.h).
+/// Greatest length of a record of `/dev/kmsg`, in bytes (`PRINTKRB_RECORD_MAX`, kernel/printk/internal.h).
 pub(super) const RECORD_MAX: usize = 8192;
 
-/// Opens `/dev/kmsg` for reading records one by one without waiting.
+/// Opens `/dev/kmsg` for non-blocking reads of single records.
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ pub(super) fn open_device() -> io::Result<fs::File> {
     fs::OpenOptions::new().read(true).custom_flags(flags).open("/dev/kmsg")
 }
 
-/// A record of the kernel itself as a line `[sec.usec] text`; `None` for one of a program.
+/// A record of the kernel as a line `[sec.usec] text`; `None` for a record of a program.
 ///
 /// # References
 ///
@@ -111,14 +111,14 @@ pub(super) fn line(record: &[u8]) -> Option<String> {
     let mut fields = head.split(',');
     let priority: u32 = fields.next()?.parse().ok()?;
     let micros: u64 = fields.nth(1)?.parse().ok()?;
-    // The facility is above the three bits of the level; that of the kernel is 0.
+    // The facility lies above the three bits of the level; the kernel's facility is 0.
     (priority >> 3 == 0).then(|| {
         let text = text.lines().next().unwrap_or_default();
         format!("[{:5}.{:06}] {text}\n", micros / 1_000_000, micros % 1_000_000)
     })
 }
 
-/// Why the log cannot be read, with what to try.
+/// The reason why the log cannot be read, with a remedy.
 pub(super) fn refusal(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::PermissionDenied => {
@@ -133,8 +133,7 @@ pub(super) fn refusal(error: &io::Error) -> String {
     }
 }
 
-/// Whether a file below `/` was written to since this kernel started: one that was not is of a boot
-/// before.
+/// Whether a file below `/` was written to since this kernel started; otherwise its log is of an earlier boot.
 fn is_of_this_boot(file: &str) -> bool {
     let booted = now(ClockId::Realtime).saturating_sub(now(ClockId::Boottime));
     let modified = fs::metadata(Path::new("/").join(file)).and_then(|file| file.modified());
@@ -142,12 +141,12 @@ fn is_of_this_boot(file: &str) -> bool {
     modified.is_some_and(|modified| modified >= booted)
 }
 
-/// A clock by the system call: the vDSO would read the counter, which may be forbidden.
+/// A clock by system call: the vDSO would read the counter, which may be forbidden.
 fn now(clock: ClockId) -> Duration {
     Duration::from_nanos(tsc::now_by_syscall(clock).0.unsigned_abs())
 }
 
-/// What the journal kept of this boot's kernel log; as much as it gives within its time.
+/// The journal's copy of this boot's kernel log, as far as it can be read within [`JOURNAL_TIME`].
 fn journal(unread: &mut Vec<Unread>) -> Option<Log> {
     let arguments = ["-k", "-b", "-q", "-o", "short-monotonic", "--no-pager"];
     let child = Command::new("journalctl")
@@ -158,7 +157,7 @@ fn journal(unread: &mut Vec<Unread>) -> Option<Log> {
         .spawn();
     let mut child = match child {
         Ok(child) => child,
-        // Without systemd nobody misses it.
+        // Hosts without systemd have no journal.
         Err(error) if error.kind() == ErrorKind::NotFound => return None,
         Err(error) => {
             unread.push(Unread { why: error.to_string(), ..Unread::of(JOURNAL, &error) });
@@ -176,7 +175,7 @@ fn journal(unread: &mut Vec<Unread>) -> Option<Log> {
     log.ok().filter(|log| log.lines > 0)
 }
 
-/// What a child writes until its time is over; true if that is all.
+/// The output of a child within `time`; true if it is complete.
 fn output(child: &mut Child, time: Duration) -> (Vec<u8>, bool) {
     let start = now(ClockId::Monotonic);
     let mut text = Vec::new();

@@ -1,4 +1,4 @@
-//! The facts of this machine: its files, its log, and measurements.
+//! Facts about this machine, from its files, its log, and measurements.
 
 mod counters;
 mod hardware;
@@ -14,7 +14,7 @@ use clock_doctor::measured::{Discipline, Measured};
 use clockscope_sys::timex::{self, Timex};
 use clockscope_sys::{identity, tsc};
 
-/// Collects and measures; takes well under a second.
+/// Collects the files' facts and measures; takes well under a second.
 pub fn facts() -> Facts {
     let measured = measure();
     let mut facts = kernel_log::facts();
@@ -23,11 +23,12 @@ pub fn facts() -> Facts {
     facts.with_signature()
 }
 
-/// Measures what files do not tell. Threads that it makes end before it returns; this thread's CPUs
-/// and priority stay as they are.
+/// Measures facts that files do not have. All threads that this starts end before it returns; the calling
+/// thread keeps its CPUs and its priority.
 ///
-/// A thread that may not read the counter (`PR_SET_TSC`) would be killed by it, and by most reads of
-/// a clock: it is given the permission, which concerns nobody else, or nothing is timed.
+/// In a thread that may not read the counter (`PR_SET_TSC`), reading it or most clocks would kill the
+/// process. Such a thread permits itself to read the counter, which affects no other thread; if that fails,
+/// nothing is timed.
 pub fn measure() -> Measured {
     let tsc_allowed = tsc::is_permitted();
     if tsc_allowed == Some(false) && !tsc::permit() {
@@ -52,7 +53,7 @@ pub fn measure() -> Measured {
     }
 }
 
-/// What can be said without reading a clock or the counter.
+/// The facts that need no clock and no counter.
 fn untimed() -> Measured {
     let kernel = identity::kernel();
     let mut host = files::from_files(Path::new("/"));
@@ -85,7 +86,7 @@ fn discipline(unmeasured: &mut Vec<String>) -> Option<Discipline> {
 }
 
 fn described(timex: &Timex) -> Discipline {
-    // The kernel slews in nanoseconds with STA_NANO and in microseconds without.
+    // The kernel slews in nanoseconds with STA_NANO, otherwise in microseconds.
     let unit = if timex.status & libc::STA_NANO == 0 { 1_000 } else { 1 };
     let leap = match timex.status & (libc::STA_INS | libc::STA_DEL) {
         libc::STA_INS => "insert",

@@ -1,4 +1,4 @@
-//! What a read of each clock costs by the vDSO and by the system call itself.
+//! Cost of a read of each clock, through the vDSO and by system call.
 
 use fastclock::{ClockId, Nanos};
 
@@ -10,18 +10,18 @@ use clockscope_sys::vdso_call::{self, Call, Callable, Path};
 use clockscope_sys::vdso_functions::Functions;
 use clockscope_sys::{clock_loops, tsc};
 
-/// A batch lasts about this long, in nanoseconds, ...
+/// Least length of a batch, in nanoseconds, ...
 const BATCH_NS: i64 = 40_000;
-/// ... and this many times as long as a reading of the clock that times it: a device that takes
-/// 20 us to read would otherwise be most of the batch.
+/// ... and in readings of the clock that times it: otherwise a clock that takes 20 us to read would make up
+/// most of the batch.
 const TIMER_SHARE: i64 = 16;
-/// Batches of which the median counts.
+/// Number of batches; the median counts.
 const BATCHES: usize = 9;
-/// No read is so cheap that a batch needs more calls.
+/// Limit for the calls of a batch, enough for the cheapest read.
 const CALLS_MAX: u64 = 1 << 20;
 
-/// Measures all clocks; takes about a millisecond a clock and route, and up to five where a read
-/// takes 20 us. What cannot be measured is told.
+/// Measures all clocks; takes about a millisecond for each clock and route, and up to five if a read takes 20
+/// us. Missing measurements are added to `unmeasured`.
 pub(super) fn all(unmeasured: &mut Vec<String>) -> Vec<ReadCost> {
     let functions = Functions::own().map_err(|error| error.to_string());
     if let Err(reason) = &functions {
@@ -45,7 +45,7 @@ pub(super) fn all(unmeasured: &mut Vec<String>) -> Vec<ReadCost> {
     DEFAULT.iter().map(cost).filter(|read| read.syscall_ns.is_some()).collect()
 }
 
-/// Which calls of the vDSO enter the kernel.
+/// The path of each vDSO call: user space or a system call.
 fn paths(unmeasured: &mut Vec<String>) -> Vec<(Call, Path)> {
     let callables = image::load(None).ok().and_then(|own| vdso_call::callables(&own.bytes));
     let Some(callables) = callables else { return Vec::new() };
@@ -56,7 +56,7 @@ fn paths(unmeasured: &mut Vec<String>) -> Vec<(Call, Path)> {
     callables.iter().map(Callable::call).zip(paths.unwrap_or_default()).collect()
 }
 
-/// What a reading of the clock that times the batches takes at least, in nanoseconds.
+/// Least cost of reading the clock that times the batches, in nanoseconds.
 fn timer_ns() -> i64 {
     let readings: Vec<i64> = (0..32).map(|_| now()).collect();
     readings.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(0)
@@ -67,8 +67,8 @@ fn now() -> i64 {
     now
 }
 
-/// The median over batches of a call's cost, in nanoseconds. Where many programs want this CPU some
-/// batches are longer; seldom most of them.
+/// The median cost of a call over the batches, in nanoseconds. If many programs want this CPU, some batches
+/// are longer, but seldom most of them.
 fn median_ns(calling: &Loop, timer_ns: i64) -> f64 {
     let batch = |calls: u64| {
         let start = now();
@@ -87,8 +87,8 @@ fn median_ns(calling: &Loop, timer_ns: i64) -> f64 {
     costs[BATCHES / 2].max(0) as f64 / calls as f64
 }
 
-/// How many calls to try when `calls` took `last` and `enough` is wanted: as many as seem right,
-/// at least twice as many and at most 16 times as many, because a short batch says little.
+/// The number of calls to try next, if `calls` took `last` and `enough` is wanted: the estimate, but at least
+/// twice and at most 16 times as many, because a short batch gives a poor estimate.
 fn next_calls(calls: u64, last: i64, enough: i64) -> u64 {
     let times = u64::try_from(enough / last.max(1)).unwrap_or(1) + 1;
     calls * times.clamp(2, 16)

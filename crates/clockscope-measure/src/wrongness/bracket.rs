@@ -1,4 +1,4 @@
-//! A reading between two readings of another clock, and one more to see whether the machine is busy.
+//! A reading between two readings of another clock, and a further one that shows whether the machine is busy.
 
 use super::source::Readable;
 
@@ -11,7 +11,7 @@ pub struct Bracket {
     pub value: i64,
     /// The second reading of the reference.
     pub after: i64,
-    /// The reference once more, with nothing between: what a reading costs at this moment.
+    /// A third reading of the reference, directly after `after`: the cost of a reading at this moment.
     pub again: i64,
 }
 
@@ -26,7 +26,7 @@ impl Bracket {
         Self { before, value, after, again }
     }
 
-    /// The tightest of `tries`, busy ones left out unless all are.
+    /// The tightest of `tries` brackets.
     pub fn tightest(reference: &dyn Readable, clock: &dyn Readable, tries: u32) -> Self {
         let mut best = Self::take(reference, clock);
         for _ in 1..tries {
@@ -43,15 +43,15 @@ impl Bracket {
         self.after - self.before
     }
 
-    /// The larger of the width and the time of the reference alone; a reference that goes back
-    /// makes no bracket.
+    /// The larger of the width and the time of the reference's last reading. If the reference goes back, the
+    /// bracket is invalid and the breadth [`i64::MAX`].
     fn breadth(&self) -> i64 {
         let (width, alone) = (self.width(), self.again - self.after);
         if width < 0 || alone < 0 { i64::MAX } else { width.max(alone) }
     }
 
-    /// Whether the readings are close enough to each other to say something: neither the bracket
-    /// nor the reference alone took longer than `limit`.
+    /// Whether the readings are close enough to be useful: neither the bracket nor the reference's last
+    /// reading took longer than `limit`.
     ///
     /// # References
     ///
@@ -60,13 +60,13 @@ impl Bracket {
         self.breadth() <= limit
     }
 
-    /// The moment of the value by the reference: the middle of the bracket.
+    /// The reference's time at the moment of the value: the middle of the bracket.
     pub const fn middle(&self) -> i64 {
         self.before + self.width() / 2
     }
 }
 
-/// What a bracket is usually not wider than: four times the median of some, at least 200.
+/// Limit for the width of a usual bracket: four times the median of some brackets, at least 200.
 pub(crate) fn usual_limit(reference: &dyn Readable, clock: &dyn Readable) -> i64 {
     const BRACKETS: usize = 101;
     const LIMIT_MIN: i64 = 200;

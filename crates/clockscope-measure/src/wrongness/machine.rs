@@ -1,4 +1,4 @@
-//! The clocks and CPUs of this machine, as sources that can be replaced.
+//! The clocks and CPUs of this machine, behind types that tests can replace.
 
 use std::sync::Arc;
 
@@ -14,46 +14,46 @@ use clockscope_sys::{affinity, tsc};
 /// A clock or counter.
 #[derive(Clone)]
 pub struct Subject {
-    /// The name as in C or on paper: `CLOCK_MONOTONIC`, `rdtsc`, ...
+    /// Name in C or in the CPU's manual: `CLOCK_MONOTONIC`, `rdtsc`, ...
     pub name: &'static str,
-    /// What its readings count.
+    /// Unit of the readings: `ns` or `ticks`.
     pub unit: &'static str,
-    /// The ways to it, the fastest first; never empty.
+    /// The routes with their readers, the fastest first; never empty.
     pub routes: Vec<(Route, Arc<dyn Readable>)>,
-    /// What `clock_getres` says, in nanoseconds.
+    /// Resolution according to `clock_getres`, in nanoseconds.
     pub getres_ns: Option<u64>,
-    /// For a coarse clock: the precise one of its family.
+    /// For a coarse clock, the precise clock of its family.
     pub reference: Option<&'static str>,
-    /// Readings of different CPUs can be compared: not so for the CPU time of a thread.
+    /// Whether readings of different CPUs can be compared; not for CPU time clocks.
     pub is_shared: bool,
-    /// Compared across CPUs also if nobody asks for this clock by name.
+    /// Whether it is compared across CPUs even if the user has not named it.
     pub is_compared_by_default: bool,
 }
 
 impl Subject {
-    /// The fastest way to it.
+    /// The reader of the fastest route.
     pub fn source(&self) -> &dyn Readable {
         &*self.routes[0].1
     }
 }
 
-/// The clocks, counters and CPUs that are measured.
+/// The clocks, counters and CPUs to measure.
 #[derive(Clone)]
 pub struct MachineClocks {
-    /// Clocks and counters, in the order in which they are shown.
+    /// Clocks and counters, in the order of display.
     pub subjects: Vec<Subject>,
     /// CPUs that this process may use.
     pub cpus: Vec<u32>,
-    /// What the kernel says of its clock discipline; `None` if it does not say.
+    /// Reads the state of the kernel's clock discipline; `None` if the kernel does not return it.
     pub discipline: fn() -> Option<Timex>,
     /// The rate of the counter as the kernel knows it, in hertz.
     pub nominal_hz: Option<f64>,
-    /// What this machine lacks: what, and a clause.
+    /// Parts that this machine lacks: name, and the reason as a clause.
     pub declines: Vec<(String, String)>,
 }
 
-/// Clocks that are shown when none is named: those that programs read, and those whose cost tells
-/// something of the others.
+/// Clocks that are shown if the user names none: clocks that programs read often, and clocks whose cost
+/// explains that of others.
 pub const DEFAULT: [ClockId; 9] = [
     ClockId::Realtime,
     ClockId::Monotonic,
@@ -66,13 +66,13 @@ pub const DEFAULT: [ClockId; 9] = [
     ClockId::ThreadCputime,
 ];
 
-/// The counter whose readings may be taken before what stands before them in the program.
+/// The counter whose reading the CPU may execute before earlier instructions.
 pub(crate) const UNORDERED: &str = COUNTERS[0];
-/// The counter whose readings are taken in their turn.
+/// The counter whose reading stays in program order.
 pub const ORDERED: &str = COUNTERS[1];
 
 impl MachineClocks {
-    /// This machine, with every clock and counter that it has.
+    /// This machine, with all its clocks and counters.
     pub fn this() -> Self {
         let vdso = VdsoClock::find();
         let mut declines = Vec::new();
@@ -88,7 +88,7 @@ impl MachineClocks {
                     clock.name().to_owned(),
                     "the kernel does not answer this clock".to_owned(),
                 )),
-                // The alarm clocks need a real-time clock that can wake the machine; few have one.
+                // The alarm clocks need a real-time clock that can wake the machine; few machines have one.
                 None => {}
             }
         }
@@ -102,17 +102,17 @@ impl MachineClocks {
         }
     }
 
-    /// The subject of this name.
+    /// The subject with this name.
     pub fn subject(&self, name: &str) -> Option<&Subject> {
         self.subjects.iter().find(|subject| subject.name == name)
     }
 
-    /// The fastest way to the subject of this name.
+    /// The reader of the fastest route to the subject with this name.
     pub fn source(&self, name: &str) -> Option<&dyn Readable> {
         self.subject(name).map(Subject::source)
     }
 
-    /// Names of the clocks and counters that are looked at when none is named.
+    /// Names of the clocks and counters that are measured if the user names none.
     pub fn default_names(&self) -> Vec<&'static str> {
         let is_default = |name: &str| {
             COUNTERS.contains(&name) || DEFAULT.iter().any(|clock| clock.name() == name)
@@ -165,8 +165,8 @@ fn counter_subjects() -> Vec<Subject> {
     COUNTERS.iter().zip(sources).map(subject).collect()
 }
 
-/// Pairs of CPUs that are compared: all of them up to 16 CPUs, and beyond that a star around the
-/// first with a ring through all.
+/// Pairs of CPUs to compare: all pairs up to 16 CPUs; beyond that each other CPU with the first, and each
+/// with its neighbour.
 pub fn pairs(cpus: &[u32]) -> Vec<(u32, u32)> {
     const ALL_UP_TO: usize = 16;
     let mut pairs = Vec::new();

@@ -1,4 +1,4 @@
-//! How wrong each clock is: the tests, each on sources that can be replaced, and the run of all.
+//! Errors of clocks: the tests, each on replaceable sources, and a run of all tests.
 
 pub mod bracket;
 pub mod machine;
@@ -28,17 +28,18 @@ const RATES: [(&str, &str); 4] = [
     ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"),
     ("CLOCK_TAI", "CLOCK_REALTIME"),
 ];
-/// What is declined if pinning is forbidden.
+/// Name of the decline if pinning is forbidden.
 const ONE_CPU: &str = "one CPU";
 
-/// Measures everything that the plan wants; `tell` hears what is being done. The host and the verdict are left for the caller.
+/// Makes all measurements of the plan; `tell` gets the name of each test as it starts. The caller fills in
+/// the host and the verdict.
 pub fn measure(
     machine: &MachineClocks,
     plan: &WrongnessPlan,
     tell: &(dyn Fn(&str) + Sync),
 ) -> WrongnessReport {
     let run = || Run::new(machine, plan, tell).all();
-    // On a thread of its own, because that is kept on one CPU.
+    // The measuring thread is separate because it gets pinned to one CPU.
     thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|_| {
         let lost = ("everything".to_owned(), "the measuring thread ended early".to_owned());
         WrongnessReport { schema: SCHEMA, declines: vec![lost], ..WrongnessReport::default() }
@@ -90,7 +91,7 @@ impl<'a> Run<'a> {
         self.found.declines.push((what.to_owned(), why.into()));
     }
 
-    /// Stays on one CPU: the last one, because the first has more to do for others.
+    /// Pins the thread to one CPU: the last one, because the first has more interrupts and other work.
     fn pin(&mut self) {
         let Some(cpu) = self.machine.cpus.last().copied() else { return };
         if let Err(error) = affinity::restrict_to(&[cpu]) {
@@ -99,7 +100,7 @@ impl<'a> Run<'a> {
         self.found.cpu = affinity::current();
     }
 
-    /// The pairs of CPUs to compare; none with a decline.
+    /// The pairs of CPUs to compare; empty, with a decline, if there are none.
     fn comparable_cpus(&mut self) -> Vec<(u32, u32)> {
         let cpus = self.machine.cpus.clone();
         if self.found.declines.iter().any(|decline| decline.0 == ONE_CPU) {
@@ -113,7 +114,7 @@ impl<'a> Run<'a> {
     }
 
     fn budget(&self, cpu_pairs: usize) -> Budget {
-        // A clock's order is tested by each route, and by all in turn if there are several.
+        // A clock's order is tested by each route, and by all routes in turn if there are several.
         let orders = |routes: usize| routes + usize::from(routes > 1);
         let orders = self.subjects.iter().map(|s| orders(s.routes.len())).sum();
         let coarse = self.subjects.iter().filter(|s| s.reference.is_some()).count();
@@ -129,7 +130,7 @@ impl<'a> Run<'a> {
         self.subjects.iter().filter(wanted).copied().collect()
     }
 
-    /// The counter whose offset is measured.
+    /// The counter whose offset is measured, if a counter was chosen.
     fn offset_source(&self) -> Option<&'a Subject> {
         let chosen = self.subjects.iter().any(|subject| COUNTERS.contains(&subject.name));
         self.machine.subject(ORDERED).filter(|_| chosen)
@@ -143,7 +144,8 @@ impl<'a> Run<'a> {
             for (at, (_, source)) in subject.routes.iter().enumerate() {
                 let steps = order.steps;
                 order::measure(&mut order, &**source, is_coarse, budget.order);
-                // The steps are those by the fastest route. A coarse clock steps so seldom that those by all are taken.
+                // The resolution counts steps by the fastest route only. A coarse clock steps so seldom that
+                // its steps by all routes count.
                 if at > 0 && !is_coarse {
                     order.steps = steps;
                 }
@@ -204,7 +206,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The pairs of clocks to rate: those of the plan that have a reference, and one counter.
+    /// The pairs of clocks to rate: the plan's clocks that have a reference, and one counter.
     fn rated(&self) -> Vec<(&'a Subject, &'static str)> {
         let is_chosen = |name: &str| self.plan.names.contains(&name);
         let clocks = RATES.into_iter().filter(|(clock, _)| is_chosen(clock));
@@ -221,7 +223,7 @@ impl<'a> Run<'a> {
         self.rated().into_iter().map(anchor).collect()
     }
 
-    /// The step that all steps of a clock are multiples of, in nanoseconds; 1 if that is not known.
+    /// The greatest common divisor of a clock's steps, in nanoseconds; 1 if unknown.
     fn granularity_ns(&self, name: &str) -> u64 {
         let clock = self.found.clocks.iter().find(|clock| clock.clock == name);
         let steps = clock.filter(|clock| clock.unit == NANOS);

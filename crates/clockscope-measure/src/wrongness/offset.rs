@@ -1,4 +1,4 @@
-//! How far one CPU's counter is from another's, with a bound, by ping-pong.
+//! Offset of one CPU's counter to another's, with a bound, by ping-pong.
 
 use std::io;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -10,20 +10,19 @@ use clockscope_sys::two_cpus::on_two_cpus;
 /// Offset of the second CPU's readings to the first's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offset {
-    /// From the shortest exchange.
+    /// Offset from the shortest exchange.
     pub best: i64,
-    /// Half of the shortest exchange.
+    /// Half of the shortest exchange, which bounds the error of `best`.
     pub error: u64,
-    /// Least and greatest offset that all exchanges allow.
+    /// Least and greatest offset consistent with all exchanges.
     pub interval: (i64, i64),
-    /// How many exchanges there were.
+    /// Number of exchanges.
     pub exchanges: u64,
     shortest: i64,
 }
 
 impl Offset {
-    /// The offset after one exchange: the first CPU reads `a`, then the second `b`, then the
-    /// first `c`.
+    /// The offset from one exchange: the first CPU reads `a`, then the second `b`, then the first `c`.
     pub const fn of(a: i64, b: i64, c: i64) -> Self {
         let shortest = c - a;
         Self {
@@ -35,7 +34,7 @@ impl Offset {
         }
     }
 
-    /// Adds what another exchange says.
+    /// Combines the results of two sets of exchanges.
     pub fn and(self, other: Self) -> Self {
         let tighter = if other.shortest < self.shortest { other } else { self };
         Self {
@@ -48,13 +47,13 @@ impl Offset {
         }
     }
 
-    /// No offset of zero fits all exchanges.
+    /// Whether an offset of zero contradicts some exchange.
     pub const fn is_proven(&self) -> bool {
         self.interval.0 > 0 || self.interval.1 < 0
     }
 }
 
-/// What the two CPUs share: the number of the exchange, odd when the second CPU is to read.
+/// Memory shared by the two CPUs: the number of the exchange, odd when the second CPU is to read, and its reading.
 #[repr(align(128))]
 struct Table {
     turn: AtomicU64,
@@ -63,16 +62,16 @@ struct Table {
 
 const END: u64 = u64::MAX;
 
-/// Exchanges that should come about: on a busy machine the two threads seldom run at once.
+/// Number of exchanges wanted: on a busy machine the two threads seldom run at once.
 const ENOUGH: u64 = 1_000;
-/// For them the time is made longer by up to this factor.
+/// Largest factor by which the time is extended to get them.
 const LONGER: u32 = 8;
 
-/// Plays ping-pong for this time, or longer if there are few exchanges in it; `None` if not one exchange came about.
+/// Plays ping-pong for `time`, or longer if exchanges are few; `None` without a single exchange.
 ///
 /// # Errors
 ///
-/// When one of the CPUs cannot be had.
+/// When a thread cannot be pinned to one of the CPUs.
 ///
 /// # References
 ///
@@ -88,7 +87,7 @@ pub fn measure(
     Ok(offset)
 }
 
-/// The first CPU: asks, waits and reads.
+/// The first CPU: reads, asks, waits and reads again.
 fn serve(source: &dyn Readable, table: &Table, time: Duration) -> Option<Offset> {
     let start = Instant::now();
     let mut turn = 1;

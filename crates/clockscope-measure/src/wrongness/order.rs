@@ -1,36 +1,37 @@
-//! ReadingOrder on one CPU, and the steps between readings in a row.
+//! Order of successive readings on one CPU, and the steps between them.
 
 use std::time::{Duration, Instant};
 
 use super::source::Readable;
 use clockscope_stats::resolution::StepAccount;
 
-/// Readings of a burst.
+/// Number of readings in a burst.
 pub const BURST: usize = 64;
-/// Steps of a coarse clock that should be seen.
+/// Number of steps of a coarse clock wanted.
 const COARSE_STEPS: u64 = 10;
-/// For them the time is made longer by up to this factor.
+/// Largest factor by which the time is extended to see them.
 const LONGER: u32 = 10;
 /// Readings kept on each side of a step back.
 const AROUND: usize = 4;
 
-/// What readings in a row showed.
+/// Results of successive readings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadingOrder {
-    /// How many readings were taken.
+    /// Number of readings.
     pub reads: u64,
-    /// Readings less than the one before.
+    /// Readings less than the previous one.
     pub backward: u64,
-    /// The worst of those steps back.
+    /// The largest step back.
     pub worst: u64,
-    /// The readings around the worst.
+    /// The readings around the largest step back.
     pub burst: Vec<i64>,
     /// The steps forward, in the unit of the readings.
     pub steps: StepAccount,
 }
 
 impl ReadingOrder {
-    /// Adds a burst, and the step into it from the burst before if that counts as a step of the clock.
+    /// Adds a burst. `before`, the last reading of the previous burst, is given if the step between the
+    /// bursts counts.
     pub fn add(&mut self, readings: &[i64], before: Option<i64>) {
         self.reads += readings.len() as u64;
         if let (Some(before), Some(first)) = (before, readings.first()) {
@@ -60,9 +61,9 @@ impl ReadingOrder {
     }
 }
 
-/// Reads `source` in bursts until the time is over. `is_coarse` counts also the steps between
-/// bursts, because a coarse clock seldom steps within one, and goes on for up to ten times as long
-/// until there are some.
+/// Reads `source` in bursts until the time is over. With `is_coarse`, steps between bursts count, too,
+/// because a coarse clock seldom steps within one, and the time is extended up to ten times until there are
+/// some.
 ///
 /// # References
 ///

@@ -1,19 +1,19 @@
-//! What is measured, and for how long each.
+//! The clocks to measure, and the time for each test.
 
 use std::time::Duration;
 
-/// What to measure, and for how long.
+/// The clocks to measure, and the total time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongnessPlan {
-    /// Names of the subjects, in the order in which they are shown.
+    /// Names of the subjects, in the order of display.
     pub names: Vec<&'static str>,
-    /// They were named by somebody, so what is not about them is left out.
+    /// Whether the user has named the subjects; tests of other subjects are then left out.
     pub is_choice: bool,
     /// The time for all tests together.
     pub time: Duration,
 }
 
-/// Time for one piece of each test.
+/// Time for one part of each test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Budget {
     /// Order of one subject by one route.
@@ -28,11 +28,11 @@ pub(crate) struct Budget {
     pub offset: Duration,
 }
 
-/// No piece is shorter, or it would see nothing.
+/// Shortest time for a part; a shorter one would show nothing.
 const PIECE_MIN: Duration = Duration::from_millis(1);
 
 impl Budget {
-    /// Splits `time`: each test that has pieces gets its share of it.
+    /// Splits `time`: each test that has parts gets its share.
     pub(crate) fn split(
         time: Duration,
         orders: usize,

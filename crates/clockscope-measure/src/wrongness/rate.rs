@@ -3,9 +3,9 @@
 use super::bracket::Bracket;
 use super::source::Readable;
 
-/// Brackets of which the tightest is kept.
+/// Number of brackets; the tightest is kept.
 const TRIES: u32 = 200;
-/// Both clocks at one moment.
+/// Readings of both clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchor {
     /// The reference, in nanoseconds.
@@ -23,7 +23,8 @@ pub struct Rate {
     pub ratio: f64,
     /// `ratio - 1` in parts per million, for clocks of the same unit.
     pub ppm: f64,
-    /// How wrong that can be, in parts per million: half of both brackets over the time between.
+    /// Bound on the error of `ppm`: half of both brackets and two steps of the clocks, divided by the time
+    /// between them.
     pub bound_ppm: f64,
     /// Time between the anchors, in nanoseconds.
     pub baseline_ns: i64,
@@ -35,8 +36,8 @@ pub fn anchor(reference: &dyn Readable, clock: &dyn Readable) -> Anchor {
     Anchor { reference: best.middle(), clock: best.value, width: best.width() }
 }
 
-/// The rate from one anchor to a later one, of clocks that go on in steps of `granularity_ns`; `None`
-/// if the reference did not go on.
+/// The rate from one anchor to a later one, for clocks with steps of `granularity_ns`; `None` if the
+/// reference did not advance.
 pub fn between(first: Anchor, second: Anchor, granularity_ns: u64) -> Option<Rate> {
     let baseline_ns = second.reference.checked_sub(first.reference).filter(|ns| *ns > 0)?;
     let passed = second.clock.checked_sub(first.clock)?;

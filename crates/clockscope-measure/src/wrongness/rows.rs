@@ -1,4 +1,4 @@
-//! From what one test showed to its row of the report.
+//! Makes rows of the report from the results of tests.
 
 use super::machine::{Subject, UNORDERED};
 use super::offset::Offset;
@@ -12,7 +12,7 @@ use clockscope_stats::distribution;
 use clockscope_sys::timex::Timex;
 use clockscope_sys::warp::Warp;
 
-/// `by_one_route`: steps back that were seen before the routes took turns.
+/// The row of a clock. `by_one_route` is the number of steps back seen before the routes took turns.
 pub(super) fn clock(subject: &Subject, order: ReadingOrder, by_one_route: u64) -> ClockRow {
     let steps = &order.steps;
     ClockRow {
@@ -95,7 +95,7 @@ fn rate(rate: &Rate) -> RateRow {
     }
 }
 
-/// Against the nominal rate, or else that of the first half of the run.
+/// The row of a counter: its rate against the nominal one, or else against that of the first half of the run.
 pub(super) fn rate_of_counter(
     whole: &Rate,
     half: Option<&Rate>,
@@ -111,7 +111,7 @@ pub(super) fn rate_of_counter(
     row
 }
 
-/// Against a clock that it keeps pace with, or that the kernel lets it run off by a known rate.
+/// The row of a clock, against a clock with the same rate or one that the kernel steers apart at a known rate.
 pub(super) fn rate_of_clock(
     whole: &Rate,
     end: Anchor,
@@ -125,7 +125,7 @@ pub(super) fn rate_of_clock(
     RateRow { offset_ns: Some(end.clock - end.reference), expected_ppm, ..rate(whole) }
 }
 
-/// At the start and at the end of the run.
+/// The row of the kernel's clock discipline, from its state at the start and at the end of the run.
 pub(super) fn discipline(first: Timex, last: Timex) -> Discipline {
     let moved = (first.freq, first.tick) != (last.freq, last.tick);
     let micros = |value: i64| u64::try_from(value).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! What is read: a clock by a route, or a counter. Behind a trait, so that a test can put a clock
-//! with a known fault in its place.
+//! Sources of readings: a clock by a route, or a counter. They implement a trait, so a test can substitute a
+//! clock with a known fault.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::path::Route;
 use clockscope_sys::clock_reads::Timespec;
 
-/// What a reading of a clock counts, as in JSON.
+/// Unit of a clock's readings in JSON.
 pub(crate) const NANOS: &str = "ns";
-/// What a reading of a counter counts.
+/// Unit of a counter's readings in JSON.
 pub(crate) const TICKS: &str = "ticks";
 
-/// Something that can be read again and again.
+/// A source that can be read repeatedly.
 pub trait Readable: Send + Sync {
     /// A reading, in the unit of the subject.
     fn read(&self) -> i64;
@@ -25,8 +25,8 @@ impl<F: Fn() -> i64 + Send + Sync> Readable for F {
     }
 }
 
-/// A clock by a route: by a function that gives a reading, or `None` where the clock gives an error. A clock that
-/// was readable once and is no more stands at -1 ns, at which no clock stands.
+/// A clock by a route. `read` returns a reading, or `None` if the clock returns an error. If a clock becomes
+/// unreadable, its readings are -1 ns, which no clock returns.
 pub(crate) fn clock_by(read: impl Fn() -> Option<Timespec> + Send + Sync) -> impl Readable {
     move || {
         let (seconds, nanos) = read().unwrap_or((0, -1));
@@ -34,14 +34,14 @@ pub(crate) fn clock_by(read: impl Fn() -> Option<Timespec> + Send + Sync) -> imp
     }
 }
 
-/// All routes to a clock, each reading by the next one.
+/// All routes to a clock, each reading by the next route.
 pub(crate) struct InTurn<'a> {
     routes: &'a [(Route, Arc<dyn Readable>)],
     next: AtomicUsize,
 }
 
 impl<'a> InTurn<'a> {
-    /// Begins with the first; there must be one.
+    /// Starts with the first route; `routes` must not be empty.
     pub(crate) fn new(routes: &'a [(Route, Arc<dyn Readable>)]) -> Self {
         Self { routes, next: AtomicUsize::new(0) }
     }

@@ -1,4 +1,4 @@
-//! How old the answers of a coarse clock are.
+//! Age of a coarse clock's answers.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,29 +7,29 @@ use super::bracket::{Bracket, usual_limit};
 use super::source::Readable;
 use clockscope_stats::distribution::Distribution;
 
-/// Sleeps between idle samples are random, from the first to the second, in microseconds: longer
-/// than a tick of 1,000 Hz at times, and out of step with every tick.
+/// Range of the random sleeps between idle samples, in microseconds: some are longer than a tick at 1,000 Hz,
+/// and they do not follow the rhythm of any tick.
 const SLEEP_US: (u64, u64) = (200, 3_000);
 /// Brackets tried for one idle sample.
 const TRIES: u32 = 4;
-/// Brackets between two looks at the time.
+/// Number of brackets between two checks of the time.
 const BATCH: u32 = 16;
 
 /// Ages of the answers of one clock.
 #[derive(Clone, Debug, Default)]
 pub struct Staleness {
-    /// In nanoseconds, sampled without pause.
+    /// Ages in nanoseconds, sampled without pause.
     pub busy: Distribution,
-    /// In nanoseconds, sampled at random moments after sleeps.
+    /// Ages in nanoseconds, sampled at random moments after sleeps.
     pub idle: Distribution,
     /// Answers ahead of the reference.
     pub ahead: u64,
-    /// By how much at most, in nanoseconds.
+    /// The most that an answer was ahead, in nanoseconds.
     pub ahead_max_ns: u64,
 }
 
 impl Staleness {
-    /// Adds a bracket if it is tight; true if it was.
+    /// Adds a bracket if it is tight; returns whether it was.
     fn add(&mut self, bracket: &Bracket, limit: i64, is_idle: bool) -> bool {
         if !bracket.is_tight(limit) {
             return false;
@@ -48,7 +48,7 @@ impl Staleness {
     }
 }
 
-/// A coarse clock and the precise one of its family.
+/// A coarse clock and the precise clock of its family.
 pub struct Coarse<'a> {
     /// The clock under test.
     pub clock: &'a dyn Readable,
@@ -67,7 +67,7 @@ pub(crate) fn measure_busy(into: &mut Staleness, pair: &Coarse<'_>, time: Durati
     }
 }
 
-/// Samples all clocks at random moments: a CPU that sleeps stops its tick.
+/// Samples all clocks at random moments after sleeps: a sleeping CPU stops its tick.
 pub(crate) fn measure_idle(into: &mut [Staleness], pairs: &[Coarse<'_>], time: Duration) {
     let limits: Vec<i64> =
         pairs.iter().map(|pair| usual_limit(pair.reference, pair.clock)).collect();

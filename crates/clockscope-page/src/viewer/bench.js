@@ -1,7 +1,7 @@
-// The page of `clockscope bench`: what each path costs, and how sure that is.
+// The page of `clockscope bench`: the cost of each path, and its certainty.
 
-// Batches that do not count are shown up to this many times the greatest median: a few of them are so
-// dear that they would squeeze all else.
+// Rejected batches are shown up to this many times the greatest median: a few are so dear that all others
+// would be squeezed.
 const BEYOND = 4;
 
 const ROUTES = { libc: 'blue', vdso: 'green', syscall: 'vermillion', tsc: 'purple' };
@@ -29,7 +29,7 @@ function benchPage(report) {
 
 // ---- On top ----
 
-// What one clock costs by its routes: CLOCK_MONOTONIC if it is there, or else that with most routes.
+// The routes to one clock: CLOCK_MONOTONIC if present, otherwise the clock with most routes.
 function routesOfOneClock(paths, ratios) {
   const groups = [...grouped(paths, subject)].filter(([, of]) => of.length > 1);
   const group = groups.find(([name]) => name === 'CLOCK_MONOTONIC') || greatest(groups, ([, of]) => of.length);
@@ -41,7 +41,7 @@ function routesOfOneClock(paths, ratios) {
     ` It costs ${digits(ratio.ratio)} times as much ${byRoute(ratio.of.route)} as ${byRoute(ratio.to.route)}.` : '');
 }
 
-// The ends of the list, the empty loop left out.
+// The cheapest and the dearest path, without the empty loop.
 function cheapestAndDearest(paths) {
   const real = paths.filter(path => !isEmptyLoop(path));
   const low = greatest(real, path => -path.cost_ps_median);
@@ -52,7 +52,7 @@ function cheapestAndDearest(paths) {
     `${picos(high.cost_ps_median)}, ${digits(times)} times as much.`;
 }
 
-// How far the figures are to be trusted.
+// The reliability of the figures.
 function benchQuality(paths) {
   const made = sum(paths, path => path.batches);
   if (made === 0) return null;

@@ -1,5 +1,5 @@
-// Pictures: rows of marks over one axis, and curves over two. Each is a function from a width in
-// pixels to an element, so that letters have one size on every screen.
+// Pictures: rows of marks over one axis, and curves over two. Each is a function from a width in pixels to an
+// element, so letters have the same size on every screen.
 
 const LETTER = 12;
 const pen = document.createElement('canvas').getContext('2d');
@@ -7,7 +7,7 @@ function widthOf(text, weight = 400) {
   pen.font = `${weight} ${LETTER}px system-ui, sans-serif`;
   return pen.measureText(text).width * 1.03 + 1;
 }
-// The text, without its middle if it is wider than there is room.
+// The text, with its middle cut if it is wider than `room`.
 function cut(text, room, weight) {
   for (let kept = text.length; kept > 4 && widthOf(text, weight) > room; kept -= 1) {
     const half = (kept - 1) / 2;
@@ -28,12 +28,12 @@ const svg = (title, width, height, ...children) =>
 
 // ---- Scales ----
 
-// On an axis that may choose, from this quotient of largest and smallest value on it is logarithmic.
+// Quotient of the largest and smallest value from which on an axis with the wish `fit` is logarithmic.
 const LOGARITHMIC_FROM = 15;
 
-// A scale on which all values lie. `wish`: `linear` (around the values), `zero` (with zero on it),
-// `log`, or `fit` (log or zero, as suits the values).
-// `from` and `to` are the ends in pixels; `ticks` is about how many there may be.
+// A scale for all values. `wish`: `linear` (around the values), `zero` (with zero on it), `log`, or `fit`
+// (log or zero, as suits the values). `from` and `to` are the ends in pixels; `ticks` is the approximate
+// number of ticks.
 function scaleOf(values, wish, from, to, ticks) {
   const known = values.filter(isNumber);
   const extreme = (all, start, choose) => all.reduce((a, b) => choose(a, b), start);
@@ -96,7 +96,7 @@ function logTicks(low, high, ticks) {
   return fine.length >= 2 ? fine : [low + (high - low) / 8, high - (high - low) / 8];
 }
 
-// The axis below a picture: lines of the grid from `top` to `bottom`, labels, and what it is of.
+// The axis below a picture: grid lines from `top` to `bottom`, labels, and the axis's name.
 function axisBelow(scale, { name, text }, left, width, top, bottom) {
   const parts = [];
   let free = -Infinity;
@@ -116,8 +116,8 @@ function axisBelow(scale, { name, text }, left, width, top, bottom) {
   return parts;
 }
 
-// Upright lines with words above the picture, in as many lines of words as they need; `height` is
-// what the words take.
+// Upright lines with words above the picture, in as many lines of words as necessary; `height` is the height
+// of the words.
 function markersAbove(scale, markers, width, right) {
   const ends = [];
   const placed = markers.filter(([value]) => isNumber(value)).map(([value, words]) => {
@@ -139,7 +139,7 @@ function markersAbove(scale, markers, width, right) {
 
 // ---- Rows ----
 
-// How each kind of mark is drawn on the line at `y`, by the places of its values.
+// Draws each kind of mark on the line at `y`, from the places of its values.
 const MARKS = {
   // From one value to another; with a dot between.
   span: ([a, b], y, colour) => line(a, y, b, y, colour, 3),
@@ -151,8 +151,8 @@ const MARKS = {
   tick: ([a], y, colour) => line(a, y - 7, a, y + 7, colour, 2.5),
 };
 
-// A hill of values on a line: `spans` are [low, high, how many]; as high as their density, or as its
-// root, so that single values are seen.
+// A hill of values on a line: `spans` are [low, high, count]. The height is the density, or its root, which
+// makes single values visible.
 function hill(spans, scale, left, right, y, height, colour, root) {
   const STEP = 2;
   const bins = new Float64Array(Math.ceil((right - left) / STEP) + 1);
@@ -169,7 +169,7 @@ function hill(spans, scale, left, right, y, height, colour, root) {
   smooth.forEach((many, bin) => {
     const x = left + bin * STEP;
     if (many > 0) {
-      // What is there is never thinner than a pixel.
+      // A hill is at least one pixel high where there are values.
       const top = y - Math.sign(height) * Math.max(Math.abs(height) * size(many) / most, 1);
       path += (open ? 'L' : `M${x - STEP / 2} ${y}L`) + `${x} ${top.toFixed(1)}`;
     } else if (open) {
@@ -195,7 +195,7 @@ function rows(picture) {
   return width => {
     const widest = texts => texts.reduce((most, words) => Math.max(most, widthOf(words)), 0);
     const room = Math.min(width * 0.34, 230);
-    // The name of a group with a single row stands in the row if there is room.
+    // A group with a single row has its name in the row if there is room.
     const inRow = groups.every(g => g.rows.length === 1 && g.rows[0].label === '' && widthOf(g.name) < room);
     const left = Math.min(widest(all.map(row => row.label).concat(inRow ? groups.map(g => g.name) : [])), room) + 10;
     const right = width - Math.min(widest(all.map(row => row.value)), width * 0.3) - 10;

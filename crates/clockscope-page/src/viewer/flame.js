@@ -1,20 +1,19 @@
 // The flame graph: stacks as a tree of bars, to zoom into and to search.
 
 const LEVEL = 21;
-// Frames of a smaller share of the view are not drawn; of a smaller one than the second, without room
-// for a name.
+// Least share of the view for a frame to be drawn, and to be drawn with a name.
 const DRAWN_FROM = 0.001;
 const NAMED_FROM = 0.012;
-// More callers than these that have no other callee are left out at first.
+// Number of callers with a single callee from which on they are left out at first.
 const FOLDED_FROM = 3;
 // Files with a colour of their own, in this order.
 const FILE_COLOURS = ['blue', 'green', 'purple', 'orange', 'sky'];
 const HELP = 'Click or Enter: zoom. Arrows: callers, callees, neighbours. Esc: back to the whole.';
 
-// `clock_gettime(MONOTONIC)`: the function with its clock, as short as people say it.
+// `clock_gettime(MONOTONIC)`: the function with its clock, in short form.
 const withClock = (name, clock) => clock ? `${name}(${clock.replace(/^CLOCK_/, '').replace(/_ID$/, '')})` : name;
 
-// What a bar stands for: a name, the file that it is in (or a note), and its kind.
+// Name of a bar's function, its file (or a note), and its kind.
 function frameFunction({ function: name, module, kind, address, start }) {
   const file = (module || '').split('/').pop();
   if (kind === 'signal') return { name: '<signal handler called>', note: file, kind: 'code' };
@@ -26,7 +25,7 @@ function frameFunction({ function: name, module, kind, address, start }) {
 const calledFunction = ({ name, clock, via }) =>
   ({ name: withClock(name, clock), note: via === 'syscall' ? 'system call' : 'vDSO', kind: 'called' });
 
-// The stacks as a tree, the busiest callees first, with the files that have a colour.
+// The stacks as a tree, the busiest callees first, and the files that have a colour.
 function flameTree(callers, program) {
   const plain = name => ({ name, note: '', kind: 'plain' });
   const cut = { name: '[cut]', note: 'the callers above are not known', kind: 'unknown' };
@@ -76,19 +75,18 @@ function flameTree(callers, program) {
   return { all, files };
 }
 
-// The last frame from the top that has all calls but those that are not drawn: nothing is to be told apart
-// above it.
+// The last frame from the top that has all calls (up to those not drawn): above it there are no branches.
 function beforeFirstBranch(whole) {
   let frame = whole;
   while (frame.callees.length > 0 && frame.callees[0].calls > whole.calls * (1 - DRAWN_FROM)) [frame] = frame.callees;
   return frame;
 }
 
-// The graph with its buttons, and what it says of the bar under the pointer.
+// The graph with its buttons, and the text about the bar under the pointer.
 function flame(all, label) {
   const [first] = all;
   const branch = beforeFirstBranch(first);
-  // What the graph begins with: where it branches, or all callers.
+  // The graph begins at the first branch, or with all callers.
   let whole = branch.depth > FOLDED_FROM && branch.callees.length > 0 ? branch : first;
   let view = whole;
   let current = whole;
@@ -109,7 +107,7 @@ function flame(all, label) {
     const part = view === whole ? '' : `, ${share3(frame.calls, view.calls)} of the view`;
     return shown(`${frame.name}${note}: ${count(frame.calls)} calls, ${share3(frame.calls, first.calls)} of all${part}`);
   };
-  // One bar can be reached by Tab: the one where the reader was last.
+  // Tab reaches one bar: the last one chosen.
   const choose = (frame, focus) => {
     if (current.button) current.button.tabIndex = -1;
     current = frame;
@@ -160,7 +158,7 @@ function flame(all, label) {
     const wanted = search.value.trim().toLowerCase();
     for (const frame of all) {
       frame.found = wanted !== '' && `${frame.name} ${frame.note}`.toLowerCase().includes(wanted);
-      // What is below a bar that was found is counted with it.
+      // Bars below a found bar are counted with it.
       frame.inFound = frame.caller !== null && (frame.caller.found || frame.caller.inFound);
     }
     const found = all.filter(frame => frame.found);

@@ -1,4 +1,4 @@
-// The machine that was measured on: what decides the numbers, and what makes them doubtful.
+// The measured machine: the facts that decide the figures, and warnings.
 
 const listed = who => who.length ? who.join('; ') : 'by whom is not known';
 
@@ -49,7 +49,7 @@ function vdsoState({ present, falls_back: fallsBack, ratio }) {
   return (fallsBack ? 'falls back to a system call' : 'answers CLOCK_MONOTONIC') + times;
 }
 
-// How to make the same page again.
+// Commands that make the same page again.
 const again = (...commands) => [
   subheading('The same again'),
   commands.map(command),

@@ -1,8 +1,8 @@
-// What pages are made of: elements, tables, figures, trees. All text comes in through `make` and
-// `draw`, which write text nodes and attributes; nothing here parses markup.
+// Parts of pages: elements, tables, figures, trees. All text passes through `make` and `draw`, which write
+// text nodes and attributes; nothing here parses markup.
 
 const SVG = 'http://www.w3.org/2000/svg';
-// Characters that hide in text or change its order, as in clockscope_text::foreign::is_hidden.
+// Characters that are hidden in text or change its order, as in clockscope_text::foreign::is_hidden.
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu;
 const shown = text => String(text).replace(HIDDEN, '?');
 const isGiven = value => value !== null && value !== undefined && value !== false;
@@ -15,7 +15,7 @@ function fill(element, attributes, children) {
   element.append(...given.map(child => child instanceof Node ? child : shown(child)));
   return element;
 }
-// An HTML element, and one of a picture.
+// An HTML element, and an element of a picture.
 const make = (name, attributes = {}, ...children) => fill(document.createElement(name), attributes, children);
 const draw = (name, attributes = {}, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
 
@@ -31,23 +31,23 @@ const box = (tone, heading, sentences) => sentences.length ?
 const inShort = sentences => box('conclusion', 'In short', sentences.filter(isGiven));
 const warning = (heading, sentences) => box('warning', heading, sentences.filter(isGiven));
 
-// The figures that a reader is to see first, as [name, value, note].
+// The figures to be read first, as [name, value, note].
 const tiles = all => make('dl', { class: 'tiles' }, all.map(([name, value, note]) =>
   make('div', {}, make('dt', {}, name), make('dd', {}, value), make('dd', { class: 'note' }, note))));
 
 // ---- Tables ----
 
-// Words of more letters are broken into lines.
+// Words of more letters than this are broken into lines.
 const LONG = 40;
 
-// A cell of a number, which the table is sorted by; `-` where there is none.
+// A cell of a number, which is also the sort key; `-` without a number.
 const cell = (number, format) => isNumber(number) ? { text: format(number), key: number } : '-';
 const textOf = content => typeof content === 'object' ? content.text : String(content);
 
 const isWord = content => typeof content === 'string' && content !== '-' && content !== '';
 
-// A table. Cells are texts, or made by `cell`; a column of texts stands left. `sorted` is the column
-// by which the rows are in descending order.
+// A table. Cells are texts, or made by `cell`; columns of texts are aligned left. `sorted` is the column by
+// which the rows are in descending order.
 function table(caption, columns, rows, sorted) {
   if (rows.length === 0) return null;
   const classes = columns.map((_, column) => {
@@ -74,14 +74,14 @@ function table(caption, columns, rows, sorted) {
   return make('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': caption }, element);
 }
 
-// A cell's number, or its text. A cell without a number comes last when the greatest is first.
+// A cell's number, or its text. A cell without a number is last in descending order.
 const keyOf = (row, column) => {
   const { dataset, textContent } = row.cells[column];
   return 'key' in dataset ? Number(dataset.key) : textContent;
 };
 const compare = (a, b) => typeof a === typeof b ? (a < b ? -1 : Number(a > b)) : typeof a === 'number' ? 1 : -1;
 
-// Words begin with A, numbers with the greatest; the same heading again turns the order round.
+// Texts are sorted from A, numbers from the greatest; a second click on the heading reverses the order.
 function sort(element, column) {
   const headings = [...element.tHead.rows[0].cells];
   const body = element.tBodies[0];
@@ -98,11 +98,11 @@ function sort(element, column) {
 
 // ---- Figures ----
 
-// Pictures on the page: each is drawn for the width of its box, and again when that changes.
+// Pictures on the page. Each is drawn for the width of its box, and redrawn when that changes.
 const pictures = [];
 
-// A figure with what to conclude from it and, less loud, how to read it. A picture is a function
-// from a width in pixels to an element.
+// A figure with its conclusion and, less prominent, how to read it. A picture is a function from a width in
+// pixels to an element.
 function figure(conclusion, reading, ...drawings) {
   const boxes = drawings.map(drawing => {
     const place = make('div', { class: 'picture' });
@@ -114,7 +114,7 @@ function figure(conclusion, reading, ...drawings) {
 }
 const caption = (conclusion, reading) => make('figcaption', {}, make('strong', {}, conclusion), ' ', reading);
 
-// Draws what has a new width, and turns the rows of tables that are too wide into paragraphs.
+// Redraws pictures whose width has changed, and turns the rows of tables that are too wide into paragraphs.
 function fit() {
   for (const picture of pictures) {
     const width = Math.round(picture.place.clientWidth);

@@ -1,4 +1,4 @@
-// Reads the report that stands in the page, and shows it.
+// Reads the report in the page, and shows it.
 
 const PAGES = {
   trace: tracePage, bench: benchPage, wrongness: wrongnessPage, survey: surveyPage,
@@ -9,12 +9,12 @@ main.append(...PAGES[main.dataset.kind](read('report'), read('beside')).filter(i
 main.append(saveButton());
 fit();
 new ResizeObserver(fit).observe(main);
-// On paper nothing is closed.
+// In print all details are open.
 window.addEventListener('beforeprint', () => {
   document.querySelectorAll('details').forEach(details => { details.open = true; });
 });
 
-// Gives the report back, as `--format json` prints it.
+// Saves the report, as `--format json` prints it.
 function saveButton() {
   const button = make('button', { type: 'button' }, 'Save the report as JSON');
   button.addEventListener('click', () => {

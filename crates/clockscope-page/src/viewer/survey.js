@@ -1,6 +1,6 @@
-// The page of `clockscope survey`: who reads the clock on a host, estimated from samples.
+// The page of `clockscope survey`: a host's clock reads by process, estimated from samples.
 
-// Processes in the picture; the table has all.
+// Number of processes in the picture; the table has all.
 const READERS_MAX = 16;
 
 const placeOf = row => row.container ? `container ${row.container.name || row.container.id}` : row.unit || '';
@@ -34,7 +34,7 @@ function readsCell({ reads, certainty }) {
   return { text, key: reads.per_second };
 }
 
-// The columns that processes and groups have in common.
+// The columns common to processes and groups.
 const READS = ['reads a second', '95 % interval', 'CPUs', 'share of its CPU time'];
 const readsCells = row => [
   readsCell(row),
@@ -43,7 +43,7 @@ const readsCells = row => [
   row.reads ? cell(row.share, share) : '-',
 ];
 
-// The clocks that the samples told, the most costly first.
+// The clocks seen in the samples, the most costly first.
 const clocksOf = row => [...new Set(row.clocks
   .filter(({ clock, function: name }) => clock || name !== 'clock_gettime')
   .map(({ clock, function: name, route }) => (clock || name) + (route === 'syscall' ? ' by syscall' : '')))].join(', ');

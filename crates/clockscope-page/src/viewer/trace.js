@@ -1,7 +1,7 @@
-// The page of `clockscope trace`: how often the clock is read, by whom, and what it costs. `beside` has
-// the sentences that the text report prints too.
+// The page of `clockscope trace`: number, callers and cost of the clock reads. `beside` has the sentences
+// that the text report has, too.
 
-// Rows of the picture of times, points of the curve of rates, and call sites with advice.
+// Limits: rows of the picture of times, points of the curve of rates, call sites with advice.
 const SPREADS_MAX = 24;
 const POINTS_MAX = 300;
 const ADVISED_MAX = 10;
@@ -64,7 +64,8 @@ function traceTiles(report, beside) {
 
 const timesAsLong = ratio => `${ratio < 10 ? ratio.toFixed(1) : ratio.toFixed(0)} times`;
 
-// Typical times of the reads that ask the clocksource, by slow clocksource, unless this host has one.
+// Typical times of the reads that ask the clocksource, for each slow clocksource; none if this host has
+// fallen back.
 function fallenBack(reads) {
   if (reads.clocksource_passed_on > Math.floor(reads.clocksource_reads / 2)) return [];
   return [[reads.typical_hpet_ns, 'hpet'], [reads.typical_acpi_pm_ns, 'acpi_pm']].filter(([ns]) => ns > 0);
@@ -77,12 +78,12 @@ function traceEnd(report) {
     `watched for ${nanos(report.wall_ns)} (${nanos(report.cpu_ns)} of CPU time): ${end}.`;
 }
 
-// What the same reads would take on a host that fell back, and how much more that is.
+// Time of the same reads on a host that fell back, and its ratio to the time here.
 function traceElsewhere(report) {
   const reads = report.clock_reads;
   const sources = fallenBack(reads);
   if (sources.length === 0) return null;
-  // What all reads took here is no measure for some of them.
+  // The time of all reads cannot be compared with that of some.
   const isAll = reads.clocksource_reads === reads.reads;
   const clauses = sources.map(([ns, source]) => `${nanos(ns)} where it fell back to ${source}` +
     (isAll && reads.time_ns > 0 ? `, ${(ns / reads.time_ns).toFixed(0)} times as much` : ''));
@@ -93,7 +94,7 @@ function traceElsewhere(report) {
 
 // ---- The calls ----
 
-// vDSO calls and system calls as rows of one table, the most time first.
+// vDSO calls and system calls as rows of one table, in descending order of time.
 function entries(vdso, syscalls) {
   const timed = syscalls.some(row => row.time_total_ns > 0);
   const entry = (name, via, row, isTimed) => ({
@@ -136,7 +137,7 @@ function traceSpreads(report, all) {
   const known = all.filter(row => row.latency && row.latency.buckets.some(([, many]) => many > 0));
   if (known.length === 0) return null;
   const first = greatest(known.filter(row => row.via === 'vdso'), row => row.calls) || greatest(known, row => row.calls);
-  // Functions with clocks have a group each, so that there is room for the clocks.
+  // Each function with clocks is a group, which leaves room for the clocks' names.
   const parts = ({ name, via }) => {
     const split = via === 'vdso' && /^(.*)\((.*)\)$/.exec(name);
     return split ? [split[1], split[2]] : [via === 'vdso' ? 'vDSO' : 'system calls', name];
@@ -175,7 +176,7 @@ function traceSpreads(report, all) {
 
 // ---- Rates ----
 
-// The moments in their order, so few that a picture can show them; the last one stays.
+// At most as many moments as a picture can show, in their order; the last one is kept.
 function thinned(timeline) {
   const every = Math.max(Math.ceil(timeline.length / POINTS_MAX), 1);
   const start = { at_ns: 0, vdso_calls: 0, clock_reads: 0, syscall_calls: 0 };
@@ -193,7 +194,7 @@ function traceRates(report) {
   });
   const [reads, vdso, syscalls] = ['clock_reads', 'vdso_calls', 'syscall_calls'].map(rates);
   const highest = greatest([...reads, ...vdso], point => point[1])[1];
-  // Nearly the same curve twice would hide one.
+  // Two nearly equal curves would hide each other.
   const isApart = vdso.some((point, index) => Math.abs(point[1] - reads[index][1]) > 0.02 * highest);
   const series = [{ name: 'clock reads', colour: 'blue', shape: 'area', points: reads }];
   if (isApart) series.push({ name: 'all vDSO calls', colour: 'green', shape: 'line', points: vdso });
@@ -253,7 +254,7 @@ function linesToChange(sites, more) {
   ];
 }
 
-// How far the shares are to be trusted.
+// The reliability of the shares.
 function callersQuality(callers, beside) {
   const calls = sum(callers.called, row => row.calls);
   const exact = callers.called.some(row => row.estimated) ?
@@ -277,19 +278,20 @@ function callersQuality(callers, beside) {
 
 // ---- Processes ----
 
-// Levels of the tree; from `CROWD` on, siblings of one name without children take one line; lines of
-// one family; calls named below a process; a process with this share of all calls is open at first.
+// Limits of the tree: levels; number of childless siblings of one name from which on they share a line
+// (`CROWD`); lines of one family; calls named below a process; share of all calls from which on a process is
+// open at first.
 const LEVELS_MAX = 8;
 const CROWD = 6;
 const FAMILY_MAX = 40;
 const CALLS_NAMED = 5;
 const OPEN_FROM = 0.05;
 
-// Who made whom, and who makes the calls; nothing for a single process.
+// The tree of processes with their calls; nothing for a single process.
 function processTree(details) {
   if (details.length < 2) return null;
   const total = sum(details, process => process.vdso_calls);
-  // A process id can come again: the parent is the last of that id that came before.
+  // A process id can recur: the parent is the last earlier process with that id.
   const last = new Map();
   const all = details.map(detail => {
     const node = { detail, children: [], calls: detail.vdso_calls, below: 0, parent: last.get(detail.parent) };
@@ -297,7 +299,7 @@ function processTree(details) {
     if (node.parent) node.parent.children.push(node);
     return node;
   });
-  // Parents come before their children, so from the end each sum is complete before it is added.
+  // Parents come before their children: in reverse order, each sum is complete before it is added.
   for (const node of all.toReversed()) {
     if (!node.parent) continue;
     node.parent.calls += node.calls;
@@ -324,7 +326,7 @@ function processTree(details) {
       branches: isDeep ? [] : family(node.children, level + 1),
     };
   };
-  // Lines for siblings: crowds together, then each, then how many more there are.
+  // Lines for siblings: crowds first, then single processes, then the number of those left out.
   const family = (nodes, level) => {
     const childless = grouped(nodes.filter(node => node.children.length === 0), node => node.detail.command);
     const crowds = [...childless].filter(([, crowd]) => crowd.length >= CROWD);
@@ -356,7 +358,7 @@ const ENDED = {
   duration: 'the end of --duration', interrupted: 'Ctrl-C', exited: 'its own end', killed: 'a signal that killed it',
 };
 
-// Container, pod and systemd unit, as far as they are known.
+// Container, pod and systemd unit, as far as known.
 function place(process) {
   const { container, pod, unit } = process;
   const named = container && (container.name ? `container ${container.name} (${container.id.slice(0, 12)})` :
@@ -369,7 +371,7 @@ function traceAttached(attached) {
   if (attached.length === 0) return null;
   const pause = ns => ns === 0 ? '-' : cell(ns, nanos);
   const places = attached.map(place);
-  // Where nothing is known of any of them the column would be empty.
+  // Without any known place the column would be empty.
   const tellsPlaces = places.some(text => text !== '');
   const columns = ['process', 'program', ...(tellsPlaces ? ['runs in'] : []), 'threads', 'stood still', 'stood still at the end', 'counting ended by'];
   return section('How it was attached to',
@@ -381,7 +383,7 @@ function traceAttached(attached) {
     ])));
 }
 
-// What the clock page of `run --clock tsc` answered.
+// Reads answered by the clock page of `run --clock tsc`, and the page's upkeep.
 function clockPage(page) {
   return section('The clock page',
     paragraph(`It answered ${count(page.answered)} of ${count(page.reads)} reads (${share(ofWhole(page.answered, page.reads))}); ` +
@@ -411,7 +413,7 @@ function traceMethod(report, beside) {
 // Commands to type: this page, the callers as text, and the report as JSON.
 function traceCommands(report) {
   const attached = report.attached || [];
-  // The command of what was attached to is its name, which is nothing to type.
+  // The command of an attached process is only its name, which cannot be typed.
   const what = attached.length === 0 ? '-- ' + report.command.map(quoted).join(' ') :
     `-p ${attached.map(process => process.pid).join(',')} --duration ${Math.max(Math.floor(report.wall_ns / 1e9), 1)}`;
   const toldApart = report.processes_detail.some(process => isNumber(process.syscall_calls) || process.vdso);

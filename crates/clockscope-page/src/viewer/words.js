@@ -3,7 +3,7 @@
 const UNITS = [[1e3, 'ns'], [1e6, 'us'], [1e9, 'ms'], [1e12, 's']];
 const isNumber = value => typeof value === 'number' && Number.isFinite(value);
 
-// Three digits without zeros at the end; powers of ten where the number is far from 1.
+// Three digits without trailing zeros; powers of ten if the number is far from 1.
 function digits(value) {
   if (!isNumber(value)) return '?';
   const size = Math.abs(value);
@@ -64,7 +64,7 @@ function perSecond(value) {
   return digits(value / scale) + name + '/s';
 }
 
-// Two values as one interval, with the unit once if both have the same.
+// Two values as an interval, with a common unit printed once.
 function range(low, high) {
   const [number, unit] = low.split(' ');
   if (low === high) return low;
@@ -80,13 +80,13 @@ function joined(names, most) {
   return names.slice(0, -1).join(', ') + ' and ' + names.at(-1);
 }
 
-// A clause as a sentence. Names of ours keep their letters.
+// A clause as a sentence. Names such as vDSO keep their first letter.
 function sentence(clause) {
   const first = /^(vDSO|clock)/.test(clause) ? clause[0] : clause.charAt(0).toUpperCase();
   return first + clause.slice(1) + (/[.!?]$/.test(clause) ? '' : '.');
 }
 
-// A word as a POSIX shell reads it back.
+// A word quoted for a POSIX shell.
 const quoted = word => /^[\w\-./=:,@%+]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
 
 const sum = (items, value) => items.reduce((total, item) => total + value(item), 0);

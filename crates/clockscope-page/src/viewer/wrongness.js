@@ -1,11 +1,11 @@
-// The page of `clockscope wrongness`: how wrong each clock is.
+// The page of `clockscope wrongness`: the errors of each clock.
 
-// Clocks whose ages are drawn; the table has all. Bins of a histogram; points of a curve.
+// Limits: clocks whose ages are drawn (the table has all), bins of a histogram, points of a curve.
 const AGES_MAX = 8;
 const BINS_MAX = 72;
 const CURVE_MAX = 200;
 
-// A number of a clock's unit; two CPUs.
+// A number in a clock's unit; a pair of CPUs.
 const inUnit = (value, unit) => unit === 'ns' ? nanos(value) : `${count(value)} ${unit}`;
 const pair = cpus => cpus.join(' and ');
 const getres = clock => clock.resolution ? clock.resolution.getres_ns : null;
@@ -33,7 +33,7 @@ function wrongnessPage(report) {
   ];
 }
 
-// What is wrong; or that nothing was found, and the oldest answers.
+// The faults; without faults, a statement of that and the oldest answers.
 function wrongnessVerdict({ faults, clocks }) {
   if (faults.length > 0) return warning('What is wrong', faults.map(fault => fault.sentence));
   const oldest = greatest(clocks.filter(clock => clock.staleness), clock => worse(clock.staleness).p99_ns);
@@ -54,7 +54,7 @@ function outline(buckets, high) {
   const width = high / bins.length;
   used.forEach(([from, many], index) => {
     const next = index + 1 < used.length ? used[index + 1][0] : Infinity;
-    // A bucket goes to the next one, unless that is so far that there must be empty ones between.
+    // A bucket reaches to the next one, unless the gap shows empty buckets between them.
     const [a, b] = [from, from + Math.min(next - from, Math.floor(from / 16))].map(place => place / width);
     if (a > bins.length) return;
     const last = clamp(Math.ceil(b) - 1, 0, bins.length - 1);
@@ -66,7 +66,7 @@ function outline(buckets, high) {
   return bins.flatMap((many, bin) => [[bin * width, many], [(bin + 1) * width, many]]);
 }
 
-// The share of values at most as large as each bucket's lower bound, up to `end`.
+// The share of values below or at each bucket's lower bound, up to `end`.
 function cumulative(buckets, end) {
   const all = Math.max(total(buckets), 1);
   let below = 0;
@@ -80,7 +80,7 @@ function cumulative(buckets, end) {
 
 // ---- Age of the answers ----
 
-// The distribution that is worse: idle if it was sampled and its tail is clearly longer.
+// The worse distribution: idle if it was sampled and its tail is clearly longer, otherwise busy.
 const worse = ({ busy, idle }) =>
   idle.count > 0 && (busy.count === 0 || idle.p99_ns / 21 > busy.p99_ns / 20) ? idle : busy;
 
@@ -115,7 +115,7 @@ function ageFigure(clock) {
   const limit = getres(clock);
   const most = Math.max(busy.max_ns, idle.max_ns);
   const p99 = Math.max(busy.p99_ns, idle.p99_ns);
-  // The longest ages may be so rare and so long that they would squeeze the rest.
+  // The longest ages may be so rare and so long that the others would be squeezed.
   const end = Math.max(Math.min(Math.max(p99 * 1.4, (limit || 0) * 1.2), most), 1);
   const beyond = sum([busy, idle], of => total(of.buckets.filter(([low]) => low > end)));
   const both = [['busy', 'blue', busy], ['idle', 'orange', idle]].filter(([, , of]) => of.count > 0 && of.buckets.length > 0);
@@ -186,7 +186,7 @@ function resolution(clocks) {
     table('Steps of the readings', columns, body));
 }
 
-// The clock whose steps are furthest from what clock_getres says.
+// The sentence about the clock whose steps are farthest from its `clock_getres`.
 function resolutionConclusion(clocks) {
   const far = clock => Math.abs(Math.log(Math.max(clock.resolution.min_step / Math.max(getres(clock), 1), 1e-9)));
   const clock = greatest(clocks.filter(clock => isNumber(getres(clock))), far);
@@ -276,7 +276,7 @@ function skew(all, unit) {
 
 function rates({ rates: all, discipline }) {
   const ppm = value => digits(value) + ' ppm';
-  // Clocks of different origin are apart by whole seconds.
+  // Clocks with different epochs are apart by whole seconds.
   const offset = ns => Math.abs(ns) >= 1e12 ? signed(value => value + ' s', Math.trunc(ns / 1e9)) : signed(nanos, ns);
   const body = all.map(rate => [
     rate.clock, rate.reference, cell(rate.ppm, ppm), cell(rate.bound_ppm, value => '\u00b1' + ppm(value)),

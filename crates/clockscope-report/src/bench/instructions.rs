@@ -1,4 +1,4 @@
-//! The section on instructions, as text.
+//! The section on instructions of `bench`'s report, as text.
 
 use super::names::{list, of_row};
 use crate::table::{Head, draw};
@@ -36,18 +36,18 @@ fn stepped(row: &InstructionsRow) -> Vec<String> {
     vec![of_row(&row.name), whole(row.user), whole(row.in_vdso), whole(row.syscalls), agree]
 }
 
-/// `None` for a row that was not counted.
+/// The cells of a row; `None` if its instructions were not counted.
 fn counted(row: &InstructionsRow) -> Option<Vec<String>> {
     let cycles = row.cycles.map_or_else(dash, |cycles| format!("{cycles:.1}"));
     Some(vec![of_row(&row.name), format!("{:.1}", row.counted?), cycles])
 }
 
-/// What stands for a number that is not known.
+/// Stands for an unknown number.
 fn dash() -> String {
     "-".to_owned()
 }
 
-/// What the steps say, with certainty.
+/// The conclusion from single-stepping, which is certain.
 fn by_steps(rows: &[InstructionsRow]) -> String {
     let known: Vec<&InstructionsRow> = rows.iter().filter(|row| row.syscalls.is_some()).collect();
     if known.is_empty() {
@@ -78,7 +78,7 @@ fn list_after(names: &[String]) -> String {
     format!("{verb} {}", list(names, "", "").trim_end())
 }
 
-/// What the counters say, or why they say nothing.
+/// The method of the counters, or the reason why there are none.
 fn by_counters(instructions: &Instructions) -> String {
     match &instructions.no_counters {
         Some(reason) => {

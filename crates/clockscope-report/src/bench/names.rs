@@ -3,11 +3,11 @@
 use clockscope_model::bench::PathName;
 use clockscope_text::foreign::printable;
 
-/// Up to this many names are listed, of more only the first.
+/// Up to this many names are listed in full; of more, only the first [`NAMES_FIRST`].
 const NAMES_MAX: usize = 4;
 const NAMES_FIRST: usize = 3;
 
-/// `MONOTONIC by vdso`, `read by syscall`, `rdtsc`: clocks without what is common to all their names.
+/// `MONOTONIC by vdso`, `read by syscall`, `rdtsc`: clock names without `CLOCK_` and `_ID`.
 pub fn of_row(name: &PathName) -> String {
     match name.route.as_str() {
         "tsc" | "none" => subject(name),
@@ -15,7 +15,7 @@ pub fn of_row(name: &PathName) -> String {
     }
 }
 
-/// The name of a clock without what is common to all their names, or that of a system call.
+/// The name of a clock without `CLOCK_` and `_ID`, or of a system call.
 pub(super) fn subject(name: &PathName) -> String {
     let name = name.clock.as_deref().or(name.call.as_deref()).unwrap_or("?");
     let name = name.strip_prefix("CLOCK_").unwrap_or(name);

@@ -1,11 +1,11 @@
-//! Sentences about a measurement as a whole: what was disturbed, and what may have disturbed it.
+//! Sentences about a whole measurement: disturbances, and their possible causes.
 
 use clockscope_model::bench::{BenchReport, PathRow};
 use clockscope_text::units;
 
 /// The sentences, most important first; none for an undisturbed measurement.
 ///
-/// `pinning_refused` says why the launches were not kept on one CPU.
+/// `pinning_refused` is the reason why the launches were not pinned to one CPU.
 pub fn of(report: &BenchReport, pinning_refused: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(noise(&report.paths));
@@ -44,7 +44,7 @@ fn regimes(paths: &[PathRow]) -> Option<String> {
         others => format!(", and {} more paths likewise", others - 1),
     };
     let enters_kernel = |path: &&PathRow| path.name.route == "syscall" || path.name.call.is_some();
-    // Only if something that stays in user mode was measured too, and did not change.
+    // Only if a path that stays in user mode was measured, too, and did not change.
     let stayed = |path: &PathRow| {
         path.regimes.is_none() && path.name.route != "none" && !enters_kernel(&path)
     };
@@ -62,8 +62,8 @@ fn regimes(paths: &[PathRow]) -> Option<String> {
     ))
 }
 
-/// Where a function that enters the kernel costs so much more than the bare instruction that the few
-/// instructions around it do not explain it.
+/// The note if a vDSO function that enters the kernel costs so much more than the bare system call
+/// instruction that the few instructions around it do not explain the difference.
 fn dear_returns(paths: &[PathRow]) -> Option<String> {
     const SHARE: u64 = 10;
     let dear = paths.iter().filter(|path| path.name.route == "vdso").find_map(|path| {

@@ -1,4 +1,4 @@
-//! The bench report for people: the host, a table grouped by clock, notes, what was not measured.
+//! The bench report as text: the host, a table grouped by clock, notes, and paths that were not measured.
 
 use super::instructions;
 use super::names::subject;
@@ -40,7 +40,7 @@ pub fn render(report: &BenchReport) -> String {
     out
 }
 
-/// What the column of ratios divides by.
+/// Legend of the column of ratios: the divisors.
 fn ratio_words(report: &BenchReport) -> &'static str {
     let of_calls = report.ratios.iter().any(|row| row.of.call.is_some());
     let of_clocks = report.ratios.iter().any(|row| row.of.clock.is_some());
@@ -121,7 +121,7 @@ fn nanos(ps: u64) -> String {
     }
 }
 
-/// The wider side of the interval, in percent of the median.
+/// The wider side of the median's interval, in percent of the median.
 fn interval(path: &PathRow) -> String {
     let median = path.cost_ps_median;
     let wider =
@@ -134,8 +134,8 @@ fn quotient(ratio: f64) -> String {
     if ratio < 100.0 { format!("{ratio:.2}") } else { format!("{ratio:.0}") }
 }
 
-/// The spread as a picture: `-` from the 5th to the 95th percentile, `o` at the median, `>` where it
-/// goes on beyond the right end.
+/// The spread as a picture: `-` from the 5th to the 95th percentile, `o` at the median, `>` if the spread
+/// exceeds the right end.
 fn spread(path: &PathRow) -> String {
     let place = |ps: u64| {
         let share = ps as f64 / path.cost_ps_min.max(1) as f64 - 1.0;
@@ -152,13 +152,13 @@ fn spread(path: &PathRow) -> String {
     (0..SPREAD).map(draw).collect::<String>().trim_end().to_owned()
 }
 
-/// The column of a share above the cheapest batch; [`SPREAD`] for what is beyond the picture.
+/// The column of a share above the cheapest batch; [`SPREAD`] for shares beyond the picture.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 10")]
 fn place_of(share: f64) -> usize {
     (share * SPREAD as f64).clamp(0.0, SPREAD as f64) as usize
 }
 
-/// What was not measured; one line for each reason.
+/// The paths that were not measured; one line for each reason.
 fn declines(report: &BenchReport) -> String {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for decline in &report.declines {

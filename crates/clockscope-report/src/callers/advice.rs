@@ -1,52 +1,52 @@
-//! What can be done about a call site, as far as the figures support it.
+//! Advice on a call site, as far as the figures support it.
 
 use clockscope_text::units;
 
-/// What to do, with the figures that say so.
+/// A piece of advice with the figures behind it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Advice {
-    /// A coarse clock would have returned the same.
+    /// A coarse clock would have returned the same time.
     Coarse {
-        /// At least this share (0 to 1) of the reads came within the timer tick of the read before.
+        /// Least share (0 to 1) of the reads that came within the same timer tick as the previous read.
         share: f64,
         /// Length of a tick, in nanoseconds.
         tick_ns: u64,
     },
     /// The next read of the same clock follows at once.
     Merge {
-        /// Share (0 to 1) of the reads that are followed.
+        /// Share (0 to 1) of the reads that are followed by another.
         share: f64,
-        /// Median of the time between, in nanoseconds.
+        /// Median time between the two, in nanoseconds.
         gap_ns: u64,
-        /// The call site that follows; `None` if it is the same.
+        /// The call site of the following read; `None` if it is the same one.
         with: Option<String>,
     },
-    /// The program has a word of its own for doing without these reads.
+    /// The program has a setting that avoids these reads.
     Known {
-        /// What to do, as a sentence.
+        /// The advice, as a sentence.
         advice: &'static str,
     },
-    /// The vDSO should answer in user space, and does not.
+    /// The vDSO should answer in user space, but makes system calls.
     FallenBack {
-        /// What a read takes, in picoseconds.
+        /// Time of one read, in picoseconds.
         each_ps: u64,
     },
     /// Clocks that no vDSO answers by itself.
     AlwaysKernel {
         /// Name of the clock.
         clock: String,
-        /// What a read takes, in picoseconds; 0 if no read was timed.
+        /// Time of one read, in picoseconds; 0 if no read was timed.
         each_ps: u64,
     },
-    /// System calls that did not come by the vDSO.
+    /// System calls made directly, past the vDSO.
     PastVdso {
-        /// What a read takes, in picoseconds; 0 if none was timed.
+        /// Time of one read, in picoseconds; 0 if no read was timed.
         each_ps: u64,
     },
 }
 
 impl Advice {
-    /// In a few words, where [`Self::sentence`] has been said of another call site.
+    /// The short form, after [`Self::sentence`] was printed for another call site.
     pub fn again(&self) -> String {
         match self {
             Self::Coarse { share, .. } => {
@@ -63,7 +63,7 @@ impl Advice {
         }
     }
 
-    /// In words; names are as in the model and not yet safe to print.
+    /// The advice as a sentence; names are as in the model and not yet safe to print.
     pub fn sentence(&self) -> String {
         match self {
             Self::Coarse { share, tick_ns } => format!(
@@ -103,7 +103,7 @@ impl Advice {
     }
 }
 
-/// A share that is known from below; nothing is more than all.
+/// A lower bound of a share as words; 100 % becomes "all".
 fn at_least(share: f64) -> String {
     match units::share(share).as_str() {
         "100 %" => "all".to_owned(),

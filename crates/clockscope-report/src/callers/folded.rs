@@ -6,8 +6,8 @@ use super::shares;
 use clockscope_model::names::{self, CUT};
 use clockscope_model::trace::TraceReport;
 
-/// A line for each different stack, in the order of their text; the counts of each function add up
-/// to its exact calls. Empty if nothing was sampled.
+/// A line for each distinct stack, in the order of the text; the counts of each function add up to its exact
+/// number of calls. Empty if there are no samples.
 pub fn render(report: &TraceReport) -> String {
     let mut out = String::new();
     for (stack, calls) in stacks(report) {
@@ -16,7 +16,7 @@ pub fn render(report: &TraceReport) -> String {
     out
 }
 
-/// The different stacks and their calls, without those of no call.
+/// The distinct stacks with their calls; stacks without calls are left out.
 pub(super) fn stacks(report: &TraceReport) -> BTreeMap<String, u64> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     let Some(callers) = &report.callers else { return sums };
@@ -47,8 +47,7 @@ pub(super) fn stacks(report: &TraceReport) -> BTreeMap<String, u64> {
     sums
 }
 
-/// A name that the format can hold: `;` separates frames, `#` begins a comment, and tools cut off
-/// blanks at the ends.
+/// A name that the format can hold: `;` separates frames, `#` begins a comment, and tools strip blanks at the ends.
 fn word(name: &str) -> String {
     let name = name.trim().replace(';', ":");
     match name.strip_prefix('#') {

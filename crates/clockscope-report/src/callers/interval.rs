@@ -1,4 +1,4 @@
-//! Between which numbers the reads of a place are, by the samples that there are of them.
+//! Intervals of the number of reads of a place, from its samples.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use clockscope_model::callers::{CalledRow, Callers};
 use clockscope_model::reads;
 use clockscope_stats::proportion::wilson;
 
-/// The ends of the interval of 95 % of the reads of a place, by row of `called`. Those of several rows are
-/// added up, which makes it wider than it need be.
+/// The ends of the 95 % interval of a place's reads. `rows` has the reads by row of `called`. The ends of
+/// several rows are added, which makes the interval wider than necessary.
 pub(super) fn of_reads(rows: &BTreeMap<usize, f64>, callers: &Callers) -> (f64, f64) {
     let ends = rows.iter().map(|(row, reads)| of_row(*reads, &callers.called[*row]));
     ends.fold((0.0, 0.0), |sum, ends| (sum.0 + ends.0, sum.1 + ends.1))
@@ -19,7 +19,7 @@ fn of_row(reads: f64, row: &CalledRow) -> (f64, f64) {
     (low * calls, high * calls)
 }
 
-/// The most reads that a place can have of which no stack was sampled, at 95 %.
+/// The most reads that a place without a sampled stack can have, at 95 % confidence.
 pub fn unseen(callers: &Callers) -> f64 {
     let is_read = |row: &&CalledRow| reads::source(&row.name, row.clock.as_deref()).is_some();
     callers.called.iter().filter(is_read).map(|row| of_row(0.0, row).1).sum()

@@ -1,5 +1,4 @@
-//! Who makes the calls: from sampled stacks to trees, flame graphs, profiles, and the lines to
-//! change.
+//! Callers: makes trees, flame graphs, profiles and the lines to change from sampled stacks.
 
 mod advice;
 pub mod folded;
@@ -16,7 +15,7 @@ mod wrappers;
 use super::declines;
 use clockscope_model::callers::Callers;
 
-/// Whose callers could not be sampled and why, a sentence each: for forms without words.
+/// Processes without sampled callers and the reasons, a sentence each: for formats that hold no text.
 pub fn not_sampled(callers: &Callers) -> Vec<String> {
     declines::sentences(&callers.declines)
 }

@@ -1,4 +1,4 @@
-//! The stacks as a profile for `go tool pprof`: a gzip'd `perftools.profiles.Profile`.
+//! The stacks as a profile for `go tool pprof`: a gzipped `perftools.profiles.Profile`.
 
 mod message;
 
@@ -17,15 +17,15 @@ use clockscope_model::trace::{TraceReport, Via};
 use clockscope_text::foreign::{Foreign, joined, printable};
 use clockscope_text::units;
 
-/// The profile. Samples are `calls` in `count`, and where calls were timed `time` in
-/// `nanoseconds`; their labels are `pid`, `command`, `via` and `clock`. `ended_ns` is when counting ended, in
+/// The profile. The values of a sample are `calls` in `count` and, if calls were timed, `time` in
+/// `nanoseconds`; its labels are `pid`, `command`, `via` and `clock`. `ended_ns` is the end of counting, in
 /// nanoseconds since 1970 UTC.
 ///
 /// # Errors
 ///
-/// None that a report can cause; what the compressor says otherwise.
+/// None that a report can cause; otherwise an error of the compressor.
 pub fn render(report: &TraceReport, ended_ns: u64) -> std::io::Result<Vec<u8>> {
-    // No time in the header: the same report is the same file.
+    // The gzip header has no time, so the same report makes the same file.
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     let mut profile = profile(report);
     let began_ns = ended_ns.saturating_sub(report.wall_ns);
@@ -61,7 +61,7 @@ struct Builder<'a> {
     functions: HashMap<(i64, i64), u64>,
     /// Ids by the frames of one address.
     locations: HashMap<Vec<usize>, u64>,
-    /// Ids of what was called, by row.
+    /// Ids of the called functions, by row.
     called: Vec<u64>,
     /// Average time of a call in picoseconds, by row.
     averages: Vec<Option<u64>>,
@@ -117,8 +117,8 @@ impl<'a> Builder<'a> {
         self.profile.mapping.push(Mapping {
             id,
             filename,
-            // Said of all, so that pprof does not look for symbols by itself: what could be
-            // found has been.
+            // Set for all mappings, so pprof does not look for symbols itself: clockscope has already named
+            // all that it could.
             has_functions: true,
             ..Mapping::default()
         });
@@ -137,7 +137,7 @@ impl<'a> Builder<'a> {
         id
     }
 
-    /// A place for what was called, above the innermost frame.
+    /// The location of the called function, above the innermost frame.
     fn called_location(&mut self, row: &CalledRow) -> u64 {
         let mapping_id = self.mapping(match row.via {
             Via::Syscall => "[kernel]",
@@ -161,7 +161,7 @@ impl<'a> Builder<'a> {
         id
     }
 
-    /// A place of the stack: a function with those that are put into it, the innermost first.
+    /// The location of a function and of the functions inlined into it, the innermost first.
     fn frames_location(&mut self, frames: &[usize]) -> u64 {
         if let Some(id) = self.locations.get(frames) {
             return *id;
@@ -186,7 +186,7 @@ impl<'a> Builder<'a> {
         id
     }
 
-    /// The places of a stack, the innermost first.
+    /// The locations of a stack, the innermost first.
     fn places(&mut self, stack: &StackRow) -> Vec<u64> {
         let known = |index: &&usize| **index < self.callers.frames.len();
         let frames: Vec<usize> = stack.frames.iter().filter(known).copied().collect();
@@ -203,7 +203,7 @@ impl<'a> Builder<'a> {
         location_id.extend(self.places(stack));
         if !stack.complete {
             let function_id = self.function(names::CUT, "");
-            // One for all: looked up by a key that no frame has.
+            // All cut stacks share one location, stored under the empty key, which no frame has.
             let id = match self.locations.get(&Vec::new()) {
                 Some(id) => *id,
                 None => self.location(0, 0, vec![Line { function_id, line: 0 }]),

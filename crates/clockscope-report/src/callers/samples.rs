@@ -1,4 +1,4 @@
-//! Hand-made stacks to print.
+//! Hand-made stacks for tests.
 
 use clockscope_model::callers::{
     CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow,
@@ -13,7 +13,7 @@ const SERVER: &str = "/opt/diameter/bin/diameterd";
 const LIBRARY: &str = "/opt/diameter/lib/libfdproto.so.7";
 const LIBC: &str = "/usr/lib/x86_64-linux-gnu/libc.so.6";
 
-/// A function of a file, with the line of the call where it is known.
+/// A function of a file, with the source line of the call if known.
 pub fn frame(function: &str, module: &str, address: u64, line: Option<(&str, u32)>) -> FrameRow {
     FrameRow {
         function: Some(function.into()),
@@ -167,7 +167,7 @@ pub fn server() -> TraceReport {
     }
 }
 
-/// The same on a host where the vDSO passes every read on to the kernel.
+/// The same program on a host whose vDSO passes every read on to the kernel.
 pub(crate) fn fallen_back() -> TraceReport {
     let mut report = server();
     report.vdso[0] = row("clock_gettime", Some("CLOCK_MONOTONIC"), 400_001, 9_000, 1_300_000);

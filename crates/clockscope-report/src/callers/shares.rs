@@ -1,18 +1,18 @@
-//! Whole calls for each stack.
+//! Rounds the calls of each stack to whole numbers.
 
 use clockscope_model::callers::Callers;
 
 /// Calls as whole numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WholeCalls {
-    /// Of each stack.
+    /// Calls of each stack.
     pub(super) of_stacks: Vec<u64>,
-    /// Of each row of `called`, calls of which no stack is known.
+    /// Calls without a known stack, for each row of `called`.
     pub(super) without_stack: Vec<u64>,
 }
 
-/// Rounds the calls of the stacks so that those of each row of `called`, with what has no stack,
-/// add up to its exact calls: by largest remainder.
+/// Rounds the calls of the stacks by largest remainder: for each row of `called`, they add up to its exact
+/// number of calls, together with those without a stack.
 pub(super) fn whole_calls(callers: &Callers) -> WholeCalls {
     let mut of_stacks = vec![0; callers.stacks.len()];
     let mut by_row: Vec<Vec<usize>> = vec![Vec::new(); callers.called.len()];
@@ -33,7 +33,7 @@ pub(super) fn whole_calls(callers: &Callers) -> WholeCalls {
     WholeCalls { of_stacks, without_stack }
 }
 
-/// Divides `total` in the proportion of the weights; nothing where no weight is positive.
+/// Divides `total` in proportion to the weights; all zero if no weight is positive.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -55,7 +55,7 @@ fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
     }
     let mut order: Vec<usize> = (0..weights.len()).filter(|i| weight(&weights[*i]) > 0.0).collect();
     order.sort_by(|a, b| ideal[*b].fract().total_cmp(&ideal[*a].fract()).then(a.cmp(b)));
-    // Beyond 2^53 calls the fractions are lost, and more may be left than there are stacks.
+    // Above 2^53 calls the fractions are lost, and the remainder may exceed the number of stacks.
     let each = left / order.len() as u64;
     let once_more = usize::try_from(left % order.len() as u64).unwrap_or(0);
     for (place, index) in order.into_iter().enumerate() {

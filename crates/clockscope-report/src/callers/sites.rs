@@ -13,11 +13,12 @@ use clockscope_model::reads;
 use clockscope_model::trace::{SyscallRow, TraceReport, VdsoRow, Via};
 use clockscope_stats::timed::TIMED_MIN;
 
-/// From this share of same-tick reads on, a coarse clock is worth a try.
+/// Share of same-tick reads from which on a coarse clock is recommended.
 const COARSE_WORTH: f64 = 0.5;
-/// Call sites below this share of all reads are given no advice: it would gain nothing.
+/// Least share of all reads for which a call site gets advice: below, the gain would be too small.
 const ADVICE_WORTH: f64 = 0.01;
-/// Functions whose programs have a word of their own, and what to do: beginnings of their names.
+/// Functions of programs that have a setting against these reads, by the beginnings of their names, with the
+/// advice.
 const KNOWN: [(&str, &str); 3] = [
     ("InstrStartNode", EXPLAIN),
     ("InstrStopNode", EXPLAIN),
@@ -30,39 +31,39 @@ const KNOWN: [(&str, &str); 3] = [
 /// The timers of PostgreSQL's nodes.
 const EXPLAIN: &str = "these time each node of a query that is explained, twice a row: EXPLAIN (ANALYZE, TIMING \
      OFF) counts rows without them; a coarse clock would say 0 or a whole tick";
-/// From this share on, reads that follow one another are called a pair.
+/// Share of reads followed by another from which on the two are called a pair.
 const PAIR_WORTH: f64 = 0.5;
-/// Reads further apart are not called a pair, in nanoseconds: a hundred times what a read takes by
-/// system call; what lies between may well be what the program measures.
+/// Longest time within a pair, in nanoseconds: a hundred times the cost of a read by system call. A longer
+/// one may be the very time that the program measures.
 const PAIR_GAP_NS: u64 = 10_000;
 
-/// A place that reads a clock: the innermost function that is the program's own, not one of the C
-/// library or of a language's clock (see `wrappers`).
+/// A place that reads a clock: the innermost function of the program itself, past those of the C library and
+/// a language's own clock (see `wrappers`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
-    /// Name of the function, or the file in brackets where none is known; `None` for reads whose
-    /// callers are not known at all.
+    /// Name of the function, or the file in brackets if the name is unknown; `None` for reads without known
+    /// callers.
     pub function: Option<String>,
-    /// `file:line` where it is known, otherwise the file of the program and the offset in it as
-    /// `addr2line` takes it; empty for code that is made at run time.
+    /// `file:line` if known, otherwise the program's file with the offset in it as `addr2line` takes it;
+    /// empty for code made at run time.
     pub place: String,
-    /// What it calls, most reads first: `clock_gettime(MONOTONIC)`.
+    /// Called functions, most reads first: `clock_gettime(MONOTONIC)`.
     pub called: Vec<String>,
-    /// Its language's functions through which it does: `time.perf_counter`, in the order of first sight.
+    /// The language's clock functions that the place calls: `time.perf_counter`, in the order of first sight.
     pub through: Vec<String>,
-    /// Its frame; `None` if the callers are not known.
+    /// Frame of the place; `None` if the callers are unknown.
     pub frame: Option<FrameRow>,
     /// Reads; estimated from the samples.
     pub reads: f64,
-    /// The ends of the interval of 95 % of these.
+    /// The ends of the 95 % interval of `reads`.
     pub reads_between: (f64, f64),
     /// Reads a second of wall time.
     pub per_second: f64,
     /// Share (0 to 1) of all clock reads of the run.
     pub share: f64,
-    /// Time of these reads in nanoseconds, by the average of what they call; `None` if not timed.
+    /// Time of these reads in nanoseconds, by the average of the called functions; `None` if not timed.
     pub time_ns: Option<f64>,
-    /// What the figures advise.
+    /// Advice from the figures.
     pub advice: Vec<Advice>,
 }
 
@@ -105,10 +106,10 @@ pub fn sites(report: &TraceReport) -> Vec<Site> {
     order.into_iter().map(site).collect()
 }
 
-/// Function and place; neither if the callers are not known.
+/// Function and place; both empty if the callers are unknown.
 type Name = (Option<String>, String);
 
-/// What is known of a place.
+/// A place and its reads.
 #[derive(Debug)]
 struct Place {
     name: Name,
@@ -122,7 +123,7 @@ struct Place {
 #[derive(Debug)]
 struct Gathered {
     sites: Vec<Place>,
-    /// Place of each stack; `None` if it is no read of a clock.
+    /// Place of each stack; `None` if the stack is not one of a clock read.
     of_stacks: Vec<Option<usize>>,
 }
 
@@ -154,8 +155,7 @@ impl Gathered {
     }
 }
 
-/// Whether a stack is one of a read of a clock. A system call that the vDSO makes is the read that
-/// has been counted there.
+/// Whether a stack is one of a clock read. A system call made by the vDSO is a read already counted as a vDSO call.
 fn is_read(row: &CalledRow, stack: &StackRow, callers: &Callers) -> bool {
     let first = stack.frames.first().and_then(|index| callers.frames.get(*index));
     let by_vdso =
@@ -164,7 +164,7 @@ fn is_read(row: &CalledRow, stack: &StackRow, callers: &Callers) -> bool {
         && !(row.via == Via::Syscall && by_vdso)
 }
 
-/// The first frame of the program's own, and what it asks the time of.
+/// The innermost frame of the program itself, and the clock function that it calls.
 fn frame_of<'a>(
     stack: &StackRow,
     called: &CalledRow,
@@ -190,17 +190,17 @@ fn place(frame: &FrameRow) -> String {
     }
 }
 
-/// Which place's reads follow which: by the first and the second place.
+/// Reads followed by other reads, by the first and the second place.
 #[derive(Debug)]
 struct Follows {
     pairs: BTreeMap<(usize, usize), Followed>,
 }
 
-/// Reads of a place that another one's follow.
+/// Reads of a place that are followed by reads of another.
 #[derive(Debug, Default)]
 struct Followed {
     reads: f64,
-    /// Times between the two in nanoseconds, and the reads for which they stand.
+    /// Times between the two in nanoseconds, with the number of reads that each stands for.
     gaps: Vec<(u64, f64)>,
 }
 
@@ -225,8 +225,8 @@ impl Follows {
         follows
     }
 
-    /// The place that most often follows `first`: how many reads are followed, the median of the
-    /// times between, and the place.
+    /// The place that most often follows `first`: the number of followed reads, the median time between, and
+    /// the place.
     fn most_often(&self, first: usize) -> Option<(f64, u64, usize)> {
         let of_first = self.pairs.range((first, 0)..=(first, usize::MAX));
         of_first
@@ -234,7 +234,7 @@ impl Follows {
             .map(|((_, second), known)| (known.reads, median(&known.gaps), *second))
     }
 
-    /// Whether most of the `reads` of a place follow those of one other place at once.
+    /// Whether most of the `reads` of a place directly follow those of one other place.
     fn is_mostly_second(&self, second: usize, reads: f64) -> bool {
         self.pairs.iter().any(|((_, place), known)| {
             *place == second
@@ -243,7 +243,7 @@ impl Follows {
         })
     }
 
-    /// Reads of a place that came within the tick of the one before, by the pairs that are known.
+    /// Reads of a place that came within the same tick as the previous read, by the known pairs.
     fn within_tick(&self, second: usize, tick_ns: u64) -> f64 {
         let before = self.pairs.iter().filter(|((_, place), _)| *place == second);
         before
@@ -253,7 +253,7 @@ impl Follows {
     }
 }
 
-/// The clock that a row reads; `None` if that is not known.
+/// The clock that a row reads; `None` if unknown.
 fn clock_of(row: &CalledRow) -> Option<&str> {
     match row.name.as_str() {
         "gettimeofday" | "time" => Some("CLOCK_REALTIME"),
@@ -261,7 +261,7 @@ fn clock_of(row: &CalledRow) -> Option<&str> {
     }
 }
 
-/// Whether a coarse clock could answer in its place.
+/// Whether a coarse clock could answer instead.
 fn is_precise(row: &CalledRow) -> bool {
     reads::has_coarse_form(&row.name, row.clock.as_deref())
 }
@@ -292,7 +292,7 @@ fn advice(
         0.0
     });
     let precise: f64 = precise_reads(callers, place);
-    // What lies between two reads that follow one another may be what is measured: a coarse clock would say 0.
+    // The program may measure the time between two successive reads: a coarse clock would then return 0.
     if let Some((followed, gap_ns, second)) = follows.most_often(index) {
         let share = (followed / place.reads).min(1.0);
         if share >= PAIR_WORTH && gap_ns <= PAIR_GAP_NS {
@@ -318,7 +318,7 @@ fn described((function, place): &Name) -> String {
     }
 }
 
-/// Advice on reads that the kernel answers.
+/// Advice on reads answered by the kernel.
 fn by_kernel(report: &TraceReport, row: &CalledRow) -> Option<Advice> {
     match row.via {
         Via::Syscall => {
@@ -339,8 +339,8 @@ fn by_kernel(report: &TraceReport, row: &CalledRow) -> Option<Advice> {
     never.then_some(Advice::AlwaysKernel { clock, each_ps })
 }
 
-/// The least share of a place's precise reads that came within the tick of the read before: of all
-/// precise reads a share is known, and the others may be at fault for all that did not.
+/// Least share of a place's precise reads that came within the same tick as the previous read. The share is
+/// known for all precise reads together only; in the worst case all reads of other places are in it.
 fn same_tick(report: &TraceReport, callers: &Callers, place: &Place) -> f64 {
     let precise_rows = callers.called.iter().filter(|row| row.via == Via::Vdso && is_precise(row));
     let all: f64 = precise_rows.map(|row| row.calls as f64).sum();
@@ -391,7 +391,7 @@ fn calls(stack: &StackRow) -> f64 {
     if stack.calls.is_finite() { stack.calls.max(0.0) } else { 0.0 }
 }
 
-/// The value in the middle by weight; 0 if there is none.
+/// The weighted median; 0 if there are no values.
 fn median(values: &[(u64, f64)]) -> u64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by_key(|(value, _)| *value);

@@ -1,4 +1,4 @@
-//! Who makes the calls, as text: a tree of callers for each function, and the lines to change.
+//! Callers as text: a tree of callers for each function, and the lines to change.
 
 use clockscope_text::foreign::Foreign;
 use std::mem::{Discriminant, discriminant};
@@ -14,23 +14,23 @@ use clockscope_text::foreign::printable;
 use clockscope_text::lines::{cut_middle, hanging, labelled_in, pointed, width as columns};
 use clockscope_text::units;
 
-/// Trees that are drawn in a short report.
+/// Number of trees in a short report.
 const TREES: usize = 6;
 /// Share of all calls from which on a function has a tree in a short report.
 const TREE_WORTH: f64 = 0.01;
-/// Call sites that are listed, and in a short report.
+/// Number of call sites listed in a full report, and in a short one.
 const SITES: usize = 10;
 const SITES_SHORT: usize = 3;
 /// Share of the reads from which on a call site is listed in a short report.
 const SITE_WORTH: f64 = 0.01;
-/// Reasons for cut stacks that are named.
+/// Number of reasons for cut stacks that are named.
 const REASONS: usize = 4;
-/// Other functions that are named in one line.
+/// Number of functions without a tree that are named.
 const OTHERS: usize = 6;
 /// Columns in front of the text of a call site.
 const INDENT: usize = 4;
 
-/// All that is said of callers; empty if they were not asked for.
+/// The section on callers; empty if the report has none.
 pub fn render(report: &TraceReport, options: CallersOptions) -> String {
     let Some(callers) = &report.callers else { return String::new() };
     let width = options.width;
@@ -50,7 +50,7 @@ pub fn render(report: &TraceReport, options: CallersOptions) -> String {
     out + &trees + &notes
 }
 
-/// How many stacks there are, of what, and what they cost.
+/// Number of stacks and calls, and the cost of sampling.
 fn sampled(callers: &Callers) -> String {
     let calls = callers.called.iter().fold(0_u64, |sum, row| sum.saturating_add(row.calls));
     let calls = number_of(calls, callers.called.iter().any(|row| row.estimated));
@@ -84,7 +84,7 @@ fn sampled(callers: &Callers) -> String {
     text
 }
 
-/// What reading an interpreter's frames has meant to its threads.
+/// Cost of reading an interpreter's frames for its threads.
 fn waited(waits: &Waits) -> String {
     let mut text =
         format!("Python's threads waited {}", units::counted(waits.count, "time", "times"));
@@ -99,7 +99,7 @@ fn waited(waits: &Waits) -> String {
     text
 }
 
-/// Says that the shares of what is called most are rough, if its samples say little.
+/// The clause that shares are rough, if the most called function has too few effective samples.
 fn rough(callers: &Callers) -> String {
     const ENOUGH: f64 = 30.0;
     let most = callers.called.iter().filter(|row| row.samples > 0).max_by_key(|row| row.calls);
@@ -114,7 +114,7 @@ fn rough(callers: &Callers) -> String {
     }
 }
 
-/// Calls; what was not counted is said to be about so many.
+/// A number of calls, with "about" if it is an estimate.
 fn number_of(calls: u64, estimated: bool) -> String {
     let calls = units::counted(calls, "call", "calls");
     if estimated { format!("about {calls}") } else { calls }
@@ -128,7 +128,7 @@ fn listed(words: &[String]) -> String {
     }
 }
 
-/// Which stacks do not reach the first function of their thread, and why; `None` if all do.
+/// The number of stacks that do not reach the first function of their thread, with reasons; `None` if all do.
 fn cut(callers: &Callers) -> Option<String> {
     let by_reason = callers.cut.iter().fold(0_u64, |sum, row| sum.saturating_add(row.samples));
     let short = callers.stacks.iter().filter(|stack| !stack.complete);
@@ -166,7 +166,7 @@ fn cut(callers: &Callers) -> Option<String> {
     ))
 }
 
-/// The trees, and what is to be known of them.
+/// The trees, and the notes on them.
 fn trees(report: &TraceReport, callers: &Callers, options: CallersOptions) -> (String, String) {
     let classes = Classes::of(callers);
     let CallersOptions { least_share: share, width, whole } = options;
@@ -198,7 +198,7 @@ fn trees(report: &TraceReport, callers: &Callers, options: CallersOptions) -> (S
     (out, notes(&library, starters, &others, options))
 }
 
-/// What was called and how often; with fewer figures where they do not fit.
+/// The called function with the number of calls; with fewer figures if they do not fit.
 fn head(row: &CalledRow, wall_ns: u64, width: usize) -> String {
     let name = names::called(row);
     let calls = format!(": {}", number_of(row.calls, row.estimated));
@@ -216,7 +216,7 @@ fn per_second(calls: u64, wall_ns: u64) -> f64 {
     calls as f64 * 1e9 / wall_ns as f64
 }
 
-/// What is left out of the trees, and functions without one.
+/// Notes: frames left out of the trees, and functions without a tree.
 fn notes(
     library: &[String],
     starters: bool,
@@ -258,7 +258,7 @@ fn notes(
     if out.is_empty() { out } else { format!("\n{out}") }
 }
 
-/// The call sites with most reads; empty if callers were not asked for.
+/// The call sites with most reads; empty if the report has no callers.
 pub fn lines_to_change(report: &TraceReport, options: CallersOptions) -> String {
     let CallersOptions { width, whole, .. } = options;
     let sites = sites::sites(report);
@@ -282,7 +282,7 @@ pub fn lines_to_change(report: &TraceReport, options: CallersOptions) -> String 
     out
 }
 
-/// A call site; advice of a kind that has been `said` is put shortly.
+/// A call site; advice of a kind in `said` takes its short form.
 fn entry(
     number: usize,
     site: &Site,
@@ -296,7 +296,7 @@ fn entry(
     let place = printable(&site.place);
     let function = cut_middle(function, room);
     let mut out = prefix + &function;
-    // In the same line where it fits.
+    // Function and place share a line if they fit.
     if !place.trim_end().is_empty() {
         let is_short = columns(&function) + columns(&place) + 2 <= room;
         let gap = if is_short { "  ".to_owned() } else { format!("\n{:INDENT$}", "") };

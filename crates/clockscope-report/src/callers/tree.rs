@@ -1,4 +1,4 @@
-//! The callers of one function as a tree: who calls it, who calls those, and so on.
+//! The callers of one function as a tree: its callers, their callers, and so on.
 
 use clockscope_text::foreign::Foreign;
 use std::collections::HashMap;
@@ -11,26 +11,26 @@ use clockscope_text::units;
 
 /// Columns of a connector with its share: `|--62.1%--`.
 const CONNECTOR: usize = 10;
-/// Columns that a name has at least; a branch further right is not drawn.
+/// Least number of columns for a name; a branch further right is not drawn.
 const NAME_LEAST: usize = 22;
-/// Functions in a row without a branch that are printed; of more the middle is left out: the line to change is
-/// near one end, and where the work came from near the other.
+/// Longest chain of functions without a branch that is printed in full. The middle of a longer one is left
+/// out: the line to change is near one end, the origin of the work near the other.
 const CHAIN: usize = 10;
 const CHAIN_HEAD: usize = 5;
 const CHAIN_TAIL: usize = 3;
-/// From this share on, what is left out has a line: it would be printed as 0.1 % or more.
+/// Least share for a line about hidden or cut callers: from here on it prints as 0.1 % or more.
 const LEAST_SHARE: f64 = 0.000_5;
-/// Stands where a stack should go on.
+/// Stands in place of the missing part of a stack.
 pub(super) const NOT_KNOWN: &str = "[callers not known]";
 
-/// A function in the tree; the root is what was called.
+/// A function in the tree; the root is the called function.
 #[derive(Debug, Default)]
 struct Node {
     name: String,
     calls: f64,
-    /// Calls whose stack ends here although it should go on.
+    /// Calls whose stack is cut here.
     cut: f64,
-    /// The same function called itself.
+    /// Whether the function called itself.
     recursive: bool,
     children: Vec<usize>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Tree {
     pub(super) without_starters: bool,
 }
 
-/// How a tree is drawn.
+/// Limits for drawing a tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Callers below this share (0 to 1) of all calls are left out.
@@ -56,17 +56,17 @@ pub(super) struct Limits {
     pub(super) whole: bool,
 }
 
-/// For each frame the number of its name: frames of one function are one node.
+/// The class of each frame: frames of the same function share a node.
 #[derive(Debug)]
 pub(super) struct Classes {
     of_frames: Vec<usize>,
     names: Vec<String>,
-    /// Those of several frames of a runtime's own.
+    /// Classes of runs of a runtime's own frames, by name.
     of_runtimes: HashMap<String, usize>,
 }
 
 impl Classes {
-    /// Of all frames.
+    /// The classes of all frames.
     pub(super) fn of(callers: &Callers) -> Classes {
         let mut known: HashMap<(String, Option<&Foreign>), usize> = HashMap::new();
         let mut names = Vec::new();
@@ -118,7 +118,7 @@ impl Tree {
                 frames.remove(0);
                 tree.through_library += calls;
             }
-            // A stack that is cut does not end with what starts programs.
+            // A cut stack does not reach the functions that start programs.
             let starters = wrappers::starters(&frames, &callers.frames);
             let starters = if stack.complete { starters } else { 0 };
             if starters > 0 && starters < frames.len() {
@@ -143,7 +143,7 @@ impl Tree {
         let (mut at, mut class_before) = (0, None);
         self.nodes[0].calls += calls;
         for class in path {
-            // Direct recursion is one node: its depth is no other caller.
+            // Direct recursion is one node: its depth adds no caller.
             if class_before == Some(class) {
                 self.nodes[at].recursive = true;
                 continue;
@@ -175,12 +175,12 @@ impl Tree {
         calls / self.nodes[0].calls
     }
 
-    /// The callers of a node that are not below the limit, the greatest first.
+    /// The callers of a node that reach the limit, the greatest first.
     fn shown(&self, node: usize, limits: Limits) -> Vec<usize> {
         let mut children = self.nodes[node].children.clone();
         children.retain(|child| {
             let calls = self.nodes[*child].calls;
-            // Not left out as below the limit what would be printed as the limit.
+            // A share that prints as the limit counts as reaching it.
             calls > 0.0 && self.share(calls) + LEAST_SHARE >= limits.share
         });
         children.sort_by(|a, b| {
@@ -190,8 +190,8 @@ impl Tree {
         children
     }
 
-    /// The one caller that a node has, but for others that are below the limit together: it is
-    /// printed in the next line without a share.
+    /// The only caller of a node, if all others together are below the limit; printed on the next line
+    /// without a share.
     fn only_caller(&self, node: usize, limits: Limits) -> Option<usize> {
         let shown = self.shown(node, limits);
         let [only] = shown[..] else { return None };
@@ -234,7 +234,7 @@ impl Tree {
         }
     }
 
-    /// A caller, and below it its callers as long as each has one.
+    /// A caller, and below it the chain of only callers.
     fn chain(&self, first: usize, connector: &str, below: &str, limits: Limits, out: &mut String) {
         let mut chain = vec![first];
         let mut last = first;
@@ -264,7 +264,7 @@ impl Tree {
     }
 }
 
-/// What a line of the tree stands for.
+/// Content of a line of the tree.
 enum Branch {
     Caller(usize),
     Cut,

@@ -1,8 +1,8 @@
-//! Functions that only pass a call on, and those that start programs and threads: nobody changes
-//! these to read the clock less often.
+//! Functions that only pass a call on, and functions that start programs and threads. They are not the lines
+//! to change.
 //!
-//! The lists are short on purpose: a function that is missing here is shown, which misleads
-//! nobody; one too many would hide the line to change.
+//! The lists are short on purpose: a function that is missing here is shown, which does no harm; an entry too
+//! many would hide the line to change.
 
 use clockscope_model::callers::{CalledRow, FrameKind, FrameRow};
 use clockscope_model::names::{self, file_name};
@@ -11,7 +11,7 @@ use clockscope_text::foreign::Foreign;
 
 /// Beginnings of functions that ask for the time on behalf of their caller.
 const WRAPPERS: [&str; 35] = [
-    // Rust: Instant::now, SystemTime::now, elapsed, and what they call.
+    // Rust: Instant::now, SystemTime::now, elapsed, and the functions that they call.
     "std::time::",
     "std::sys::time::",
     "std::sys::pal::unix::time::",
@@ -56,14 +56,15 @@ const WRAPPERS: [&str; 35] = [
 ];
 /// The C library's own functions that ask for the time: in a static program they are in the program's file.
 const OF_C: [&str; 5] = ["gettimeofday", "time", "timespec_get", "ftime", "clock"];
-/// What runtimes are made of, by the beginnings of their functions: in a stack of a program in a
-/// runtime's language these pass the call on.
+/// Functions of runtimes, by the beginnings of their names: in a stack with functions of the runtime's
+/// language, they only pass the call on.
 const OF_V8: [&str; 5] = ["v8::", "node::", "uv__", "uv_", "Builtins_"];
 /// The files of a JVM itself.
 const OF_JVM: [&str; 2] = ["libjvm.so", "libjava.so"];
 /// The files of .NET itself.
 const OF_DOTNET: [&str; 2] = ["libcoreclr.so", "libSystem.Native.so"];
-/// Interpreters, by the beginnings of their files, and their names. What these execute is in no machine frame.
+/// Interpreters, by the beginnings of their files, with their names. The functions that they execute have no
+/// machine frames.
 const INTERPRETERS: [(&str, &str); 13] = [
     ("libpython", "python"),
     ("python", "python"),
@@ -77,10 +78,10 @@ const INTERPRETERS: [(&str, &str); 13] = [
     ("luajit", "lua"),
     ("libluajit", "lua"),
     ("lua", "lua"),
-    // Erlang's: `beam.smp`. Its JIT compiler's code has the functions of the program.
+    // Erlang's `beam.smp`. The program's functions are in its JIT compiler's code.
     ("beam", "erlang"),
 ];
-/// Where Python's own extensions in C are.
+/// Folder of Python's own extensions in C.
 const PYTHON_EXTENSIONS: &str = "/lib-dynload/";
 /// Python's own functions that ask for the time on behalf of their caller, and the ends of their files.
 const IN_PYTHON: [(&str, &str); 3] = [
@@ -88,16 +89,16 @@ const IN_PYTHON: [(&str, &str); 3] = [
     ("time", "asyncio/base_events.py"),
     ("Loop.time", "uvloop/loop.pyx"),
 ];
-/// Functions of CPython that programs know by other names: of the module `time`, and of `datetime`.
+/// Functions of CPython with their names in Python: of the module `time`, and of `datetime`.
 const PYTHON_CLOCKS: [(&str, &str); 3] =
     [("time_", "time."), ("datetime_datetime_", "datetime."), ("datetime_date_", "date.")];
-/// Functions of HotSpot that programs know by other names.
+/// Functions of HotSpot with their names in Java.
 const JVM_CLOCKS: [(&str, &str); 3] = [
     ("os::javaTimeNanos", "System.nanoTime"),
     ("os::javaTimeMillis", "System.currentTimeMillis"),
     ("os::javaTimeSystemUTC", "Instant.now"),
 ];
-/// Functions that stand below the first one of the program.
+/// Functions below the first one of the program.
 const STARTERS: [&str; 15] = [
     // The C library (glibc and musl).
     "_start",
@@ -118,7 +119,7 @@ const STARTERS: [&str; 15] = [
     // Rust.
     "__rust_try",
 ];
-/// The same of Rust's standard library, by their beginnings.
+/// Functions of Rust's standard library below the first one of the program, by the beginnings of their names.
 const RUST_STARTERS: [&str; 8] = [
     "std::rt::lang_start",
     "std::sys::backtrace::__rust_begin_short_backtrace",
@@ -130,7 +131,7 @@ const RUST_STARTERS: [&str; 8] = [
     "core::ops::function::FnOnce::call_once",
 ];
 
-/// What a runtime calls a program's first function by, by the beginnings of its functions.
+/// Functions of runtimes below the first one of the program, by the beginnings of their names.
 const RUNTIME_STARTERS: [&str; 23] = [
     // HotSpot.
     "JavaCalls::",
@@ -159,8 +160,8 @@ const RUNTIME_STARTERS: [&str; 23] = [
     "node::Start",
 ];
 
-/// Whether this innermost frame is the C library's function of the same name as what was called,
-/// which is always there and says nothing: `clock_gettime` of libc below `clock_gettime`.
+/// Whether this innermost frame is the C library's function for the call, which adds no information:
+/// `clock_gettime` of libc below `clock_gettime`.
 pub(super) fn is_same_call(frame: &FrameRow, called: &CalledRow) -> bool {
     let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
     let mut plain = plain(function);
@@ -172,7 +173,7 @@ pub(super) fn is_same_call(frame: &FrameRow, called: &CalledRow) -> bool {
     plain == name || (called.via == Via::Syscall && plain == "syscall")
 }
 
-/// The file of musl where it is not called after its loader.
+/// File name of musl if it is not named after its loader.
 const MUSL: &str = "libc.so";
 
 /// Whether a frame belongs to the C library, the loader or the vDSO.
@@ -212,8 +213,8 @@ fn is_in(frame: &FrameRow, module: &str) -> bool {
     frame.module.as_ref().is_some_and(|name| *name == module)
 }
 
-/// A function of JavaScript by its name in V8's perf map, `JS:*name file:line:column`, without what is
-/// said of the compiler.
+/// A function of JavaScript by its name in V8's perf map, `JS:*name file:line:column`, without the mark of
+/// the compiler.
 fn of_javascript(function: &str) -> Option<&str> {
     Some(function.strip_prefix("JS:")?.trim_start_matches(['~', '^', '*', '+', '\'']))
 }
@@ -225,7 +226,7 @@ fn of_dotnet(function: &str) -> Option<&str> {
     (method.contains("::") && method.ends_with(']')).then_some(method)
 }
 
-/// Whether a function is of a language that a runtime executes.
+/// Whether a function is in a language that a runtime executes.
 fn is_managed(frame: &FrameRow) -> bool {
     is_in(frame, "[java]")
         || is_in(frame, "[javascript]")
@@ -235,8 +236,8 @@ fn is_managed(frame: &FrameRow) -> bool {
         })
 }
 
-/// Whether a frame is of a runtime's own machine code; `in_runtime` says that functions of its language are in
-/// the stack.
+/// Whether a frame belongs to a runtime's own machine code. `in_runtime`: the stack has functions of the
+/// runtime's language.
 fn is_of_runtime(frame: &FrameRow, in_runtime: bool) -> bool {
     let path = frame.module.as_ref().map_or("", Foreign::verbatim);
     let file = file_name(path);
@@ -249,7 +250,7 @@ fn is_of_runtime(frame: &FrameRow, in_runtime: bool) -> bool {
                 || OF_V8.iter().any(|start| function.starts_with(start)))
 }
 
-/// The interpreter whose machine code a frame is of.
+/// The interpreter that a frame's machine code belongs to.
 fn interpreter(frame: &FrameRow) -> Option<&'static str> {
     let file = frame.module.as_ref().map_or("", |module| file_name(module.verbatim()));
     let is_it = |(start, _): &&(&str, &str)| {
@@ -260,17 +261,17 @@ fn interpreter(frame: &FrameRow) -> Option<&'static str> {
     INTERPRETERS.iter().find(is_it).map(|(_, name)| *name)
 }
 
-/// A line of a stack: a frame, or several of a runtime's own.
+/// A line of a stack: a frame, or a run of frames of a runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     /// The frame with this index.
     Frame(usize),
-    /// A run of frames that say nothing to who writes programs for the runtime, and what it is called.
+    /// A run of frames internal to a runtime, with the name to print for them.
     Runtime(String),
 }
 
-/// The lines of a stack (indices, the innermost first): frames of a runtime's own machine code that follow one
-/// another are one.
+/// The lines of a stack (indices, the innermost first): successive frames of a runtime's own machine code
+/// become one line.
 pub(super) fn lines(stack: &[usize], frames: &[FrameRow]) -> Vec<Line> {
     let row = |index: &usize| frames.get(*index);
     let in_runtime = stack.iter().any(|index| row(index).is_some_and(is_managed));
@@ -295,7 +296,7 @@ pub(super) fn lines(stack: &[usize], frames: &[FrameRow]) -> Vec<Line> {
     lines
 }
 
-/// What a program in Python calls the function of a frame, if that tells the time: `time.perf_counter`.
+/// The name in Python of a frame's function, if that is a clock function: `time.perf_counter`.
 fn python_clock(frame: &FrameRow) -> Option<String> {
     let path = frame.module.as_ref().map_or("", Foreign::verbatim);
     if interpreter(frame) != Some("python") && !path.contains(PYTHON_EXTENSIONS) {
@@ -308,7 +309,7 @@ fn python_clock(frame: &FrameRow) -> Option<String> {
     })
 }
 
-/// The same for Java: `System.nanoTime`.
+/// The name in Java of a frame's function, if that is a clock function: `System.nanoTime`.
 fn jvm_clock(frame: &FrameRow) -> Option<String> {
     let file = file_name(frame.module.as_ref()?.verbatim());
     let function = frame.function.as_ref()?.verbatim();
@@ -316,8 +317,8 @@ fn jvm_clock(frame: &FrameRow) -> Option<String> {
     JVM_CLOCKS.iter().find(is_it).map(|(_, name)| (*name).to_owned())
 }
 
-/// How many of the frames (indices, the innermost first) stand below the program's first function:
-/// what starts programs and threads, and the runtime that executes the program.
+/// Number of frames (indices, the innermost first) below the program's first function: functions that start
+/// programs and threads, and the runtime that executes the program.
 pub(super) fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
     let in_runtime = stack.iter().any(|index| frames.get(*index).is_some_and(is_managed));
     let starts = |index: usize| {
@@ -327,7 +328,7 @@ pub(super) fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
     let mut count = 0;
     while count < stack.len() {
         let at = stack.len() - 1 - count;
-        // The `main` of C that Rust's runtime writes is none of the program's.
+        // The C `main` written by Rust's runtime is not the program's.
         let is_main = |index: usize| {
             frames
                 .get(index)
@@ -349,7 +350,7 @@ fn starts_managed(frame: &FrameRow) -> bool {
 }
 
 fn is_starter(frame: &FrameRow) -> bool {
-    // What stands below the first function of a program in a C library without names.
+    // A frame below the program's first function, in a C library without symbols.
     let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else {
         return is_of_c_library(frame);
     };
@@ -368,14 +369,14 @@ fn plain(function: &str) -> &str {
     name.strip_prefix("GI_").map_or(name, |name| name.trim_start_matches('_'))
 }
 
-/// The path of a demangled function: without template arguments, parameters and the type that it
-/// returns, which C++ writes in front of templates.
+/// The path of a demangled function, without template arguments, parameters, and the return type that C++
+/// writes in front of templates.
 fn path_of(function: &str) -> String {
     // Rust: `<std::time::Instant as core::ops::Sub>::sub` is a function of the type.
     if let Some(inner) = function.strip_prefix('<') {
         let own = |name: &str| ["core::", "std::", "alloc::"].iter().any(|c| name.starts_with(c));
         return match inner.split_once(" as ") {
-            // A trait of the program's is the program's code, whatever type it is for.
+            // A trait of the program makes the function the program's code, for any type.
             Some((_, of)) if !own(of) => of.to_owned(),
             _ => inner.to_owned(),
         };
@@ -395,7 +396,7 @@ fn path_of(function: &str) -> String {
     path
 }
 
-/// Without the version that Abseil puts into its namespace: `absl::lts_20230802::Now`.
+/// The path without the version in Abseil's namespace: `absl::lts_20230802::Now`.
 fn without_versions(path: &str) -> String {
     match path.strip_prefix("absl::lts_").and_then(|rest| rest.split_once("::")) {
         Some((_, rest)) => format!("absl::{rest}"),
@@ -403,24 +404,24 @@ fn without_versions(path: &str) -> String {
     }
 }
 
-/// The first frame of the program's own, if the stack says which it is.
+/// The innermost frame of the program itself, if the stack shows it.
 pub(super) fn own_frame<'a>(
     frames: &[&'a FrameRow],
     called: &CalledRow,
     complete: bool,
 ) -> Option<&'a FrameRow> {
     let outer = &frames[is_the_call(frames, called)..];
-    // A thread of the C library's own has nothing else; a stack that is cut there may have.
+    // A complete stack without such a frame is a thread of the C library itself; a cut one may have a caller.
     let own = outer.get(passed_through(outer));
-    // What a runtime does for whom is not known where the stack is cut in it.
+    // If the stack is cut inside a runtime, the caller is unknown.
     if own.is_some_and(|frame| !complete && is_of_runtime(frame, true)) {
         return None;
     }
     own.or_else(|| outer.first().filter(|_| complete)).copied()
 }
 
-/// What the program's own function calls to have the time, where that is not the C library's function:
-/// `time.perf_counter`, `System.nanoTime`, `std::chrono::...::now`.
+/// The clock function that the program itself calls, unless it is the C library's: `time.perf_counter`,
+/// `System.nanoTime`, `std::chrono::...::now`.
 pub(super) fn asked_through(frames: &[&FrameRow], called: &CalledRow) -> Option<String> {
     let outer = &frames[is_the_call(frames, called)..];
     let inner = outer.get(..passed_through(outer)).filter(|inner| inner.len() < outer.len())?;
@@ -436,7 +437,7 @@ fn is_the_call(frames: &[&FrameRow], called: &CalledRow) -> usize {
     usize::from(frames.first().is_some_and(|frame| is_same_call(frame, called)))
 }
 
-/// How many frames are of the C library, or tell the time in a language.
+/// Number of innermost frames that belong to the C library, a language's clock or a runtime.
 fn passed_through(frames: &[&FrameRow]) -> usize {
     let in_runtime = frames.iter().any(|frame| is_managed(frame));
     let passes_on = |frame: &&&FrameRow| {
@@ -449,7 +450,7 @@ fn passed_through(frames: &[&FrameRow]) -> usize {
 mod tests {
     use super::*;
 
-    /// The function of the program's own that makes a call, by the frames of its stack, the innermost first.
+    /// The program's own function that makes a call, by the frames of its stack, the innermost first.
     fn caller(frames: &[FrameRow], called: &CalledRow, complete: bool) -> String {
         let frames: Vec<&FrameRow> = frames.iter().collect();
         own_frame(&frames, called, complete).map_or_else(|| names::CUT.to_owned(), names::frame)
@@ -576,7 +577,7 @@ mod tests {
         }
     }
 
-    /// What reads a clock for a program in a runtime's language is no answer; a library of its own is.
+    /// A runtime's clock function is not the line to change; a library of the program is.
     #[test]
     fn in_a_runtime_the_line_is_the_users() {
         let in_file =
@@ -613,7 +614,7 @@ mod tests {
         assert_eq!(own(&[&uv, &entry, &user, &now]).as_ref(), user.function.as_ref());
     }
 
-    /// As the runtimes' own perf maps name them.
+    /// Names as in the runtimes' own perf maps.
     #[test]
     fn in_dotnet_and_erlang_the_line_is_the_users() {
         let in_file =
@@ -718,7 +719,7 @@ mod tests {
             ["work", "main", "__libc_start_call_main", "__libc_start_main@@GLIBC_2.34", "_start"];
         assert_eq!(outermost(&c), 3);
         assert_eq!(outermost(&["work", "worker", "start_thread", "clone3"]), 2);
-        // musl has names for what it exports only.
+        // musl has symbols for its exports only.
         let unnamed = |file: &str| FrameRow { module: Some(file.into()), ..FrameRow::default() };
         for (file, count) in [("/lib/ld-musl-x86_64.so.1", 1), ("/usr/lib/libplugin.so", 0)] {
             assert_eq!(starters(&[0, 1], &[frame("main"), unnamed(file)]), count, "{file}");

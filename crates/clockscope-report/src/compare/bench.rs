@@ -1,4 +1,4 @@
-//! Results of `bench --save` as they are compared.
+//! Results of `bench --save` in the form for comparison.
 
 use super::host_changes;
 use super::judge::Path;
@@ -8,11 +8,11 @@ use clockscope_model::compare::Cost;
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::cut_middle;
 
-/// Columns of the longest name; those of clockscope have 45.
+/// Limit for the length of a name, in columns; clockscope's own names have up to 45.
 const NAME_MAX: usize = 100;
-/// With fewer batches a median has no interval.
+/// Fewer batches give no interval of a median.
 const BATCHES_MIN: usize = 4;
-/// At least this part of a path's batches must have been undisturbed for a change to be proven.
+/// Least share of a path's batches that must be undisturbed for a change to be proven.
 const KEPT_LEAST: f64 = 0.1;
 
 pub(super) fn paths(report: &BenchReport) -> Vec<Path> {
@@ -20,7 +20,7 @@ pub(super) fn paths(report: &BenchReport) -> Vec<Path> {
 }
 
 fn path(row: &PathRow) -> Path {
-    // If hardly any batch was accepted, the medians are those of all batches.
+    // If hardly any batch was accepted, the medians cover all batches.
     let all = row.grade == "unusable";
     let launches = row.launches.iter().filter(|launch| launch.accepted > 0 || all);
     let median = row.cost_ps_median;

@@ -1,10 +1,9 @@
-//! What differs between two hosts, or one host at two times, that changes what a clock costs.
+//! Differences between two hosts, or one host at two times, that change the cost of a clock read.
 
 use clockscope_model::host::{HostState, SyscallTracing};
 use clockscope_text::foreign::printable;
 
-/// One clause for each difference: `clocksource: tsc, then hpet`. What one side does not know is
-/// passed over.
+/// One clause for each difference: `clocksource: tsc, then hpet`. Facts unknown for one side are skipped.
 pub fn between(before: &HostState, after: &HostState) -> Vec<String> {
     let of = |text: &str| Some(text.to_owned());
     let number = |value: u32| (value > 0).then(|| value.to_string());
@@ -27,14 +26,14 @@ pub fn between(before: &HostState, after: &HostState) -> Vec<String> {
     clauses.into_iter().flatten().collect()
 }
 
-/// A clause if both sides know something and it differs.
+/// A clause if both sides know the fact and differ.
 fn of_fact(what: &str, before: Option<String>, after: Option<String>) -> Option<String> {
     let (before, after) = (before?, after?);
     let is_known = !before.is_empty() && !after.is_empty();
     (is_known && before != after).then(|| printable(&format!("{what}: {before}, then {after}")))
 }
 
-/// A clause of the words that only one of the kernels was started with.
+/// A clause about words on the kernel's command line of one side only.
 fn of_command_line(before: &HostState, after: &HostState) -> Option<String> {
     let words = |host: &HostState| -> Option<Vec<String>> {
         Some(host.command_line.as_ref()?.split_whitespace().map(str::to_owned).collect())
@@ -64,7 +63,7 @@ fn of_command_line(before: &HostState, after: &HostState) -> Option<String> {
     Some(printable(&format!("kernel command line: {clause}")))
 }
 
-/// A clause if another CPU was measured on.
+/// A clause if the measurements ran on different CPUs.
 pub(crate) fn of_cpu(before: Option<u32>, after: Option<u32>) -> Option<String> {
     let (before, after) = (before?, after?);
     (before != after).then(|| {
@@ -72,8 +71,8 @@ pub(crate) fn of_cpu(before: Option<u32>, after: Option<u32>) -> Option<String> 
     })
 }
 
-/// A clause if the machine ran pure user code at another speed, by its shortest control loops in
-/// nanoseconds: then every path changes, and nothing that was to be compared is the cause.
+/// A clause if the speed of pure user code differs, by the shortest control loops in nanoseconds. Every path
+/// then changes, whatever the change under test.
 pub(crate) fn of_speed(before: u64, after: u64) -> Option<String> {
     const SHARE: f64 = 0.05;
     if before == 0 || after == 0 {
@@ -92,7 +91,7 @@ pub(crate) fn of_speed(before: u64, after: u64) -> Option<String> {
 }
 
 fn vdso(host: &HostState) -> Option<String> {
-    // A file of an older version, or a made one, knows nothing of the vDSO.
+    // A file of an older version, or a hand-made one, has no entry for the vDSO.
     if !host.vdso.present && host.kernel.is_empty() {
         return None;
     }

@@ -1,16 +1,17 @@
-//! The rule by which a path is called faster, slower, same, not proven or too few.
+//! The rule for the verdicts faster, slower, same, not proven and too few.
 //!
-//! One interval decides, in percent of the first cost: that of the two costs, for results of `bench` widened to the change of
-//! the cheapest batch and to every change between a launch of one and a launch of the other. Batches of one
-//! launch are correlated and launches differ, so an interval by batches is too narrow there. And a change must be
-//! improbable by chance among all rows of the report.
+//! One interval decides, in percent of the first cost. For traces, it is the interval of the two costs. For
+//! results of `bench`, it is widened to the change of the cheapest batch and to every change between a launch
+//! of one file and a launch of the other: batches of one launch are correlated and launches differ, so an
+//! interval by batches alone is too narrow. In addition, the change must be improbable by chance among all
+//! rows of the report.
 
 use clockscope_model::compare::{CompareReport, CompareRow, Cost, Verdict};
 use clockscope_stats::holm;
 use clockscope_stats::launches::{LaunchPair, common_spread, p_of_interval};
 
-/// How far apart, in percent, launches may lie without one launch showing it: the gate keeps batches
-/// beside control loops that are so much slower than the best.
+/// Possible difference between launches, in percent, that a single launch does not show: the gate accepts
+/// batches beside control loops that are this much slower than the best.
 const ONE_LAUNCH_MARGIN: f64 = 3.0;
 /// A change is proven if its corrected p is below this.
 const P_MAX: f64 = 0.05;
@@ -26,24 +27,24 @@ pub(super) struct Path {
     pub cheapest_ps: Option<f64>,
     /// The machine was too noisy, or the calls too rare, for a change to be proven.
     pub is_unusable: bool,
-    /// Named if the launches fall into groups.
+    /// Description of the groups if the launches fall into groups.
     pub regimes: Option<String>,
 }
 
-/// A row before its verdict, which depends on how many others there are.
+/// A row before its verdict, which depends on the number of other rows.
 struct Weighed {
     row: CompareRow,
-    /// The interval of the two costs by themselves.
+    /// The interval of the two costs alone.
     alone: (f64, f64),
     launches: Option<LaunchPair>,
 }
 
-/// Fills in rows, and notes about launches.
+/// Adds rows, and notes about launches.
 pub(super) fn judge(pairs: &[(Path, Path)], report: &mut CompareReport) {
     let effect = report.min_effect_percent;
     let weighed: Vec<Weighed> = pairs.iter().map(|(before, after)| weigh(before, after)).collect();
     let common = common_spread(weighed.iter().filter_map(|weighed| weighed.launches.as_ref()));
-    // A row without a change is no test that might have shown something by chance.
+    // A row without a known change is no test that chance could affect.
     let p = weighed.iter().filter_map(|weighed| {
         let (change, ..) = weighed.row.change_percent?;
         Some(match &weighed.launches {
@@ -82,7 +83,7 @@ pub(super) fn judge(pairs: &[(Path, Path)], report: &mut CompareReport) {
     report.notes.extend(launch_notes(pairs, &disagreeing));
 }
 
-/// Limits of what launches can prove: they disagree, or there is only one.
+/// Notes on the limits of launches: they disagree, or there is only one.
 fn launch_notes(pairs: &[(Path, Path)], disagreeing: &[String]) -> Vec<String> {
     let more = |count: usize| match count {
         1 => String::new(),
@@ -110,8 +111,8 @@ fn launch_notes(pairs: &[(Path, Path)], disagreeing: &[String]) -> Vec<String> {
     notes
 }
 
-/// The verdict: a change only if the whole interval lies beyond the smallest effect that matters, on
-/// one side; the same only if the whole interval lies within it.
+/// The verdict. Faster or slower needs the whole interval beyond the smallest effect that matters, on one
+/// side; same needs the whole interval within it.
 fn decide((low, high): (f64, f64), p: f64, effect: f64) -> Verdict {
     match p < P_MAX {
         true if low > effect => Verdict::Slower,
@@ -121,7 +122,7 @@ fn decide((low, high): (f64, f64), p: f64, effect: f64) -> Verdict {
     }
 }
 
-/// Everything but what depends on the other rows.
+/// All of a row that does not depend on the other rows.
 fn weigh(before: &Path, after: &Path) -> Weighed {
     let mut row = CompareRow {
         name: before.name.clone(),
@@ -147,9 +148,8 @@ fn weigh(before: &Path, after: &Path) -> Weighed {
     Weighed { row, alone, launches }
 }
 
-/// The changes, in percent, between any launch of one and any of the other: least and greatest. Where
-/// one has a single launch, how much its launches differ is not known, and both ends lie
-/// 3 points further out.
+/// The least and the greatest change, in percent, between any launch of one file and any of the other. If one
+/// file has a single launch, the spread of its launches is unknown, and both ends move out by 3 points.
 fn between_launches(base: &[f64], other: &[f64]) -> Option<(f64, f64)> {
     let changes = base
         .iter()
@@ -162,8 +162,8 @@ fn between_launches(base: &[f64], other: &[f64]) -> Option<(f64, f64)> {
     })
 }
 
-/// The change from one cost to the other in percent of the first, at both ends of its interval:
-/// each cost's own interval, that of the first in proportion, taken together as the sides of a right angle.
+/// The interval of the change from one cost to the other, in percent of the first: each cost's own interval,
+/// the first scaled by the ratio, combined as the root of the sum of squares.
 ///
 /// # References
 ///
@@ -178,8 +178,8 @@ fn between_costs(base: &Cost, other: &Cost) -> (f64, f64) {
     (percent(other[0] - base[0] - below), percent(other[0] - base[0] + above))
 }
 
-/// The p of a change beyond `effect`, in percent, that only the intervals of the costs tell: that of the second cost
-/// beside as much of the first as does not matter.
+/// The p-value of a change beyond `effect`, in percent, from the costs' intervals alone: it compares the
+/// second cost with the first cost moved by `effect`.
 fn p_of_costs(base: &Cost, other: &Cost, change: f64, effect: f64) -> f64 {
     let limit = 1.0 + effect.copysign(change) / 100.0;
     let half = |cost: &Cost| (cost.high_ps - cost.low_ps) as f64 / 2.0;
@@ -187,8 +187,8 @@ fn p_of_costs(base: &Cost, other: &Cost, change: f64, effect: f64) -> f64 {
     p_of_interval(beyond, half(other).hypot(half(base) * limit))
 }
 
-/// The interval, widened to the changes between any launches, and to that of the cheapest batch: what
-/// a neighbour takes raises the median, and the cheapest batch hardly.
+/// The interval, widened to the changes between any launches and to the change of the cheapest batch: a busy
+/// neighbour raises the median, but hardly the cheapest batch.
 fn widened(interval: (f64, f64), base: &Path, other: &Path) -> (f64, f64) {
     let launches = between_launches(&base.launches_ps, &other.launches_ps);
     let cheapest = base.cheapest_ps.zip(other.cheapest_ps).map(|(base, other)| {

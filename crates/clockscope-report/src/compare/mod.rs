@@ -1,4 +1,4 @@
-//! The report of `clockscope compare`: two reports of `bench`, or two of `trace`; and numbers as ministat compares them.
+//! The report of `clockscope compare`: two reports of `bench`, two of `trace`, or numbers as in ministat.
 
 mod bench;
 pub mod host_changes;
@@ -18,15 +18,15 @@ use clockscope_model::trace::TraceReport;
 use clockscope_page::{Document, Kind};
 use judge::Path;
 
-/// At most this many changed rows are named in the last line.
+/// Number of changed rows named in the last line.
 const NAMED_MAX: usize = 3;
 
 /// A file to compare.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Its name, `-` for standard input.
+    /// Name of the file, `-` for standard input.
     pub file: String,
-    /// The report in it.
+    /// The report in the file.
     pub content: Content,
 }
 
@@ -39,11 +39,11 @@ pub enum Content {
     Trace(Box<TraceReport>),
 }
 
-/// Reads a report as `--format json` or `bench --save` writes it.
+/// Parses a report written by `--format json` or `bench --save`.
 ///
 /// # Errors
 ///
-/// One line that says what to do.
+/// One line with the remedy.
 pub fn parse(bytes: &[u8]) -> Result<Content> {
     let document = Document::parse(bytes)?;
     Ok(match document.kind() {
@@ -56,11 +56,12 @@ pub fn parse(bytes: &[u8]) -> Result<Content> {
     })
 }
 
-/// Compares the second report with the first. Without `min_effect`, in percent, each kind has its own.
+/// Compares the second report with the first. `min_effect` is in percent; `None` for the default of the kind
+/// of report.
 ///
 /// # Errors
 ///
-/// If the two were not made alike.
+/// When the two reports were not made in the same way.
 pub fn compare(before: &Source, after: &Source, min_effect: Option<f64>) -> Result<CompareReport> {
     let (usual_effect, host_changes, notes, paths) = match (&before.content, &after.content) {
         (Content::Bench(a), Content::Bench(b)) if a.method.net != b.method.net => bail!(
@@ -74,7 +75,7 @@ pub fn compare(before: &Source, after: &Source, min_effect: Option<f64>) -> Resu
         (Content::Trace(a), Content::Trace(b)) => {
             let paths = [a, b].map(|report| traces::paths(report, a.via == b.via));
             let notes = traces::notes([(&before.file, a), (&after.file, b)]);
-            // Two runs of one program hardly ever differ by less.
+            // Two runs of one program often differ by nearly this much.
             (10.0, traces::host_changes(a, b), notes, paths)
         }
         _ => bail!(
@@ -98,7 +99,7 @@ pub fn compare(before: &Source, after: &Source, min_effect: Option<f64>) -> Resu
     Ok(report)
 }
 
-/// Paths that are in both files; the others go to `unmatched`.
+/// Paths in both files; all other paths go to `unmatched`.
 fn pairs([before, after]: [Vec<Path>; 2], report: &mut CompareReport) -> Vec<(Path, Path)> {
     let mut after: Vec<Option<Path>> = after.into_iter().map(Some).collect();
     let mut pairs = Vec::new();
@@ -116,7 +117,7 @@ fn pairs([before, after]: [Vec<Path>; 2], report: &mut CompareReport) -> Vec<(Pa
     pairs
 }
 
-/// The last line: what changed.
+/// The last line: the changes.
 fn conclusion(rows: &[CompareRow]) -> String {
     if rows.is_empty() {
         return "Nothing is in both files, so nothing is compared.".to_owned();

@@ -1,10 +1,10 @@
 //! Numbers as C's `printf("%g")` prints them.
 
-/// `%.{digits}g`: that many significant digits without zeros at the end, with an exponent where the
-/// number is very large or small.
+/// `%.{digits}g`: that many significant digits without trailing zeros, with an exponent if the number is very
+/// large or small.
 pub fn general(value: f64, digits: usize) -> String {
     if value.is_nan() {
-        // The square root of a negative number has a sign on this machine, and is the only source.
+        // NaN comes only from the square root of a negative number, which has a sign on this machine.
         return "-nan".to_owned();
     }
     if value.is_infinite() {
@@ -31,7 +31,7 @@ fn without_zeros(digits: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// By the C library.
+    /// Expected texts are those of the C library.
     #[test]
     fn numbers_look_as_in_c() {
         let table = [

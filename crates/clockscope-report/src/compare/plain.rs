@@ -1,14 +1,14 @@
-//! Columns of numbers as ministat reads them.
+//! Parses columns of numbers as ministat does.
 
-/// Numbers farther from zero than this would make squares and sums infinite.
+/// Limit for the numbers' distance from zero: squares and sums of larger ones would be infinite.
 const LARGEST: f64 = 1e150;
 
-/// Where the numbers stand.
+/// Position of the numbers in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainFormat {
-    /// Column that has the numbers, from 1.
+    /// Column of the numbers, from 1.
     pub column: usize,
-    /// Bytes that separate columns; several in a row count as one.
+    /// Bytes that separate columns; successive ones count as one.
     pub delimiters: Vec<u8>,
 }
 
@@ -18,12 +18,12 @@ impl Default for PlainFormat {
     }
 }
 
-/// Reads the numbers. Lines that are empty, or have fewer columns, are passed over; the text after
-/// a `#` need not be UTF-8.
+/// Parses the numbers. Empty lines and lines with fewer columns are skipped; the text after a `#` need not be
+/// UTF-8.
 ///
 /// # Errors
 ///
-/// The first line (from 1) that has something else in the column.
+/// The first line (from 1) without a number in the column.
 pub fn parse(bytes: &[u8], format: &PlainFormat) -> Result<Vec<f64>, usize> {
     let mut values = Vec::new();
     for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
@@ -35,7 +35,7 @@ pub fn parse(bytes: &[u8], format: &PlainFormat) -> Result<Vec<f64>, usize> {
     Ok(values)
 }
 
-/// The wanted column of a line. A `#` begins a comment only before a column.
+/// The field in the wanted column of a line. A `#` begins a comment only at the start of a column.
 fn field<'a>(line: &'a [u8], format: &PlainFormat) -> Option<&'a [u8]> {
     let line = line.trim_ascii_end();
     let mut fields =

@@ -1,4 +1,4 @@
-//! Verdicts on made reports.
+//! Verdicts on made-up reports.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The comparison for people: one table, what limits it, and what changed.
+//! The comparison as text: a table, the limits of the comparison, and the conclusion.
 
 use crate::table;
 use clockscope_model::compare::{CompareReport, CompareRow, Cost, Verdict};
@@ -14,10 +14,10 @@ pub(super) const WORDS: [(Verdict, &str); 5] = [
     (Verdict::NotProven, "not proven"),
     (Verdict::TooFew, "too few"),
 ];
-/// Rows of one file only that are named.
+/// Number of rows named that only one file has.
 const UNMATCHED_MAX: usize = 5;
 
-/// The whole text, with all rows or those that changed.
+/// The whole text, with all rows or only the changed ones.
 pub fn render(report: &CompareReport, all: bool) -> String {
     let [before, after] = [&report.before, &report.after].map(|file| printable(file));
     let table = format!("{before} -> {after}\n\n{}", table(&report.rows, all));
@@ -26,7 +26,7 @@ pub fn render(report: &CompareReport, all: bool) -> String {
     blocks.join("\n")
 }
 
-/// What stands between the figures and the conclusion.
+/// The notes between the figures and the conclusion.
 fn notes(report: &CompareReport) -> String {
     let mut lines: Vec<String> = Vec::new();
     lines.extend(report.host_changes.iter().map(|clause| format!("Host: {clause}.")));
@@ -40,8 +40,8 @@ fn notes(report: &CompareReport) -> String {
     lines.iter().map(|line| paragraph(line)).collect()
 }
 
-/// The text in lines of at most [`WIDTH`] columns, those after the first indented. A percent sign
-/// stays with its number.
+/// The text in lines of at most [`WIDTH`] columns, all but the first indented. A percent sign stays with its
+/// number.
 fn paragraph(words: &str) -> String {
     let mut text = String::new();
     let mut column = 0;
@@ -69,7 +69,7 @@ pub(super) fn largest_first<'a>(rows: impl Iterator<Item = &'a CompareRow>) -> V
     rows
 }
 
-/// The rows that changed, then, with `all`, the others.
+/// The changed rows, then, with `all`, the others.
 fn table(rows: &[CompareRow], all: bool) -> String {
     use Verdict::{Faster, NotProven, Same, Slower, TooFew};
     let mut shown = Vec::new();
@@ -108,8 +108,8 @@ fn cells(row: &CompareRow) -> [String; 6] {
     [printable(&row.name), cost(row.before), cost(row.after), change, interval, word.to_owned()]
 }
 
-/// Columns as wide as their widest cell, the first and the last from the left. The first is cut where the others leave
-/// it too little.
+/// Columns as wide as their widest cell; the first and the last are aligned left. The first is cut if the
+/// others leave too little room.
 fn aligned(mut rows: Vec<[String; 6]>) -> String {
     let mut widths = table::widest(&rows, 6);
     let others = widths[1..].iter().sum::<usize>() + 2 * 5;

@@ -1,5 +1,5 @@
-//! Reports of `trace` as they are compared: what calls cost. Counts are exact and differ from run to run, so that
-//! they are told and not judged.
+//! Reports of `trace` in the form for comparison: the costs of calls. Counts are exact, but differ from run
+//! to run: they are printed, not judged.
 
 use super::host_changes;
 use super::judge::Path;
@@ -11,7 +11,8 @@ use clockscope_stats::timed::TIMED_MIN;
 use clockscope_text::foreign::joined;
 use clockscope_text::units;
 
-/// A clock read on average, the functions of the vDSO, and system calls that read a clock; others contain waits.
+/// The average clock read, the vDSO functions, and system calls that read a clock; other system calls contain
+/// waits.
 pub(super) fn paths(report: &TraceReport, with_syscalls: bool) -> Vec<Path> {
     let average =
         a_read(report).into_iter().map(|cost| path("a clock read".to_owned(), Some(cost), true));
@@ -22,7 +23,7 @@ pub(super) fn paths(report: &TraceReport, with_syscalls: bool) -> Vec<Path> {
     let is_read = |name: &str| with_syscalls && reads::source(name, None).is_some();
     let syscalls =
         report.syscalls.iter().filter(|row| row.calls > 0 && is_read(&row.name)).map(|row| {
-            // They run in the kernel, beside all else that it does: two runs of one program differ by this much.
+            // These calls run in the kernel beside all its other work: two runs of one program differ by this much.
             let within = (row.time_avg_ps / 3).saturating_add(row.time_avg_within_ps.unwrap_or(0));
             let is_known = row.time_total_ns > 0 && row.calls >= TIMED_MIN;
             let cost = is_known.then(|| cost(row.time_avg_ps, within));
@@ -39,7 +40,7 @@ fn path(name: String, cost: Option<Cost>, is_often: bool) -> Path {
     Path { name, cost, is_unusable: !is_often, ..Path::default() }
 }
 
-/// Whether the calls find warm caches; if not, their cost depends on what else the program does.
+/// Whether the calls find warm caches; if not, their cost depends on the program's other work.
 fn is_often(calls: u64, report: &TraceReport) -> bool {
     costs::ratio(calls, report.wall_ns.max(1)) * 1e9 >= costs::ratio(latency::RARE, 1)
 }
@@ -48,19 +49,19 @@ fn cost(ps: u64, within_ps: u64) -> Cost {
     Cost { ps, low_ps: ps.saturating_sub(within_ps), high_ps: ps.saturating_add(within_ps) }
 }
 
-/// The cost of a vDSO call. The interval contains half of the cost of timing a call on either side: that cost is
-/// measured once a run and subtracted, and two runs on a busy machine find costs that differ so much.
+/// The cost of a vDSO call. The interval includes half of the cost of timing on either side: that cost is
+/// measured once a run and subtracted, and on a busy machine two runs measure costs that differ this much.
 fn of_vdso(row: &VdsoRow, report: &TraceReport) -> Option<Cost> {
     row.has_time().then(|| cost(row.time_avg_ps, within(row, report)))
 }
 
 fn within(row: &VdsoRow, report: &TraceReport) -> u64 {
-    // A cost is told if it is known within a half; older reports do not say how well.
+    // A known cost is within one half; older reports have no interval.
     let sampled_ps = row.time_avg_within_ps.unwrap_or(row.time_avg_ps / 2);
     sampled_ps.saturating_add(report.overhead.vdso_bracket_ps / 2)
 }
 
-/// The cost of a read, of whatever clocks the program reads.
+/// The average cost of a read, over all clocks that the program reads.
 fn a_read(report: &TraceReport) -> Option<Cost> {
     let all = &report.clock_reads;
     if all.time_ns == 0 || all.reads == 0 {
@@ -83,7 +84,7 @@ pub(super) fn host_changes(before: &TraceReport, after: &TraceReport) -> Vec<Str
     }
 }
 
-/// How much each run read the clock, and what limits the comparison.
+/// Number of clock reads of each run, and the limits of the comparison.
 pub(super) fn notes(both: [(&String, &TraceReport); 2]) -> Vec<String> {
     let [(_, a), (_, b)] = both;
     let mut notes = vec![
@@ -126,7 +127,7 @@ fn how_often(report: &TraceReport) -> String {
     text
 }
 
-/// What was traced, without the numbers of processes.
+/// The traced programs, without process ids.
 fn name(report: &TraceReport) -> String {
     if report.attached.is_empty() {
         return joined(&report.command, " ");

@@ -1,3 +1,3 @@
-//! Who reads the clock on a host, as text.
+//! The report of `clockscope survey`.
 
 pub mod text;

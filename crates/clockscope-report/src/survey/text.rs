@@ -1,4 +1,4 @@
-//! The survey as text: who reads the clock, the most costly first.
+//! The survey as text: the processes that read the clock, the most costly first.
 
 use clockscope_model::survey::{
     Certainty, ClockRow, Estimate, Route, SurveyGroup, SurveyReport, SurveyRow,
@@ -6,12 +6,12 @@ use clockscope_model::survey::{
 use clockscope_text::lines::{WIDTH, cut_middle, labelled};
 use clockscope_text::units;
 
-/// So many rows are shown, but with `--all`.
+/// Processes shown without `--all`.
 const ROWS: usize = 20;
-/// The same of units and containers.
+/// Units and containers shown without `--all`.
 const GROUPS: usize = 10;
 
-/// The report, with all rows or the first ones, each line at most 80 columns.
+/// The report with all rows or the first ones, in lines of at most 80 columns.
 pub fn render(report: &SurveyReport, all: bool) -> String {
     let most = |usual| if all { usize::MAX } else { usual };
     let mut text = head(report);
@@ -29,7 +29,7 @@ fn head(report: &SurveyReport) -> String {
     format!("All processes of this host, for {}\n\n{}", sampled(report), facts.collect::<String>())
 }
 
-/// How long the CPUs were sampled, and how often.
+/// Duration of the sampling, and the number of samples.
 pub(crate) fn sampled(report: &SurveyReport) -> String {
     format!(
         "{}: {} of {}",
@@ -39,7 +39,7 @@ pub(crate) fn sampled(report: &SurveyReport) -> String {
     )
 }
 
-/// What the reads of the whole host cost, here and elsewhere, as labels and clauses.
+/// Cost of the whole host's reads, here and on other clocksources, as labels and clauses.
 pub(crate) fn facts(report: &SurveyReport) -> Vec<(&'static str, String)> {
     let reads = match report.reads {
         Some(reads) => format!(
@@ -143,7 +143,7 @@ fn groups(report: &SurveyReport, most: usize) -> String {
     text
 }
 
-/// What cannot be seen, what the survey took, and how to go on, as labels and clauses.
+/// Limits of the survey, its own cost, and the next command, as labels and clauses.
 pub(crate) fn remarks(report: &SurveyReport) -> Vec<(&'static str, String)> {
     let unseen = format!(
         "a process that reads the clock less often than {} times a second may be missing; a longer --duration or a \
@@ -212,7 +212,7 @@ fn clocks(row: &SurveyRow) -> String {
     names.join(", ")
 }
 
-/// `None` for what the register did not tell.
+/// The name of a clock; `None` if the sampled register did not show the clock.
 fn clock(row: &ClockRow) -> Option<String> {
     let name = match &row.clock {
         Some(clock) => clock.trim_start_matches("CLOCK_").trim_end_matches("_ID").to_owned(),
@@ -226,7 +226,7 @@ fn interval(reads: &Estimate) -> String {
     format!("{} to {}", brief(reads.low_per_second), brief(reads.high_per_second))
 }
 
-/// Two or three digits: more would be an estimate's pretence.
+/// Two or three digits: an estimate has no more.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 fn brief(per_second: f64) -> String {
     let digits = per_second.max(1.0).log10().floor().max(2.0) - 2.0;

@@ -1,4 +1,4 @@
-//! What reports look like, and that none is too wide.
+//! Tests of the reports' text and of its width.
 
 use super::*;
 

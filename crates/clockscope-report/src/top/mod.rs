@@ -1,8 +1,8 @@
-//! The live view of `trace --top`: what is read each second, and how it is shown.
+//! The live view of `trace --top`: readings once a second, and their display.
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
-//! | `reading.rs` | what is known at one moment |
+//! | `reading.rs` | the counts at one moment |
 //! | `screen.rs` | rates, and the lines of a terminal of any size |
 //! | `plain.rs` | one line a second, for pipes |
 

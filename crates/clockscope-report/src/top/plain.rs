@@ -1,5 +1,5 @@
-//! One line a second, for pipes: the time, and the calls of each row since the line before. The
-//! numbers of a row in all lines add up to its number in the summary.
+//! One line a second, for pipes: the time, and the calls of each row since the previous line. The numbers of
+//! a row add up, over all lines, to its number in the summary.
 
 use clockscope_text::foreign::printable;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use clockscope_model::callers::Called;
 use clockscope_text::date;
 use clockscope_text::units;
 
-/// What the lines so far have said.
+/// The counts printed so far.
 #[derive(Clone, Debug, Default)]
 pub struct PlainLines {
     at: Duration,
@@ -19,8 +19,8 @@ pub struct PlainLines {
 }
 
 impl PlainLines {
-    /// The line for a reading, with its end: `TIME +INTERVAL vdso CALLS syscalls CALLS NAME CALLS
-    /// ...`. `unix_seconds` is the time of day, since 1970, UTC.
+    /// The line for a reading, with its end: `TIME +INTERVAL vdso CALLS syscalls CALLS NAME CALLS ...`.
+    /// `unix_seconds` is the time of day, since 1970, UTC.
     pub fn next(&mut self, reading: &Reading, unix_seconds: i64) -> String {
         let mut new: Vec<(&Row, u64)> = Vec::new();
         for row in &reading.rows {

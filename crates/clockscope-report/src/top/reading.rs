@@ -1,4 +1,4 @@
-//! What is known of the calls at one moment.
+//! The counts at one moment.
 
 use std::time::Duration;
 
@@ -7,28 +7,27 @@ use clockscope_model::callers::Called;
 /// Calls of one function, or one system call, since the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What is called.
+    /// The called function or system call.
     pub key: Called,
-    /// Its name, with the clock where it takes one: `clock_gettime(MONOTONIC)`.
+    /// Name, with the clock if the function takes one: `clock_gettime(MONOTONIC)`.
     pub name: String,
-    /// Exact number of calls until now.
+    /// Exact number of calls so far.
     pub calls: u64,
-    /// Time of all of them in nanoseconds: measured for system calls, estimated for the vDSO; 0
-    /// where it is not known.
+    /// Time of all calls in nanoseconds: measured for system calls, estimated for the vDSO; 0 if unknown.
     pub time_ns: u64,
-    /// Whether it reads a clock.
+    /// Whether the call reads a clock.
     pub is_clock: bool,
-    /// Whether it is made to wait: its time is no cost.
+    /// Whether the purpose of the call is to wait: its time is then no cost.
     pub waits: bool,
 }
 
-/// Everything, at one moment.
+/// All counts at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// Since the start.
+    /// Time since the start.
     pub at: Duration,
-    /// Processes that are counted now.
+    /// Number of processes counted at present.
     pub processes: u64,
-    /// Rows, those without calls left out.
+    /// The rows; calls that never happened have none.
     pub rows: Vec<Row>,
 }

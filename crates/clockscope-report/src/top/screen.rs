@@ -1,5 +1,5 @@
-//! The screen of `trace --top`, as text: totals and a table, redrawn with each reading. Works at any size: what does
-//! not fit is left out.
+//! The screen of `trace --top`, as text: totals and a table, redrawn with each reading. The screen works at
+//! any size: parts that do not fit are left out.
 
 use clockscope_text::foreign::printable;
 use clockscope_text::{lines, units};
@@ -9,39 +9,39 @@ use clockscope_model::callers::Called;
 
 /// Columns right of the name.
 const NUMBERS: usize = 50;
-/// Columns of the name, at least and at most.
+/// Columns of the name: the least and the most.
 const NAME: (usize, usize) = (14, 60);
 
-/// What is called, with its rates.
+/// A row with its rates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     row: Row,
-    /// Calls in the last second.
+    /// Calls a second since the last reading.
     rate: f64,
-    /// Time in it as a share of one processor's time, lately; `None` if no time is known.
+    /// Recent time in the call as a share of one CPU's time; `None` if unknown.
     share: Option<f64>,
-    /// Average time of a call, lately, in nanoseconds; `None` if it is not known.
+    /// Recent average time of a call in nanoseconds; `None` if unknown.
     average_ns: Option<f64>,
 }
 
-/// What is shown.
+/// The content of the screen.
 #[derive(Clone, Debug, Default)]
 pub struct Screen {
     /// Program and arguments, or process ids.
     program: String,
-    /// The terminal shows nothing but ASCII.
+    /// Whether the terminal shows ASCII only.
     is_ascii: bool,
     reading: Reading,
     lines: Vec<Line>,
 }
 
 impl Screen {
-    /// Nothing is known yet of this program.
+    /// A screen without a reading.
     pub fn new(program: String, is_ascii: bool) -> Self {
         Self { program, is_ascii, ..Self::default() }
     }
 
-    /// Takes in what is known now.
+    /// Takes a new reading.
     pub fn read(&mut self, reading: Reading) {
         let elapsed = reading.at.saturating_sub(self.reading.at).as_secs_f64();
         let before = &self.reading.rows;
@@ -82,7 +82,7 @@ impl Screen {
         drawn
     }
 
-    /// Foreign text as this terminal can show it.
+    /// Foreign text in a form that this terminal can show.
     fn printable(&self, text: &str) -> String {
         let text = printable(text);
         if self.is_ascii { text.replace(|c: char| !c.is_ascii(), "?") } else { text }
@@ -98,7 +98,7 @@ impl Screen {
         lines::cut_middle(&format!("clockscope  {program}{right}"), width)
     }
 
-    /// Reads of clocks with what they cost, and system calls.
+    /// Totals: clock reads with their cost, and system calls.
     fn totals(&self) -> [String; 2] {
         let sum = |wanted: fn(&Line) -> bool| -> f64 {
             self.lines.iter().filter(|line| wanted(line)).map(|line| line.rate).sum()
@@ -116,8 +116,8 @@ impl Screen {
         ]
     }
 
-    /// What the reads of clocks take, lately: the mean of one in nanoseconds, and the share of one processor's time;
-    /// of those whose time is known.
+    /// The recent cost of clock reads of known time: the mean of one in nanoseconds, and the share of one
+    /// CPU's time.
     fn clock_cost(&self) -> Option<(f64, f64)> {
         let timed = || self.lines.iter().filter(|line| line.row.is_clock && line.share.is_some());
         let rate: f64 = timed().map(|line| line.rate).sum();
@@ -126,7 +126,7 @@ impl Screen {
     }
 }
 
-/// The columns behind the name.
+/// The columns right of the name.
 fn columns([rate, share, average, calls, via]: &[String; 5]) -> String {
     format!(" {rate:>11} {share:>7} {average:>8} {calls:>15} {via:>4}")
 }
@@ -159,7 +159,7 @@ fn line(row: &Row, before: Option<&Row>, elapsed: f64) -> Line {
     let new = row.calls.saturating_sub(calls_before);
     let rate = if elapsed > 0.0 { new as f64 / elapsed } else { 0.0 };
     let so_far = (row.time_ns > 0).then(|| row.time_ns as f64 / row.calls.max(1) as f64);
-    // The time of vDSO calls is an estimate from samples: only its average means something.
+    // The time of vDSO calls is estimated from samples: only the average is meaningful, not its change.
     let average_ns = match row.key {
         Called::Syscall(_) if new > 0 && row.time_ns > 0 => {
             Some(row.time_ns.saturating_sub(time_before) as f64 / new as f64)

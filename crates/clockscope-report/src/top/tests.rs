@@ -18,7 +18,7 @@ fn row(key: Called, name: &str, calls: u64, time_ns: u64) -> Row {
     Row { key, name: name.to_owned(), calls, time_ns, is_clock, waits: name == "futex" }
 }
 
-/// What is known after so many seconds of a program that reads the clock ever more often.
+/// The counts after so many seconds of a program that reads the clock ever more often.
 fn reading(seconds: u64) -> Reading {
     let calls: u64 = (1..=seconds).map(|second| second * 1_000).sum();
     let rows = vec![

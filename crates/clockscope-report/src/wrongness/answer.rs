@@ -1,16 +1,16 @@
-//! The verdict in a few sentences, and what the heads of the table mean.
+//! The verdict in a few sentences, and the legend of the table.
 
 use super::sentences::short;
 use clockscope_model::wrongness::{ClockRow, Staleness, WrongnessReport};
 use clockscope_text::units;
 
-/// What each head of the table means, one clause each.
+/// The meaning of each head of the table, one clause each.
 pub(super) const LEGEND: &str = "back: the worst step back on one CPU; step: the least step forward, for a precise clock what a read \
      costs; getres: what clock_getres(2) says; stale: how old the answers are, the middle, 99 % of them, and the \
      oldest; warp: the worst step back from one CPU to another; floor: a smaller warp cannot be seen; t: ticks of \
      the counter; - not tested; ? the CPUs never met";
 
-/// How wrong the clocks are, and whether that is fine.
+/// The errors of the clocks in total, and whether they are acceptable.
 pub(super) fn of(report: &WrongnessReport) -> String {
     let seconds = report.elapsed_ms as f64 / 1e3;
     let wrong = wrong(report);
@@ -47,7 +47,7 @@ fn wrong(report: &WrongnessReport) -> Vec<&str> {
     names
 }
 
-/// In what no clock failed, as far as it was tested.
+/// The tests that no clock failed.
 fn order(report: &WrongnessReport) -> String {
     let clocks = match report.clocks.len() {
         0 => return "no clock was read".to_owned(),
@@ -68,7 +68,7 @@ fn order(report: &WrongnessReport) -> String {
     format!("{clocks} kept order {places}{except}")
 }
 
-/// How old the answers of clocks are that only the timer tick sets.
+/// Age of the answers of coarse clocks without a fault.
 fn lag(report: &WrongnessReport, wrong: &[&str]) -> Option<String> {
     let aged = |clock: &&ClockRow| {
         let staleness = clock.staleness.as_ref();

@@ -1,9 +1,9 @@
-//! What was found of each clock, in plain words.
+//! Findings about each clock, as sentences.
 
 use clockscope_model::wrongness::{ClockRow, OffsetRow, RateRow, WarpRow, WrongnessReport};
 use clockscope_text::units;
 
-/// The clause about a source that went back because nothing orders it.
+/// The clause about an unordered source that went back.
 pub(super) fn of_unordered(warp: &WarpRow) -> String {
     format!(
         "{} went back between CPUs in {} of {} hand-overs, by up to {}: it is read before its turn, which is no fault",
@@ -14,7 +14,7 @@ pub(super) fn of_unordered(warp: &WarpRow) -> String {
     )
 }
 
-/// How often and how far a clock went back on one CPU.
+/// Number and size of a clock's steps back on one CPU.
 pub(super) fn went_back(clock: &ClockRow) -> String {
     let between = if clock.backward == clock.backward_between_routes {
         ", only from one route to another"
@@ -29,13 +29,13 @@ pub(super) fn went_back(clock: &ClockRow) -> String {
     )
 }
 
-/// The row of this source that says most: the worst warp, or else the highest floor.
+/// The most significant row of this source: the worst warp, or else the highest floor.
 pub(super) fn worst_warp<'a>(report: &'a WrongnessReport, source: &str) -> Option<&'a WarpRow> {
     let rows = report.warps.iter().filter(|warp| warp.source == source);
     rows.max_by_key(|warp| (warp.max_warp, warp.floor.unwrap_or(u64::MAX)))
 }
 
-/// The rates, a line each; those that need no words share one.
+/// The rates, a line each; unremarkable ones share a line.
 pub(super) fn of_rates(rates: &[RateRow]) -> Vec<String> {
     let is_plain = |rate: &RateRow| {
         let is_due = rate.expected_ppm == Some(0.0) && rate.hz.is_none();
@@ -68,7 +68,7 @@ fn of_rate(rate: &RateRow) -> String {
     }
 }
 
-/// The offset that is farthest from zero, beyond its error.
+/// The sentence about the offset farthest from zero, beyond its error.
 pub(super) fn of_offsets(offsets: &[OffsetRow]) -> Option<String> {
     let worst = offsets.iter().max_by_key(|offset| {
         (offset.proven, offset.offset.unsigned_abs().saturating_sub(offset.error))
@@ -94,7 +94,7 @@ pub(super) fn amount(value: u64, unit: &str) -> String {
     if unit == "ns" { units::nanos(value) } else { units::counted(value, "tick", "ticks") }
 }
 
-/// How often, in words.
+/// The number of times, in words.
 pub(super) fn times(number: u64) -> String {
     match number {
         1 => "once".to_owned(),

@@ -23,7 +23,7 @@ pub fn render(report: &WrongnessReport) -> String {
     text
 }
 
-/// A line a clock.
+/// The table, a line for each clock.
 fn clocks(report: &WrongnessReport) -> String {
     let mut rows: Vec<[String; 9]> = vec![HEADS.map(str::to_owned)];
     rows[0][0] = format!("on CPU {}", report.cpu);
@@ -104,7 +104,7 @@ fn of_discipline(discipline: &Discipline) -> String {
     format!("{state}; maxerror {max}, esterror {estimate}")
 }
 
-/// A paragraph; with a label, its lines stand below one another from column 9 on.
+/// A paragraph; with a label, its text is aligned at column 9.
 fn paragraph(label: &str, text: &str) -> String {
     const LABEL: usize = 9;
     match text.split_once(' ').filter(|_| label.is_empty()) {

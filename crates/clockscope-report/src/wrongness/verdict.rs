@@ -1,4 +1,4 @@
-//! From numbers to faults: what is wrong with a clock, and what only looks like it.
+//! Finds the faults of clocks in the figures, and leaves out apparent ones.
 //!
 //! The thresholds are here, with their reasons; docs/measuring.md repeats them.
 
@@ -7,27 +7,26 @@ use super::sentences::amount;
 use clockscope_model::wrongness::{ClockRow, Fault, OffsetRow, RateRow, WarpRow, WrongnessReport};
 use clockscope_text::units;
 
-/// A coarse clock is stale beyond this many of its ticks in the middle of all busy samples.
+/// Median age of busy samples beyond which a coarse clock is stale, in its ticks.
 ///
-/// Its answer is as old as the last tick, plus the remainder that the kernel left out there, which is up
-/// to one more tick and constant for a boot. So the median of a healthy one is below 1.5 ticks and
-/// its greatest value below 2 plus the lateness of a tick. The median is judged, not the greatest,
-/// because on a virtual machine ticks come late whenever the host runs somebody else.
+/// An answer is as old as the last tick, plus the remainder that the kernel left out there: up to one more
+/// tick, constant for a boot. The median of a healthy clock is therefore below 1.5 ticks and its greatest age
+/// below 2 plus the lateness of a tick. The median decides, not the greatest age, because on a virtual
+/// machine ticks come late whenever the host runs another guest.
 pub(crate) const STALE_TICKS: f64 = 2.5;
 
-/// A rate is wrong if it is off by more than this beyond the bound of the measurement, in parts per
-/// million.
+/// Deviation of a rate, beyond the bound of the measurement, that is a fault; in parts per million.
 ///
 /// # References
 ///
 /// - `tools/testing/selftests/timers/raw_skew.c` (Linux 6.18)
 pub(crate) const RATE_PPM: f64 = 1.0;
 
-/// The kernel slews `CLOCK_REALTIME` together with `CLOCK_MONOTONIC`, and by no more than this, in parts per million. If
-/// the two are further apart, `CLOCK_REALTIME` was set.
+/// Limit of slewing, in parts per million. The kernel slews `CLOCK_REALTIME` together with `CLOCK_MONOTONIC`:
+/// if the two are further apart, `CLOCK_REALTIME` was set.
 pub(crate) const SLEW_PPM: f64 = 500.0;
 
-/// Fills in the faults.
+/// Adds the faults to the report.
 pub fn judge(report: &mut WrongnessReport) {
     let mut faults = Vec::new();
     faults.extend(step_fault(report));
@@ -46,20 +45,20 @@ fn fault(kind: &str, clock: &str, sentence: String) -> Fault {
     Fault { kind: kind.to_owned(), clock: clock.to_owned(), sentence }
 }
 
-/// The rate of `CLOCK_REALTIME` if only a step explains it.
+/// The rate of `CLOCK_REALTIME` if only a step explains that rate.
 fn step(report: &WrongnessReport) -> Option<&RateRow> {
     let mut rates = report.rates.iter();
     rates.find(|rate| rate.clock == "CLOCK_REALTIME" && rate.ppm.abs() > SLEW_PPM + rate.bound_ppm)
 }
 
-/// Whether what this clock did may come from a step of `CLOCK_REALTIME`.
+/// Whether a step of `CLOCK_REALTIME` may explain this clock's deviation.
 fn was_stepped(report: &WrongnessReport, clock: &str) -> bool {
     (clock.starts_with("CLOCK_REALTIME") || clock == "CLOCK_TAI") && step(report).is_some()
 }
 
 fn step_fault(report: &WrongnessReport) -> Option<Fault> {
     let rate = step(report)?;
-    // Parts per million of milliseconds are nanoseconds.
+    // 1 ms times 1 ppm is 1 ns.
     let seconds = rate.ppm.abs() * rate.baseline_ms as f64 / 1e9;
     let way = if rate.ppm < 0.0 { "back" } else { "forward" };
     let sentence =
@@ -75,7 +74,7 @@ fn backward(report: &WrongnessReport, clock: &ClockRow) -> Option<Fault> {
     Some(fault("backward", &clock.clock, sentence))
 }
 
-/// Only a coarse clock has a reference that it must not be ahead of.
+/// Only a coarse clock has a reference, and must not be ahead of it.
 fn ahead(report: &WrongnessReport, clock: &ClockRow) -> Option<Fault> {
     if was_stepped(report, &clock.clock) || clock.backward > 0 {
         return None;
@@ -107,7 +106,7 @@ fn stale(report: &WrongnessReport, clock: &ClockRow) -> Option<Fault> {
     Some(fault("stale", &clock.clock, sentence))
 }
 
-/// A clock that goes back on one CPU does so between two as well; that is not told twice.
+/// A clock that goes back on one CPU also does so between two CPUs; only the former is reported.
 fn warped(report: &WrongnessReport, warp: &WarpRow) -> Option<Fault> {
     let is_told = report.clocks.iter().any(|c| c.clock == warp.source && c.backward > 0);
     if warp.warps == 0 || warp.unordered || is_told || was_stepped(report, &warp.source) {
@@ -130,7 +129,7 @@ fn warped(report: &WrongnessReport, warp: &WarpRow) -> Option<Fault> {
     Some(fault("warp", &warp.source, sentence))
 }
 
-/// An offset that the warp of the same source already shows is not told twice.
+/// An offset that a warp of the same source already shows is not reported again.
 fn offset_fault(report: &WrongnessReport, offset: &OffsetRow) -> Option<Fault> {
     let is_told = report
         .warps

@@ -1,17 +1,18 @@
-//! Timing some of the calls that are counted, with no stack and no register but those that a `syscall` changes.
+//! Times some of the counted calls, without a stack and using only registers that a `syscall` changes.
 //!
-//! The first [`FIRST`] calls of a number in each part of the table are all timed, then about one in 64; which
-//! ones these are follows from the count by a hash, so that a program whose calls alternate in a pattern gives each of
-//! them its share. When a timed call begins it takes a *place*, by its stack pointer, and sets the carry flag, which
-//! `syscall` keeps; what the program does behind the call does not look at it. Behind the call the flag says whether
-//! to look at the place. A place whose stack pointer is another one says nothing: then the call is not timed.
+//! In each part of the table, the first [`FIRST`] calls of a number are all timed, then about one in 64. A hash of the
+//! count chooses these calls, so that a program whose calls alternate in a pattern gives each of them its share. When a
+//! timed call begins, it takes a *place*, selected by the stack pointer, and sets the carry flag. `syscall` preserves
+//! that flag, and only sites whose code behind the call ignores the flags are timed. Behind the call, the flag says
+//! whether to look at the place. If the place holds another stack pointer, the call is not timed.
 //!
-//! Places lie in memory that a forked child has zeroed. A thread that leaves a call by a jump leaves its place taken;
-//! the next timed call from the same place of the stack, or right above it, takes it over.
+//! Places lie in memory that the kernel zeroes in a forked child. A thread that leaves a call by a jump (`siglongjmp`)
+//! leaves its place taken. The next timed call from the same address of the stack, or from shortly above it, takes the
+//! place over.
 //!
 //! # References
 //!
-//! `entry_SYSCALL_64` in `arch/x86/entry/entry_64.S` (Linux 6.18): the flags are those in `r11` again.
+//! `entry_SYSCALL_64` in `arch/x86/entry/entry_64.S` (Linux 6.18): the flags after the call are those in `r11`.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
@@ -24,31 +25,32 @@ use super::{
 };
 use crate::find::Site;
 
-/// So many calls of a number are all timed, in each part of the table.
+/// In each part of the table, this many first calls of a number are all timed.
 pub const FIRST: u64 = 16;
 /// Places for timed calls.
 pub const PLACES: usize = 32;
-/// Bytes of each.
+/// Bytes of a place.
 pub const PLACE_SIZE: usize = 64;
-/// What is known of timed calls of a number, first of the [`FIRST`] and then of the others: how many, their ticks, and
-/// the sum of the squares of these, low word and high word.
+/// Words for timed calls of a number, four for the [`FIRST`] calls and four for all later ones: their number, their
+/// ticks, and the low and high word of the sum of squared ticks.
 pub const TIMES: usize = 8;
 
-/// Calls that may return in another process, or never.
+/// Calls that may return in another process, or never: `rt_sigreturn`, `clone`, `fork`, `vfork`, `execve`, `exit`,
+/// `exit_group`, `execveat`, `clone3`.
 const NEVER: [u32; 9] = [15, 56, 57, 58, 59, 60, 231, 322, 435];
-/// Where the first word of the times is, from the table on.
+/// Distance of the first word of the times from the start of the table.
 const TIMES_AT: i32 = 0x2_8000;
-/// Bytes of the words of one kind of times.
+/// Bytes of one kind of times.
 const KIND: i32 = 0x1000;
-/// A multiplier whose products have bits that look like drawn ones: 2^32 divided by the golden ratio.
+/// A multiplier that scatters the bits of the count: 2^32 divided by the golden ratio.
 const HASH: i32 = 0x9E37_79B1_u32.cast_signed();
 const _: () = {
     assert!(TIMES == 8 && PART == KIND as usize && KINDS * SHARDS * PART == TIMES_AT as usize);
     assert!(PLACES == 32 && PLACE_SIZE == 64);
 };
 
-// Offsets in a place, behind the stack pointer.
-/// Where the times of the call's kind begin, in bytes.
+// Offsets in a place. The stack pointer is at offset 0.
+/// Offset of the words for the call's kind (first or later calls), in bytes.
 const OF_FIRST: i32 = 16;
 const BEGAN: i32 = 24;
 const RESULT: i32 = 32;
@@ -56,7 +58,7 @@ const RDX: i32 = 40;
 const WORD: i32 = 48;
 const GOES_ON: i32 = 56;
 
-/// Where things are in the code that all stubs share.
+/// Offsets in the shared code.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shared {
     begin: u64,
@@ -65,7 +67,7 @@ pub(super) struct Shared {
     pub(super) reads: [u64; 2],
 }
 
-/// The labels of [`Shared`], and the pointers that it needs.
+/// The labels of [`Shared`].
 #[derive(Clone, Copy)]
 pub(super) struct Labels {
     begin: CodeLabel,
@@ -88,7 +90,7 @@ impl Labels {
     }
 }
 
-/// Addresses of pointers in the head.
+/// Pointers in the head.
 #[derive(Clone, Copy)]
 pub(super) struct Pointers {
     pub(super) table: CodeLabel,
@@ -97,7 +99,7 @@ pub(super) struct Pointers {
     pub(super) no_timing: CodeLabel,
 }
 
-/// Makes `rcx` the address of the thread's place.
+/// Appends code that sets `rcx` to the address of the thread's place.
 fn place(a: &mut CodeAssembler, places: CodeLabel) -> Result<(), IcedError> {
     a.mov(ecx, esp)?;
     a.shr(ecx, 16)?;
@@ -106,7 +108,7 @@ fn place(a: &mut CodeAssembler, places: CodeLabel) -> Result<(), IcedError> {
     a.add(rcx, qword_ptr(places))
 }
 
-/// Reads the counter into `rax`; `rcx` is lost.
+/// Appends code that reads the counter into `rax` and destroys `rcx`.
 fn read(a: &mut CodeAssembler, at: &mut CodeLabel) -> Result<(), IcedError> {
     a.mov(rcx, rdx)?;
     a.set_label(at)?;
@@ -116,7 +118,7 @@ fn read(a: &mut CodeAssembler, at: &mut CodeLabel) -> Result<(), IcedError> {
     a.mov(rdx, rcx)
 }
 
-/// What is done before a call that is to be timed, and behind it.
+/// Appends the shared code that runs before a timed call and behind it.
 pub(super) fn assemble(
     a: &mut CodeAssembler,
     at: Pointers,
@@ -129,16 +131,17 @@ pub(super) fn assemble(
     end(a, at, &mut labels.reads[1])
 }
 
-/// Says which call is timed next.
+/// Appends code that chooses the next call to time.
 ///
-/// `rax` is which call of its number this is, `rcx` where the next timed one stands, and `r11` where it goes on.
+/// `rax` is the count of the number's calls, `rcx` the address of the word with the next call to time, and `r11` the
+/// address to go on at.
 fn draw_next(a: &mut CodeAssembler) -> Result<(), IcedError> {
     let [mut rest, mut next] = [a.create_label(), a.create_label()];
     a.cmp(rax, i32::try_from(FIRST).expect("small"))?;
     a.mov(qword_ptr(rcx), rax)?;
     a.jb(next)?;
     a.je(rest)?;
-    // The highest bit of an address that nobody has says that it is none of the first.
+    // Bit 63 of `r11`, which no program address has, marks a call after the first ones.
     a.bts(r11, 63)?;
     a.set_label(&mut rest)?;
     a.imul_3(eax, eax, HASH)?;
@@ -148,7 +151,8 @@ fn draw_next(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.inc(qword_ptr(rcx))
 }
 
-/// Takes a place and reads the counter, if that is allowed and a place is to be had: the carry flag says so.
+/// Appends code that takes a place and reads the counter, if timing is allowed and the place is free. The carry flag is
+/// the result.
 fn begin(a: &mut CodeAssembler, at: Pointers, reads: &mut CodeLabel) -> Result<(), IcedError> {
     let [mut take, mut refuse] = [a.create_label(), a.create_label()];
     a.mov(rax, qword_ptr(at.alive))?;
@@ -165,7 +169,8 @@ fn begin(a: &mut CodeAssembler, at: Pointers, reads: &mut CodeLabel) -> Result<(
     a.mov(rax, qword_ptr(rcx))?;
     a.test(rax, rax)?;
     a.je(take)?;
-    // Left by a jump from the same place of this stack, or right below: stacks of threads are further apart.
+    // A jump has left a call at the same address of this stack, or shortly below. Stacks of other threads are further
+    // away.
     a.neg(rax)?;
     a.add(rax, rsp)?;
     a.cmp(rax, 4096)?;
@@ -191,10 +196,10 @@ fn begin(a: &mut CodeAssembler, at: Pointers, reads: &mut CodeLabel) -> Result<(
     a.jmp(r11)
 }
 
-/// Records a timed call.
+/// Appends code that records a timed call.
 ///
-/// `rcx` is the thread's place, with its registers, which nobody takes over; `eax` the offset of the number's words, and
-/// `r11` where it goes on.
+/// `rcx` is the thread's place, which holds its registers and which no other call takes over; `eax` is the offset of
+/// the number's words, and `r11` the address to go on at.
 fn end(a: &mut CodeAssembler, at: Pointers, reads: &mut CodeLabel) -> Result<(), IcedError> {
     let mut passed = a.create_label();
     a.mov(qword_ptr(rcx + WORD), rax)?;
@@ -221,7 +226,7 @@ fn end(a: &mut CodeAssembler, at: Pointers, reads: &mut CodeLabel) -> Result<(),
     a.jmp(r11)
 }
 
-/// The number of a site's calls, if some can be timed.
+/// The number of a site's calls, if the site can be timed.
 pub(super) fn can_be(site: &Site) -> Option<u32> {
     let wants_flags = match &site.behind {
         Some(behind) => behind.wants_flags,
@@ -231,7 +236,8 @@ pub(super) fn can_be(site: &Site) -> Option<u32> {
     site.number.filter(can_be).filter(|_| !wants_flags)
 }
 
-/// What is displaced behind a `syscall`: instructions, whether they are plain, and where the program goes on.
+/// The instructions displaced behind a `syscall`, whether they are plain, and the address at which the program
+/// continues.
 fn rest(site: &Site) -> Option<(&[u8], bool, u64)> {
     if let Some(behind) = &site.behind {
         let end = site.after() + behind.displaced as u64;
@@ -247,7 +253,7 @@ const GO_ON: [u8; 3] = [0x4c, 0x8d, 0x1d];
 const NUMBER: u8 = 0xb8;
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 const CLEAR_CARRY: u8 = 0xf8;
-/// What makes `rcx` the address of the thread's place; last without the distance.
+/// Sets `rcx` to the address of the thread's place; without the last distance.
 #[rustfmt::skip]
 const PLACE: [u8; 14] = [
     0x89, 0xe1,                         // mov ecx, esp
@@ -256,13 +262,13 @@ const PLACE: [u8; 14] = [
     0xc1, 0xe1, 6,                      // shl ecx, 6
     0x48, 0x03, 0x0d,                   // add rcx, [rip+places]
 ];
-/// Whether it is the thread's, and a jump if not; last without the distance.
+/// Checks that the place belongs to the thread, and jumps if not; without the last distance.
 #[rustfmt::skip]
 const IF_OTHERS: [u8; 5] = [
     0x48, 0x39, 0x21,                   // cmp [rcx], rsp
     0x0f, 0x85,                         // jne
 ];
-/// Keeps registers in it, which nobody else takes over any more.
+/// Saves registers in the place, which no other thread can take over after this.
 #[rustfmt::skip]
 const KEEP: [u8; 15] = [
     0x48, 0xc7, 0x01, 0xff, 0xff, 0xff, 0xff, // mov qword [rcx], -1
@@ -283,7 +289,7 @@ impl Code<'_> {
         self.at + (self.bytes.len() - self.begin) as u64
     }
 
-    /// The distance that ends an instruction, to an address.
+    /// Appends the distance that ends an instruction, to an address.
     fn distance(&mut self, to: u64) -> Option<()> {
         let distance = near(self.here() + 4, to)?;
         self.bytes.extend(distance);
@@ -305,7 +311,7 @@ impl Code<'_> {
         Some(())
     }
 
-    /// Lets the shared code decide on a call, and go on.
+    /// Appends a jump to the shared code that begins the timing of a call and goes on at `goes_on`.
     fn begin_to_time(&mut self, next: usize, goes_on: u64, begin: u64) -> Option<()> {
         // lea rcx, [rcx+next]
         self.bytes.extend([0x48, 0x8d, 0x89]);
@@ -317,7 +323,7 @@ impl Code<'_> {
 }
 
 impl Stubs {
-    /// The stub of a site whose calls are timed, behind other code.
+    /// Appends the stub of a site with timed calls.
     pub(super) fn timed_stub(
         &self,
         site: &Site,
@@ -388,7 +394,8 @@ impl Stubs {
         Some(made)
     }
 
-    /// The stub behind the calls of a site. Gives where it is, and what was displaced there.
+    /// Appends the code that runs behind the calls of a site. Returns its address, and the address of the displaced
+    /// instructions in it.
     fn behind_timed(
         &self,
         site: &Site,
@@ -431,6 +438,7 @@ impl Stubs {
     }
 }
 
-/// Where the pointer to the places is in an area: behind those to the table, the tracer's word, the mark and registers.
+/// Offset in an area of the pointer to the places: behind those to the table, the tracer's word, the mark and the
+/// registers.
 const PLACES_AT: u64 = 4 * 8;
 const _: () = assert!(JUMP == 5);

@@ -1,14 +1,14 @@
-//! What differs between architectures. Each has a folder, with the same names in both; nothing else in this
-//! crate asks for the architecture.
+//! Code that depends on the architecture. Each architecture has a folder with the same names in it; no other module of
+//! this crate tests for the architecture.
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
 //! | `registers.rs` | the registers of a stopped tracee |
 //! | `raw_syscall.rs` | the instruction that enters the kernel |
-//! | `counter.rs` | the counter: reading it, and loops around that |
+//! | `counter.rs` | the counter: instructions that read it, and loops around them |
 //! | `perf.rs` | registers in the samples of perf |
-//! | `step.rs` | a step that the kernel makes by itself |
-//! | `machine.rs` | what the CPU says of itself and of its host; names of the vDSO |
+//! | `step.rs` | single steps that the kernel makes by itself |
+//! | `machine.rs` | CPUID, counter rate and hypervisor; names of the vDSO |
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

@@ -8,7 +8,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 const PATH: &str = "/sys/kernel/btf/vmlinux";
 
-/// The bytes of the description: 5 MB or so.
+/// The bytes of the description, about 5 MB.
 #[derive(Debug)]
 pub struct KernelTypes(Bytes);
 
@@ -20,12 +20,12 @@ enum Bytes {
 }
 
 impl KernelTypes {
-    /// The running kernel's. Since Linux 6.16 it lends them; before, they are read page by page, which takes
-    /// 2 ms.
+    /// The description of the running kernel. Since Linux 6.16 the file can be mapped; before, it is read page by page,
+    /// which takes 2 ms.
     ///
     /// # Errors
     ///
-    /// `NotFound` where the kernel was built without them.
+    /// `NotFound` if the kernel was built without BTF.
     pub fn of_this_kernel() -> io::Result<Self> {
         let mut file = File::open(PATH)?;
         let size = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;

@@ -1,4 +1,4 @@
-//! BPF maps: memory of the kernel that BPF programs count in.
+//! BPF maps: kernel memory in which BPF programs count.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,16 +19,16 @@ use super::{address, attributes, call, open, put_name, raw_fd};
 
 const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
 
-/// How many CPUs this machine can have: a value of a map "by CPU" is that many values.
+/// Number of CPUs that this machine can have. A value of a per-CPU map consists of that many values.
 ///
 /// # Errors
 ///
-/// If `/sys` does not tell.
+/// If `/sys` does not list them.
 pub fn possible_cpus() -> io::Result<usize> {
     Ok(listed(POSSIBLE_CPUS)?.len())
 }
 
-/// What a map is made of, as `bpf(2)` takes it.
+/// Type, sizes and flags of a map, as `bpf(2)` takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// `BPF_MAP_TYPE_*`.
@@ -43,12 +43,12 @@ pub struct Shape {
     pub flags: u32,
 }
 
-/// A map; gone when nobody has it open and no program uses it.
+/// A map; the kernel frees it when no descriptor and no program refers to it.
 #[derive(Debug)]
 pub struct Map {
     descriptor: OwnedFd,
     key_bytes: usize,
-    /// Of all CPUs together.
+    /// Size of a value, of all CPUs together.
     value_bytes: usize,
 }
 
@@ -57,7 +57,7 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// `EPERM` without the right to, `ENOMEM` or `E2BIG` if it is too large.
+    /// `EPERM` without the privilege, `ENOMEM` or `E2BIG` if it is too large.
     pub fn new(name: &str, shape: &Shape) -> io::Result<Self> {
         let mut wanted = attributes();
         wanted.__bindgen_anon_1.map_type = shape.kind;
@@ -78,8 +78,8 @@ impl Map {
         Ok(Self { descriptor, key_bytes: shape.key_bytes as usize, value_bytes })
     }
 
-    /// The value of a key: of a map by CPU the values of all, each a multiple of 8 bytes long. `None` if there
-    /// is no such key.
+    /// The value of a key; in a per-CPU map the values of all CPUs, each padded to a multiple of 8 bytes. `None` if the
+    /// key is not in the map.
     ///
     /// # Errors
     ///
@@ -89,12 +89,12 @@ impl Map {
         let mut wanted = attributes();
         wanted.__bindgen_anon_2.map_fd = raw_fd(&self.descriptor);
         wanted.__bindgen_anon_2.key = self.key(key)?;
-        // The kernel writes as much as a value has, on all CPUs together.
+        // The kernel writes one value, of all CPUs together.
         wanted.__bindgen_anon_2.__bindgen_anon_1.value = address(value.as_mut_ptr());
         found(call(BPF_MAP_LOOKUP_ELEM, &mut wanted)).map(|found| found.map(|_| value))
     }
 
-    /// Sets the value of a key, which is made if it is not there.
+    /// Sets the value of a key; adds the key if it is not in the map.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl Map {
         call(BPF_MAP_UPDATE_ELEM, &mut wanted).map(drop)
     }
 
-    /// The key behind this one, or the first; `None` behind the last.
+    /// The key after `after`, or the first key; `None` after the last.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl Map {
         found(call(BPF_MAP_GET_NEXT_KEY, &mut wanted)).map(|found| found.map(|_| next))
     }
 
-    /// Nobody can change it from user space any more, so that the verifier takes its values for constants.
+    /// Makes the map read-only for user space, after which the verifier takes its values for constants.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl Map {
     }
 }
 
-/// The values of an array that was made with `BPF_F_MMAPABLE`, one behind another, to be read without a call.
+/// The values of an array made with `BPF_F_MMAPABLE`, mapped one after another: reading them takes no system call.
 #[derive(Debug)]
 pub struct Mapped {
     at: NonNull<u64>,
@@ -159,7 +159,7 @@ impl Mapped {
     ///
     /// # Errors
     ///
-    /// Those of `mmap(2)`: `EPERM` if the map is made otherwise, `EINVAL` if it is shorter.
+    /// Those of `mmap(2)`: `EPERM` if the map was made without that flag, `EINVAL` if it is shorter.
     pub fn new(map: &Map, words: usize) -> io::Result<Self> {
         let (null, access) = (std::ptr::null_mut(), ProtFlags::READ);
         // SAFETY: a fresh mapping at an address of the kernel's choice touches no other memory.
@@ -168,13 +168,13 @@ impl Mapped {
         Ok(Self { at, words })
     }
 
-    /// A word as it is now, 0 beyond the last.
+    /// The current value of a word, 0 beyond the last.
     pub fn word(&self, index: usize) -> u64 {
         if index >= self.words {
             return 0;
         }
-        // SAFETY: the word lies aligned in the mapping, which lives as long as `self`; the kernel writes it while this reads
-        // it, as an atomic.
+        // SAFETY: the word lies aligned in the mapping, which lives as long as `self`. The kernel writes it at the same
+        // time, so it is read as an atomic.
         unsafe { self.at.add(index).cast::<AtomicU64>().as_ref() }.load(Relaxed)
     }
 }
@@ -192,7 +192,7 @@ impl AsFd for Map {
     }
 }
 
-/// That there is no such key is no error.
+/// Turns `ENOENT` (no such key) into `None`.
 fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(answer) => Ok(Some(answer)),

@@ -19,17 +19,17 @@ use aya_obj::generated::perf_type_id::PERF_TYPE_TRACEPOINT;
 use super::{address, attributes, call, open, put_name, raw_fd};
 use crate::perf_samples;
 
-/// Room for the verifier's words.
+/// Size of the verifier's log, in bytes.
 const LOG_BYTES: usize = 1 << 20;
 
-/// What a program is for.
+/// The hook that a program is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A tracepoint: the number of its type `btf_trace_NAME` among the kernel's own.
+    /// A tracepoint: the BTF id of its type `btf_trace_NAME` in the kernel.
     Tracepoint(u32),
     /// A perf event of a tracepoint.
     Event,
-    /// An iterator: the number of its function `bpf_iter_NAME` among the kernel's own.
+    /// An iterator: the BTF id of its function `bpf_iter_NAME` in the kernel.
     Iterator(u32),
     /// To be run once, by [`Program::run`].
     Once,
@@ -41,18 +41,18 @@ pub enum Purpose {
 #[derive(Debug)]
 pub struct Program(OwnedFd);
 
-/// A program on its tracepoint, until this is dropped.
+/// A program attached to its tracepoint until this value is dropped.
 #[derive(Debug)]
 pub struct Attached {
     _link: OwnedFd,
 }
 
 impl Program {
-    /// Has the kernel check and compile a program. The maps that it uses are in its instructions already.
+    /// Has the kernel verify and compile a program, whose instructions already refer to its maps.
     ///
     /// # Errors
     ///
-    /// `EPERM` without the right to; otherwise what the verifier says.
+    /// `EPERM` without the privilege; otherwise the verifier's message.
     pub fn load(
         name: &str,
         purpose: Purpose,
@@ -75,7 +75,7 @@ impl Program {
         }
     }
 
-    /// Lets the tracepoint run it from now on.
+    /// Attaches the program to its tracepoint.
     ///
     /// # Errors
     ///
@@ -86,14 +86,15 @@ impl Program {
         Ok(Attached { _link: open(BPF_RAW_TRACEPOINT_OPEN, &mut wanted)? })
     }
 
-    /// Lets a perf event of a tracepoint run it from now on, whoever passes it on whatever CPU. `tracepoint` is its number:
-    /// [`crate::tracefs::tracepoint`].
+    /// Attaches the program to a perf event of tracepoint number `tracepoint` ([`crate::tracefs::tracepoint`]). The
+    /// program then runs for every thread on every CPU.
     ///
     /// # Errors
     ///
     /// Those of `perf_event_open(2)`.
     pub fn attach_to_event(&self, tracepoint: u64) -> io::Result<Attached> {
-        // The program runs for all; the event itself records nothing of this CPU, and is not even enabled.
+        // The kernel runs the program for every thread and CPU. The event itself records nothing of this CPU; it stays
+        // disabled.
         let mut wanted = perf_samples::attributes(PERF_TYPE_TRACEPOINT, tracepoint);
         wanted.set_disabled(1);
         let event = perf_samples::open_with(&wanted, -1, 0, -1)?;
@@ -101,8 +102,8 @@ impl Program {
         Ok(Attached { _link: event })
     }
 
-    /// How often the kernel did not run it because that CPU was at it, or at another one, already; 0 before Linux 5.12,
-    /// which does not say.
+    /// How often the kernel skipped the program because that CPU was already running this program or another one
+    /// (`recursion_misses`); 0 before Linux 5.12, which does not report it.
     pub fn left_out(&self) -> u64 {
         let path = format!("/proc/self/fdinfo/{}", self.0.as_raw_fd());
         let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -126,15 +127,15 @@ impl Program {
         io::copy(&mut file, &mut io::sink()).map(drop)
     }
 
-    /// Runs it once on the calling thread, with these arguments; gives what it returns.
+    /// Runs the program once on the calling thread, with these arguments; gives its return value.
     ///
     /// # Errors
     ///
-    /// The kernel's; before Linux 5.10 there is no such call.
+    /// The kernel's; Linux before 5.10 has no such call.
     pub fn run(&self, arguments: &[u64; 12]) -> io::Result<u32> {
         let mut wanted = attributes();
         wanted.test.prog_fd = raw_fd(&self.0);
-        // The kernel reads them, and no more.
+        // The kernel reads the arguments and nothing beyond them.
         wanted.test.ctx_in = address(arguments.as_ptr());
         wanted.test.ctx_size_in =
             u32::try_from(size_of_val(arguments)).map_err(io::Error::other)?;
@@ -150,14 +151,13 @@ impl AsFd for Program {
     }
 }
 
-/// An instruction by its code, the registers that it goes to and from, its offset and its immediate
-/// value.
+/// A BPF instruction: operation code, destination and source register, offset, immediate value.
 pub(crate) fn instruction(code: u8, to: u8, from: u8, off: i16, imm: i32) -> bpf_insn {
     let _bitfield_1 = bpf_insn::new_bitfield_1(to, from);
     bpf_insn { code, _bitfield_align_1: [], _bitfield_1, off, imm }
 }
 
-/// Loads once; the verifier writes into `log`, if there is room in it.
+/// Loads the program once; the verifier writes into `log` unless it is empty.
 fn load(
     name: &str,
     purpose: Purpose,
@@ -178,7 +178,8 @@ fn load(
     program.prog_type = kind as u32;
     program.expected_attach_type = attach;
     program.attach_btf_id = types;
-    // The kernel copies the instructions and the licence during the call, and writes at most the log's size.
+    // The kernel copies the instructions and the licence during the call, and writes at most `log_size` bytes to the
+    // log.
     program.insn_cnt = u32::try_from(instructions.len()).map_err(io::Error::other)?;
     program.insns = address(instructions.as_ptr());
     program.license = address(license.as_ptr());

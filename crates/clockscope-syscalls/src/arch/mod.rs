@@ -1,5 +1,5 @@
-//! What differs between architectures. Each has a folder, with the same names in both; nothing else in this
-//! crate asks for the architecture.
+//! Code that depends on the architecture. Each architecture has a folder with the same names in it; no other module of
+//! this crate tests for the architecture.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

@@ -1,4 +1,4 @@
-//! Who serves a page: the process that holds its lock. `--stop` ends it.
+//! The process that serves a page: it holds the page's lock. `--stop` ends it.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -12,22 +12,22 @@ use anyhow::{Context as _, Result, bail};
 use clockscope_sys::page_file;
 use clockscope_sys::pidfd::Process;
 
-/// So long a timekeeper that was asked to end may take: longer than the longest `--period`.
+/// Time that a timekeeper may take to end: longer than the longest `--period`.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Who holds the lock of a page.
+/// The holder of a page's lock.
 #[derive(Debug)]
 pub enum Holder {
-    /// A process that is seen to hold it.
+    /// A process visible here that holds the lock.
     Process {
         /// Process id in this PID namespace.
         pid: i32,
-        /// Handle by which it is ended; never that of a later process with the same id.
+        /// Handle for ending the process; never refers to a later process with the same id.
         process: Process,
     },
-    /// A process that is not seen from here, with the number that it wrote into the lock.
+    /// A process that is not visible here, with the number that it wrote into the lock.
     Unseen(String),
-    /// None.
+    /// The lock is free.
     Nobody,
 }
 
@@ -38,17 +38,17 @@ pub fn lock_of(page: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// When the page's last timekeeper began, in seconds since 1970; `None` if there never was one. The lock is written
-/// then and never later.
+/// When the page's last timekeeper started, in seconds since 1970; `None` if there never was one. The lock is written
+/// at the start only.
 pub fn since(page: &Path) -> Option<i64> {
     fs::symlink_metadata(lock_of(page)).ok().map(|lock| lock.mtime())
 }
 
-/// Who serves the page now.
+/// The present holder of the page's lock.
 ///
 /// # Errors
 ///
-/// When the lock cannot be opened: it is its owner's alone.
+/// When the lock cannot be opened: only its owner may.
 pub fn of(page: &Path) -> io::Result<Holder> {
     let opened = OpenOptions::new()
         .read(true)
@@ -58,7 +58,7 @@ pub fn of(page: &Path) -> io::Result<Holder> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Holder::Nobody),
         opened => opened?,
     };
-    // While we have it, nobody else does. It is let go at once; a timekeeper that starts now tries again.
+    // If we get the lock, it was free. It is released at once; a timekeeper that starts now tries again.
     if page_file::lock(&lock)? {
         return Ok(Holder::Nobody);
     }
@@ -66,8 +66,8 @@ pub fn of(page: &Path) -> io::Result<Holder> {
     (&lock).take(20).read_to_string(&mut written)?;
     let written = written.trim();
     let Ok(pid) = written.parse::<i32>() else { return Ok(Holder::Unseen(written.to_owned())) };
-    // First the descriptor, then the look: what is seen is of the process that the descriptor holds, unless that
-    // has ended since, which `ask_to_end` will say.
+    // Opens the pidfd before the check. So the check is about the pidfd's process, unless that has ended since; then
+    // `ask_to_end` fails.
     let process = Process::open(pid);
     Ok(match process {
         Ok(process) if holds(pid, &lock)? => Holder::Process { pid, process },
@@ -75,14 +75,14 @@ pub fn of(page: &Path) -> io::Result<Holder> {
     })
 }
 
-/// Whether the process is of the file's owner and has locked it: by what the kernel says of its descriptors.
+/// Whether the process belongs to the file's owner and has locked the file, according to its descriptors in `/proc`.
 ///
 /// # References
 ///
 /// - `proc_pid_fdinfo(5)`: `lock:` lines are of locks that are held by this open file
 fn holds(pid: i32, lock: &File) -> io::Result<bool> {
     let wanted = lock.metadata()?;
-    // Descriptors can be handed to a process of somebody else.
+    // Descriptors can be passed to a process of another user.
     if fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() != wanted.uid()) {
         return Ok(false);
     }
@@ -99,11 +99,11 @@ fn holds(pid: i32, lock: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Ends the timekeeper of the page and waits until it is gone; gives its number, if there was one.
+/// Ends the timekeeper of the page and waits for its end; gives its process id, if there was one.
 ///
 /// # Errors
 ///
-/// When it is not seen, may not be signalled, or does not end.
+/// When the process is not visible, may not be signalled, or does not end.
 pub fn stop(page: &Path) -> Result<Option<i32>> {
     let lock = lock_of(page);
     let found = of(page).with_context(|| {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use std::process::Stdio;
 
-    /// A page's lock with something written into it.
+    /// A page's lock file with this content.
     fn locked(written: &str) -> (tempfile::TempDir, PathBuf, File) {
         let folder = tempfile::tempdir().unwrap();
         let page = folder.path().join("page");

@@ -1,4 +1,4 @@
-//! The file of the page: made, locked, mapped; or the one that another timekeeper has left.
+//! The file of a page: a new one, or the one left by another timekeeper; locked and mapped.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
@@ -15,12 +15,12 @@ use super::holder::lock_of;
 use clockscope_sys::access::{self, folder};
 use clockscope_sys::page_file::{self, Access};
 
-/// A page that this process alone writes.
+/// A page that only this process writes.
 #[derive(Debug)]
 pub struct Opened {
     /// The page, mapped for writing.
     pub page: &'static Page,
-    /// Why the page that was there is replaced, if one was.
+    /// Why the existing page is replaced, if there was one.
     pub replaced: Option<String>,
     /// Locked while it is open.
     _lock: File,
@@ -31,7 +31,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// Whatever keeps this process from writing it, with the file's name.
+    /// The reason why this process cannot write it, with the file's name.
     pub fn open(path: &Path) -> Result<Self> {
         let folder = folder(path);
         DirBuilder::new()
@@ -53,11 +53,11 @@ impl Opened {
     }
 }
 
-/// So long a timekeeper that has been told to end may take to let the page go.
+/// Time that a timekeeper which was told to end may take to release the page.
 const HANDOVER: Duration = Duration::from_secs(1);
 
-/// Nobody but this user and root may put another file in the page's place. In a directory such as /tmp
-/// (sticky) others can only be there first, which is seen at the file.
+/// Checks that only this user and root can replace the page's file. In a sticky directory such as /tmp another user can
+/// only create the file first, which the check of the file detects.
 fn check_folder(folder: &Path) -> Result<()> {
     if fs::symlink_metadata(folder).is_ok_and(|link| link.is_symlink() && !is_trusted(link.uid())) {
         bail!("the directory {} is a link of another user; choose another", folder.display());
@@ -75,13 +75,13 @@ fn check_folder(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// This user, and root, who can do everything anyway.
+/// This user; and root, which can do everything anyway.
 fn is_trusted(user: u32) -> bool {
     user == 0 || user == access::effective_uid()
 }
 
-/// Checks that a file is this user's alone: nobody else can have it cut off, or has made it a second
-/// name of something else that is ours.
+/// Checks that a file belongs to this user alone: no other user can truncate it, and it is not a hard link to another
+/// file of ours.
 fn check_file(found: &Metadata, name: &Path) -> Result<()> {
     let path = name.display();
     if !found.is_file() {
@@ -96,8 +96,8 @@ fn check_file(found: &Metadata, name: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The lock is on a file of its own, which only its owner can open: the page's readers could hold
-/// a lock of the page itself against its writer.
+/// The lock is a separate file that only its owner can open. Otherwise the page's readers could lock the page against
+/// its writer.
 fn lock(path: &Path) -> Result<File> {
     let name = lock_of(path);
     let mut file = OpenOptions::new()
@@ -119,20 +119,20 @@ fn lock(path: &Path) -> Result<File> {
             continue;
         }
         let mut holder = String::new();
-        // Without its number the message says less.
+        // Without its number the message is less specific.
         let _ = (&file).take(20).read_to_string(&mut holder);
         let holder = holder.trim();
         let process =
             if holder.is_empty() { String::new() } else { format!(" (process {holder})") };
         bail!("another timekeeper{process} writes {}", path.display());
     }
-    // Only for the message above; on a full file system it says less.
+    // The number serves only the message above, which is less specific on a full file system.
     let _ = file.set_len(0).and_then(|()| file.rewind());
     let _ = writeln!(file, "{}", std::process::id());
     Ok(file)
 }
 
-/// The page that is there, if it is one of this version and boot; otherwise says why it is replaced.
+/// The existing page, if it is of this version and boot; otherwise stores why it is replaced.
 fn existing(path: &Path, replaced: &mut Option<String>) -> Result<Option<&'static Page>> {
     let mut refuse = |why: String| {
         *replaced = Some(format!("{}: {why}: it is replaced", path.display()));
@@ -156,7 +156,7 @@ fn existing(path: &Path, replaced: &mut Option<String>) -> Result<Option<&'stati
     let found = file.metadata()?;
     check_file(&found, path)?;
     if found.mode() & 0o022 != 0 {
-        // Whoever has opened it meanwhile can still cut it off.
+        // A process that has opened it meanwhile can still truncate it.
         return refuse("others could write to the page".to_owned());
     }
     if found.len() != SIZE as u64 {
@@ -175,14 +175,14 @@ fn existing(path: &Path, replaced: &mut Option<String>) -> Result<Option<&'stati
     Ok(Some(page))
 }
 
-/// A new page, in its place only when it is whole; readers of one that was there keep theirs.
+/// Makes a new page, and renames it into its place when it is complete. Readers of an earlier page keep that one.
 fn make(path: &Path) -> io::Result<&'static Page> {
     let file = tempfile::Builder::new()
         .prefix(".page-")
         .suffix(".tmp")
         .permissions(Permissions::from_mode(0o644))
         .tempfile_in(folder(path))?;
-    // Not less the umask: the page is for everybody.
+    // Independent of the umask: all users may read the page.
     file.as_file().set_permissions(Permissions::from_mode(0o644))?;
     file.as_file().write_all_at(&[0; SIZE], 0)?;
     page_file::reserve(file.as_file())?;

@@ -1,4 +1,4 @@
-//! What a supervisor such as systemd is told.
+//! Messages to a supervisor such as systemd.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use sd_notify::NotifyState;
 #[derive(Debug)]
 pub struct Supervisor {
     watchdog: Option<Duration>,
-    /// Looks when it was last told that all is well.
+    /// Number of comparisons at the last message that all is well.
     looks: Cell<u64>,
 }
 
@@ -20,32 +20,32 @@ impl Default for Supervisor {
 }
 
 impl Supervisor {
-    /// By the environment of this process.
+    /// From the environment of this process.
     pub fn new() -> Self {
         Self { watchdog: sd_notify::watchdog_enabled(), looks: Cell::new(0) }
     }
 
-    /// How often it wants to hear from us: twice in its limit.
+    /// Interval of messages: half of the supervisor's limit.
     pub fn interval(&self) -> Option<Duration> {
         self.watchdog.map(|limit| limit / 2)
     }
 
-    /// Says that the page answers.
+    /// Reports that the page answers.
     pub fn ready(&self) {
         notify(&[NotifyState::Ready]);
     }
 
-    /// Says how the page is doing.
+    /// Reports the state of the page.
     pub fn status(&self, text: &str) {
         notify(&[NotifyState::Status(text)]);
     }
 
-    /// Says that the timekeeper ends.
+    /// Reports that the timekeeper ends.
     pub fn stopping(&self) {
         notify(&[NotifyState::Stopping]);
     }
 
-    /// All is well if the timekeeper has looked at the clock since the last time.
+    /// Reports that all is well if the timekeeper has compared with the clock since the last call.
     pub fn alive(&self, looks: u64) {
         if self.watchdog.is_some() && self.looks.replace(looks) != looks {
             notify(&[NotifyState::Watchdog]);
@@ -54,6 +54,6 @@ impl Supervisor {
 }
 
 fn notify(states: &[NotifyState]) {
-    // Nothing can be done about a supervisor that does not listen.
+    // If the supervisor does not listen, the message is lost.
     let _ = sd_notify::notify(states);
 }

@@ -1,4 +1,4 @@
-//! `--unit`, `--container` and `--cgroup`: who belongs to what was named.
+//! `--unit`, `--container` and `--cgroup`: the processes of systemd units, containers and control groups.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -11,26 +11,27 @@ use clockscope_containers::place::{Place, place};
 use clockscope_containers::processes;
 use clockscope_sys::{access, proc_text};
 
-/// How often new processes are looked for. They are the few that come from outside: forks are told by the kernel.
+/// Time between two searches for new members. Searches find only processes that come from outside the group:
+/// the kernel reports forks.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// A look takes this part of the time at most, where there are very many processes.
+/// A search takes at most 1/20 of the time, even on hosts with very many processes.
 const PART: u32 = 20;
 
-/// How long after the end of the last process another one may come: a service that is started again.
+/// Wait for a new process after the last one has ended: a service may restart.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The first process of a container.
 ///
 /// # Errors
 ///
-/// A clause that says why there is none.
+/// A clause with the reason why there is none.
 pub fn first_process(container: &str) -> anyhow::Result<i32> {
     let found = Groups::find(&[Wanted::Container(container.to_owned())])?;
     found.members().into_iter().min().context("the container has just ended")
 }
 
-/// What was named.
+/// The units, containers and control groups to attach to; may be empty.
 #[derive(Debug)]
 pub(super) struct Groups {
     groups: Vec<Group>,
@@ -39,11 +40,11 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Finds what was named; nothing may have been.
+    /// Finds the named groups; `wanted` may be empty.
     ///
     /// # Errors
     ///
-    /// A clause that says why something is not found.
+    /// A clause with the reason why a group is not found.
     pub(super) fn find(wanted: &[Wanted]) -> anyhow::Result<Self> {
         ensure!(proc_text::is_mounted(), "{}", proc_text::NOT_MOUNTED);
         let mut found =
@@ -70,12 +71,12 @@ impl Groups {
         Ok(found)
     }
 
-    /// Whether nothing was named.
+    /// Whether no group was named.
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// The processes that belong to what was named, at the moment.
+    /// The present processes of all groups.
     pub(super) fn members(&self) -> Vec<i32> {
         let all = processes::all().unwrap_or_default();
         let is_member =
@@ -83,7 +84,7 @@ impl Groups {
         all.iter().filter(|process| is_member(process)).map(|process| process.pid).collect()
     }
 
-    /// The same from time to time; otherwise nobody.
+    /// The members, if the next search is due; otherwise no process.
     pub(super) fn members_if_due(&mut self) -> HashSet<i32> {
         let begun = Instant::now();
         if self.is_empty() || begun < self.next_look {
@@ -94,7 +95,7 @@ impl Groups {
         members
     }
 
-    /// Container, pod and unit of a process, with the names that the runtimes' files tell.
+    /// Container, pod and unit of a process, with the names from the runtimes' files.
     pub(super) fn place_of(&mut self, pid: i32) -> Place {
         let mut found = processes::cgroup(pid).map(|text| place(&text)).unwrap_or_default();
         if let Some(user) = processes::user(pid) {

@@ -31,14 +31,14 @@ use clockscope_tracee::observers::{Observers, SignalObserver, SyscallObserver, W
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
 
-/// Processes that were named, and for how long they are counted.
+/// Processes to attach to, and the duration of counting.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
-    /// By their numbers.
+    /// Processes by id.
     pub pids: Vec<i32>,
-    /// All processes of these, new ones too.
+    /// All processes of these groups, including processes that start later.
     pub groups: Vec<Wanted>,
-    /// Until the user asks for the end, if there is no limit.
+    /// Limit for counting; `None`: until the user ends it.
     pub duration: Option<Duration>,
 }
 
@@ -49,7 +49,7 @@ impl SignalObserver for Nobody {
     fn delivered(&self, _signal: i32, _sender: i32) {}
 }
 
-/// What came of counting.
+/// Result of counting.
 #[derive(Debug)]
 pub struct Traced {
     /// The report.
@@ -61,7 +61,7 @@ pub struct Traced {
     pub ending: Ending,
 }
 
-/// Processes that can be attached to. clockscope has only looked at them yet.
+/// Processes that passed the checks before attaching. clockscope has not changed them yet.
 pub struct Prepared<'a> {
     plan: &'a Plan,
     targets: &'a Targets,
@@ -69,7 +69,7 @@ pub struct Prepared<'a> {
     pids: Vec<i32>,
 }
 
-/// Looks at the processes that are meant. `None` if there is none to attach to; the user was told why.
+/// Checks the processes to attach to. `None` if none is left; the user has been told the reason.
 ///
 /// # Errors
 ///
@@ -86,8 +86,8 @@ pub fn prepare<'a>(plan: &'a Plan, targets: &'a Targets) -> anyhow::Result<Optio
     Ok(Some(Prepared { plan, targets, attaching, pids }))
 }
 
-/// Counts until the processes have ended or the user asks for the end. `None` if none could be attached to; the
-/// user was told why.
+/// Counts until the processes have ended or the user ends it. `None` if no process could be attached to; the
+/// user has been told the reason.
 ///
 /// # Errors
 ///
@@ -100,7 +100,8 @@ pub fn trace(prepared: Prepared<'_>) -> anyhow::Result<Option<Traced>> {
     if matches!(stage, Some(Stage::Screen { .. })) {
         ending.keep_stops();
     }
-    // Where that is not allowed, attaching says so. One who cannot come back can still attach to this one.
+    // If entering is not allowed, attaching fails and reports that. If this thread cannot return to its own
+    // namespace, it can still attach to `pids[0]`.
     let _ = ipc_namespace::enter(pids[0], ipc_namespace::Way::There);
     let session = plan.session()?;
     let counter = Counter::start(plan, None)?;
@@ -110,7 +111,7 @@ pub fn trace(prepared: Prepared<'_>) -> anyhow::Result<Option<Traced>> {
     let shown = targets.shown();
     let mut observing = Observing::start(plan, stage.as_ref(), &shown, &pids, &counter, &session)?;
     let mut watchers = observing.watchers();
-    // Attaching and letting go are served, too; a service inside another one is harmless.
+    // The service covers attaching and detaching, too; services may nest.
     let service = Service::begin();
     let watcher = watchers.watcher();
     let mut arriving = Arriving { attaching: &mut attaching, counter: &counter };
@@ -118,7 +119,7 @@ pub fn trace(prepared: Prepared<'_>) -> anyhow::Result<Option<Traced>> {
     let counting = count(limit, &pids, &mut arriving, &session, syscalls, watcher, &ending);
     let Some((started, follower, left)) = counting else { return Ok(None) };
     let (mut processes, mut new_tasks, ends) = follower.into_parts();
-    // What the processes do from now on, they do because they are let go.
+    // Detaching causes calls in the processes from here on: they are left out of the counts.
     let counted = counter.counted();
     let ended = Instant::now();
     processes.stop_cpu();
@@ -151,11 +152,11 @@ pub fn trace(prepared: Prepared<'_>) -> anyhow::Result<Option<Traced>> {
     Ok(Some(Traced { report, is_complete: attaching.complete, ending }))
 }
 
-/// Timers count as queued signals.
+/// A timer uses up one queued signal of the limit.
 const NO_TIMER: &str = "cannot start a timer; see `ulimit -i`";
 
 impl Targets {
-    /// What the live view names before anything is known of the processes.
+    /// The live view's first line, before the names of the processes are known.
     fn shown(&self) -> Vec<OsString> {
         let pids = self.pids.iter().map(|pid| format!("-p {pid}"));
         let groups = self.groups.iter().map(|group| match group {
@@ -167,7 +168,7 @@ impl Targets {
     }
 }
 
-/// What is known of the processes, before and while they are counted.
+/// State of the processes, before and while they are counted.
 struct Attaching {
     groups: Groups,
     voice: Voice,
@@ -175,13 +176,13 @@ struct Attaching {
     declines: Vec<DeclineRow>,
     /// Whether all processes that were named are counted.
     complete: bool,
-    /// Members of groups that could not be attached to: how often that was tried.
+    /// Failed attempts by process id, for members of groups.
     refused: HashMap<i32, u32>,
-    /// The same of those that are refused at the end, together if they are so for the same reason.
+    /// Processes that are finally refused, by reason: one message for each reason.
     said: BTreeMap<String, Vec<i32>>,
 }
 
-/// A process that has just come to a group is often not ready: so often is it tried.
+/// Attempts to attach to a new member of a group, which is often not ready at first.
 const TRIALS: u32 = 4;
 
 impl Attaching {
@@ -197,8 +198,7 @@ impl Attaching {
         }
     }
 
-    /// The processes that may be attached to, each once; of the others it is said why not. Nothing is measured
-    /// before that.
+    /// The processes that can be attached to, each once. Warns about all others, before any measurement starts.
     fn look_at_all(&mut self, targets: &Targets) -> Vec<i32> {
         let mut named = HashSet::new();
         let all = targets.pids.iter().copied().chain(self.groups.members());
@@ -211,7 +211,7 @@ impl Attaching {
         pids
     }
 
-    /// Not to be tried again. Those of a group that are not there any more are not missed.
+    /// Records a final refusal. Members of groups that are gone count as complete.
     fn refused_at_once(&mut self, pid: i32, refusal: &Refusal) {
         self.refused.insert(pid, TRIALS);
         if !self.groups.is_empty() && is_nobody(refusal) {
@@ -224,7 +224,7 @@ impl Attaching {
         self.declines.extend((!row.command.is_empty()).then_some(row));
     }
 
-    /// Says why processes are not attached to: those with the same reason together.
+    /// Warns about refused processes, one message for each reason.
     fn say_refused(&mut self) {
         for (reason, pids) in std::mem::take(&mut self.said) {
             let command = command_name(pids[0]);
@@ -256,7 +256,7 @@ impl Attaching {
         self.rows.iter().map(|row| format!("{} ({})", row.command, row.pid).into()).collect()
     }
 
-    /// Adds how it ended, for each process.
+    /// Adds the pause for detaching and the kind of end to each row.
     fn fill(&mut self, detached: &[Detached], ends: &HashMap<i32, Option<End>>, left: Left) {
         for row in &mut self.rows {
             let own = detached.iter().find(|detached| detached.pid == row.pid);
@@ -271,8 +271,8 @@ impl Attaching {
     }
 }
 
-/// Whether there is no process to speak of, or no other one than this, or one that is followed already: a
-/// child whose birth is told soon.
+/// Whether the refusal is no loss: the process is gone, a kernel thread, clockscope itself, or a child
+/// already followed whose fork event is still to come.
 fn is_nobody(refusal: &Refusal) -> bool {
     match refusal {
         Refusal::Gone | Refusal::Ended | Refusal::Zombie | Refusal::Own | Refusal::Kernel => true,
@@ -284,7 +284,7 @@ fn is_nobody(refusal: &Refusal) -> bool {
 /// Processes to attach to that start after counting has begun.
 struct Arriving<'a> {
     attaching: &'a mut Attaching,
-    /// Told of each process.
+    /// Counts the system calls of each process from its attachment on.
     counter: &'a Counter,
 }
 
@@ -299,7 +299,7 @@ impl Arrivals for Arriving<'_> {
     }
 
     fn traced(&mut self, pid: i32) {
-        // If it has ended meanwhile, attaching says so.
+        // If the process has ended meanwhile, attaching reports that.
         let _ = self.counter.follow(pid);
     }
 
@@ -323,8 +323,8 @@ impl Arrivals for Arriving<'_> {
     }
 }
 
-/// Attaches to all and follows them, and how that ended: an error is told when they have been let go. `None`
-/// if no process could be attached to, which has been said.
+/// Attaches to all processes and follows them to the end of counting. The caller reports an error after
+/// detaching. `None` if no process could be attached to; the user has been told.
 fn count<'a>(
     limit: Option<Duration>,
     pids: &[i32],
@@ -336,7 +336,7 @@ fn count<'a>(
 ) -> Option<(Instant, Follower<'a>, io::Result<Left>)> {
     let observers = Observers { syscalls, signals: Box::new(Nobody), watcher };
     let mut follower = Follower::of_running(session, observers);
-    // Before anything is done to a process that could not be followed without it.
+    // The ticker comes first: without it, an attached process could not be followed.
     let ticker = match follower.ticker() {
         Ok(ticker) => ticker,
         Err(error) => {
@@ -363,7 +363,7 @@ fn count<'a>(
     Some((started, follower, left))
 }
 
-/// What a process keeps of us, and how it gets rid of that.
+/// The sentence about leftovers of clockscope in a process, with the command that removes them.
 fn remains(detached: &Detached, processes: &Processes) -> Option<String> {
     let (remains, pid) = (detached.remains?, detached.pid);
     let process = processes.all().iter().rev().find(|process| process.pid == pid);

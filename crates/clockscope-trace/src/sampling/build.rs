@@ -1,4 +1,4 @@
-//! From what was seen to the field `callers` of the report.
+//! Makes the field `callers` of the report from the samples.
 
 use clockscope_text::foreign::Foreign;
 use std::collections::HashMap;
@@ -23,24 +23,24 @@ use clockscope_syscalls::names;
 use clockscope_syscalls::{Abi, SyscallTally};
 use clockscope_tracee::processes::Processes;
 
-/// Pairs that are reported.
+/// Greatest number of pairs in the report.
 const PAIRS_MAX: usize = 1_000;
 
-/// What is known exactly, besides the samples.
+/// Exact inputs, besides the samples.
 pub(crate) struct Exact<'a> {
     /// The processes, with their counts of vDSO calls.
     pub processes: &'a Processes,
     /// The counts of system calls; empty if they were not counted.
     pub tallies: &'a [SyscallTally],
-    /// Ticks to time.
+    /// Converts ticks to time.
     pub scale: Scale,
     /// Processor time of the program, in nanoseconds.
     pub cpu_ns: u64,
-    /// Which rows are wanted.
+    /// Filter for the rows.
     pub filter: &'a Filter,
 }
 
-/// What was asked for.
+/// The calls to report, and the rate of sampling.
 pub(crate) struct Wanted {
     /// Calls of the vDSO.
     pub vdso: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Wanted {
     pub freq: u32,
 }
 
-/// Values in the order of their first use, each once.
+/// Distinct values in the order of their first use.
 struct Index<T> {
     all: Vec<T>,
     known: HashMap<T, usize>,
@@ -61,7 +61,7 @@ impl<T: Clone + Eq + Hash> Index<T> {
         Self { all: Vec::new(), known: HashMap::new() }
     }
 
-    /// Where a value is.
+    /// The index of a value; adds the value if it is new.
     fn of(&mut self, value: T) -> usize {
         if let Some(index) = self.known.get(&value) {
             return *index;
@@ -72,7 +72,7 @@ impl<T: Clone + Eq + Hash> Index<T> {
     }
 }
 
-/// Makes the report; without `found`, nothing could be sampled.
+/// Makes the report. `found` is `None` if sampling could not run.
 #[expect(clippy::cast_precision_loss, reason = "a share to be read by people")]
 pub(crate) fn callers(
     found: Option<Found>,
@@ -103,7 +103,7 @@ pub(crate) fn callers(
     }
 }
 
-/// Says that names are missing.
+/// The row for missing names of functions.
 fn unnamed(pid: i32, why: &str, processes: &Processes) -> DeclineRow {
     let process = processes.all().iter().rev().find(|process| process.pid == pid);
     let command = process.map(|process| process.command.clone()).unwrap_or_default();
@@ -132,7 +132,7 @@ fn counts(exact: &Exact<'_>) -> Counts {
     counts
 }
 
-/// A row for each call that was made and is wanted, sampled or not, and where each is.
+/// A row for each call that was made and is wanted, sampled or not, and the index of each row.
 fn called_rows(
     found: &Found,
     wanted: &Wanted,
@@ -174,7 +174,7 @@ fn called_rows(
     (index, rows.into_iter().map(|(_, row)| row).collect())
 }
 
-/// How a call is named; `None` if there is no such counter.
+/// The row of a call, with its name only; `None` if there is no such counter.
 fn called_row(called: Called) -> Option<CalledRow> {
     Some(match called {
         Called::Vdso(counter) => {
@@ -192,13 +192,13 @@ fn called_row(called: Called) -> Option<CalledRow> {
     })
 }
 
-/// The rows of a frame: what was inlined first.
+/// The rows of a frame: inlined functions first.
 fn frame_rows(found: &Found, frame: FrameAddress, rows: &mut Index<FrameRow>) -> Vec<usize> {
     let names = found.names.get(&frame).into_iter().flatten();
     names.map(|name| rows.of(frame_row(name.clone()))).collect()
 }
 
-/// A function as the report has it.
+/// A function in the report's form.
 fn frame_row(name: Name) -> FrameRow {
     FrameRow {
         function: name.function,
@@ -217,7 +217,7 @@ fn frame_row(name: Name) -> FrameRow {
     }
 }
 
-/// The stacks, most calls first, and where each of those that were seen is now.
+/// The stacks, most calls first, and the new index of each collected stack.
 fn stack_rows(
     found: &Found,
     called: &HashMap<Called, usize>,
@@ -275,7 +275,7 @@ fn median(values: &[u64]) -> u64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(0)
 }
 
-/// Why stacks end early, most first.
+/// Reasons why stacks end early, most samples first.
 fn cut_rows(found: &Found) -> Vec<CutRow> {
     let row = |(end, module, samples): &(End, Option<Foreign>, u64)| CutRow {
         reason: end.reason().to_owned(),

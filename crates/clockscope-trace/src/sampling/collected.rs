@@ -1,11 +1,11 @@
-//! The stacks seen so far, each once, and which call followed which. Pure.
+//! Distinct stacks seen so far, and pairs of successive calls. Pure.
 
 use std::collections::HashMap;
 
 use clockscope_callers::frames::{End, FrameAddress, Unwound};
 use clockscope_callers::sample::{Called, Sample};
 
-/// Different stacks that are kept; of later ones only the caller.
+/// Number of distinct stacks kept; of later ones only the caller is kept.
 const STACKS_MAX: usize = 50_000;
 /// Distances of a pair that are kept for the median.
 const GAPS_MAX: usize = 1_000;
@@ -15,17 +15,17 @@ const PAIRS_MAX: usize = 10_000;
 /// A stack of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Stack {
-    /// What is called.
+    /// The called function.
     pub called: Called,
-    /// In which process.
+    /// Process id.
     pub pid: i32,
-    /// The caller first.
+    /// Frames, the caller first.
     pub frames: Vec<FrameAddress>,
-    /// Whether it reaches the first function of the thread.
+    /// Whether the stack reaches the first function of the thread.
     pub complete: bool,
 }
 
-/// How often it was seen.
+/// Samples of one stack, and their weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Seen {
     /// Samples.
@@ -37,24 +37,25 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// As many samples of equal weight say as much: the square of the sum of the weights by the sum of their
-    /// squares (L. Kish, Survey Sampling, 1965, 8.2); 0 without samples.
+    /// Effective number of samples: as many samples of equal weight give the same certainty. The square of
+    /// the sum of the weights divided by the sum of their squares (L. Kish, Survey Sampling, 1965, 8.2); 0
+    /// without samples.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(crate) fn effective(&self) -> f64 {
         if self.squares > 0.0 { (self.weight as f64).powi(2) / self.squares } else { 0.0 }
     }
 }
 
-/// A call and the next one.
+/// A call followed by another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pair {
     /// Times seen.
     pub samples: u64,
-    /// Ticks between the two, of the first times.
+    /// Ticks between the two calls, for the first [`GAPS_MAX`] pairs.
     pub gaps: Vec<u64>,
 }
 
-/// What was seen.
+/// All stacks and pairs so far.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     /// Index of each stack.
@@ -62,7 +63,8 @@ pub(crate) struct Collected {
     /// The stacks in the order of first sight.
     stacks: Vec<(Stack, Seen)>,
     pairs: HashMap<(usize, usize), Pair>,
-    /// Each thread's last sampled call, which the next one may follow.
+    /// The stack of each thread's last sampled call, by thread and called function; the next sample may form
+    /// a pair with it.
     last: HashMap<(i32, Called), usize>,
     /// Stacks that end early, by reason.
     cut: HashMap<End, u64>,
@@ -83,7 +85,7 @@ impl Collected {
             self.add_pair(first, index, ticks);
         }
         if sample.weight == 0 {
-            return; // only there as the second of a pair
+            return; // this sample counts only as the second call of a pair
         }
         let seen = &mut self.stacks[index].1;
         seen.samples += 1;
@@ -124,23 +126,23 @@ impl Collected {
         }
     }
 
-    /// A thread has ended, or its number may be another's.
+    /// Forgets the last calls of a process that has ended: its number may be used again.
     pub(crate) fn forget_process(&mut self, pid: i32) {
         let stacks = &self.stacks;
         self.last.retain(|_, index| stacks[*index].0.pid != pid);
     }
 
-    /// The stacks.
+    /// The stacks with their samples.
     pub(crate) fn stacks(&self) -> &[(Stack, Seen)] {
         &self.stacks
     }
 
-    /// Which stack followed which.
+    /// Pairs of stacks, by the indices of the two.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = ((usize, usize), &Pair)> {
         self.pairs.iter().map(|(indices, pair)| (*indices, pair))
     }
 
-    /// Why stacks end early, and how many samples do.
+    /// Reasons why stacks end early, with the number of samples.
     pub(crate) fn cut(&self) -> impl Iterator<Item = (End, u64)> {
         self.cut.iter().map(|(end, samples)| (*end, *samples))
     }

@@ -1,4 +1,4 @@
-//! The kernel's events for the processes of a tree: which are open, and what they have written.
+//! The kernel's perf events for a tree of processes: which are open, and the records they have written.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -18,30 +18,30 @@ use clockscope_tracee::attach::command_name;
 const RING_BYTES: usize = 2 << 20;
 /// Bytes of all rings together, at most.
 const RINGS_BYTES: usize = 64 << 20;
-/// From so many events for one process on, every CPU is watched instead of every thread: opening
-/// and inheriting them would take longer than sampling is worth.
+/// With more events than this for one process, events cover every CPU instead of every thread: opening and
+/// inheriting more takes longer than sampling is worth.
 const EVENTS_MAX: usize = 2_000;
 /// Bytes of a ring that is read at once.
 const PROMPT_BYTES: usize = 256 << 10;
-/// Of another process's threads one cannot say that they are ours but by their process.
+/// "Every thread" for the kernel. Their samples are then told apart by process id.
 const EVERY_THREAD: i32 = -1;
 
-/// Processes that have the image at the same place, because they are copies of one.
+/// Processes with the image at the same address, because they are forks of one process.
 #[derive(Debug, Default)]
 struct Family {
     members: HashSet<i32>,
-    /// Open as long as one of them lives, with the number of the ring of each one's CPU. Dropping them ends
-    /// the sampling of all.
+    /// Open while a member lives; each with the index of its CPU's ring. Dropping them ends the sampling of
+    /// all members.
     events: Vec<(usize, OwnedFd)>,
-    /// Whether they write into the rings that are read at once.
+    /// Whether the events write into the rings that are read at once.
     is_prompt: bool,
 }
 
-/// The events.
+/// Open events, and the rings that they write into.
 #[derive(Debug)]
 pub(crate) struct Events {
     rings: Vec<Ring>,
-    /// As many, in the same order, that are read at once when something is in them; made when first needed.
+    /// The same number of rings in the same order, which are read at once; made when first needed.
     prompt: Vec<Ring>,
     reader: Reader,
     families: HashMap<u32, Family>,
@@ -49,17 +49,17 @@ pub(crate) struct Events {
     family_of: HashMap<i32, u32>,
     /// The tracepoint and the samples a second, if system calls are wanted.
     system_calls: Option<(u64, u32)>,
-    /// Their events, which stay until the end.
+    /// Events of system calls; they stay open until the end.
     system_call_events: Vec<OwnedFd>,
     /// Processes whose system calls are sampled.
     covered: HashSet<i32>,
     declines: Vec<DeclineRow>,
-    /// The kernel has said no to all.
+    /// The kernel has refused events for every process.
     refused: bool,
 }
 
 impl Events {
-    /// Makes the rings. `mark` is what clockscope's own system calls have in `r9`.
+    /// Creates the rings. `mark` is the value in `r9` of clockscope's own system calls.
     pub(crate) fn new(mark: u64) -> Self {
         room::raise_descriptor_limit();
         let cpus = online_cpus();
@@ -78,7 +78,7 @@ impl Events {
         events
     }
 
-    /// Without rings.
+    /// An empty set without rings.
     pub(super) fn none() -> Self {
         Self {
             rings: Vec::new(),
@@ -95,7 +95,7 @@ impl Events {
         }
     }
 
-    /// Wants system calls too, so many samples a second.
+    /// Turns on the sampling of system calls, at `per_second` samples a second.
     pub(crate) fn want_system_calls(&mut self, per_second: u32) {
         if self.refused {
             return;
@@ -111,13 +111,13 @@ impl Events {
         }
     }
 
-    /// The rings, to wait for.
+    /// The rings, for polling.
     pub(crate) fn rings(&self) -> impl Iterator<Item = &Ring> {
         self.rings.iter().chain(&self.prompt)
     }
 
-    /// Lets what a process is sampled by write into rings that are read at once. False if the kernel gives
-    /// no memory for them, or the process is not sampled.
+    /// Redirects the events of a process into rings that are read at once. False if the kernel gives no
+    /// memory for these rings, or the process is not sampled.
     pub(crate) fn make_prompt(&mut self, pid: i32) -> bool {
         let Some(number) = self.family_of.get(&pid) else { return false };
         let Some(family) = self.families.get_mut(number) else { return false };
@@ -135,7 +135,7 @@ impl Events {
         redirected
     }
 
-    /// Who is not sampled, and why.
+    /// Processes that are not sampled, with the reason.
     pub(crate) fn declines(&self) -> &[DeclineRow] {
         &self.declines
     }
@@ -145,12 +145,12 @@ impl Events {
         self.family_of.keys().copied()
     }
 
-    /// Whether a process is one of ours; where every CPU is watched, others are seen as well.
+    /// Whether a process is one of ours: events of a whole CPU also see other processes.
     fn is_ours(&self, pid: i32) -> bool {
         self.family_of.contains_key(&pid) || self.covered.contains(&pid)
     }
 
-    /// Watches the sample probe of a process, whose threads stand still, in all of them.
+    /// Opens events at the sample probe for all threads of a stopped process.
     pub(crate) fn watch_sample_probe(&mut self, pid: i32, probe: u64) {
         if self.refused {
             return;
@@ -167,7 +167,7 @@ impl Events {
         }
     }
 
-    /// Watches the system calls of a process, unless it has been watched from its birth.
+    /// Opens events for the system calls of a process, unless it has inherited them.
     pub(crate) fn watch_system_calls(&mut self, pid: i32) {
         let Some((tracepoint, frequency)) = self.system_calls else { return };
         if !self.covered.insert(pid) {
@@ -184,7 +184,7 @@ impl Events {
         }
     }
 
-    /// One event for each thread and CPU, or one for each CPU if these were too many.
+    /// Opens one event for each thread and CPU, or one for each CPU if those were too many.
     fn open_all(&self, subject: SampledEvent, pid: i32) -> io::Result<Vec<(usize, OwnedFd)>> {
         let threads = threads_of(pid);
         let each = |threads: &[i32]| -> io::Result<Vec<(usize, OwnedFd)>> {
@@ -193,7 +193,7 @@ impl Events {
                 for (number, ring) in self.rings.iter().enumerate() {
                     match perf_samples::open(subject, *thread, ring.cpu(), ring) {
                         Ok(event) => events.push((number, event)),
-                        // It has ended meanwhile, or the CPU is off.
+                        // The thread has ended meanwhile, or the CPU is off.
                         Err(error) if is_gone(&error) => {}
                         Err(error) => return Err(error),
                     }
@@ -210,7 +210,7 @@ impl Events {
         }
     }
 
-    /// A process has made a copy of itself, which inherits the events.
+    /// Records a fork: the child inherits the events.
     fn forked(&mut self, pid: i32, parent: i32) {
         if let Some(number) = self.family_of.get(&parent).copied() {
             self.family_of.insert(pid, number);
@@ -223,7 +223,7 @@ impl Events {
         }
     }
 
-    /// A process has ended, or executed a program.
+    /// Records that a process has ended or executed a program.
     pub(crate) fn gone(&mut self, pid: i32) {
         let Some(number) = self.family_of.remove(&pid) else { return };
         let Some(family) = self.families.get_mut(&number) else { return };
@@ -233,7 +233,7 @@ impl Events {
         }
     }
 
-    /// Everything of our processes that was written since the last time.
+    /// Appends the records of our processes written since the last call, in the order of time.
     pub(crate) fn drain(&mut self, into: &mut Vec<Record>) {
         let reader = &self.reader;
         let mut fresh = Vec::new();
@@ -264,14 +264,14 @@ impl Events {
         self.decline(if for_all { 0 } else { pid }, reason(error));
     }
 
-    /// Says why a process is not sampled as it should be, unless that was said.
+    /// Records once why a process is not sampled as it should be.
     pub(super) fn decline_once(&mut self, pid: i32, reason: &str) {
         if !self.declines.iter().any(|decline| decline.pid == pid && decline.reason == reason) {
             self.decline(pid, reason.to_owned());
         }
     }
 
-    /// Says why a process, or (0) everybody, is not sampled.
+    /// Records why a process, or every process (`pid` 0), is not sampled.
     pub(crate) fn decline(&mut self, pid: i32, reason: String) {
         let what = Missing::Callers;
         let command = if pid == 0 { Foreign::default() } else { command_name(pid) };
@@ -287,7 +287,7 @@ fn is_too_many(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
 
-/// Why the kernel opens no events, as a clause.
+/// Reason why the kernel opens no events, as a clause.
 fn reason(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
@@ -316,7 +316,7 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// The threads of a process; itself, if that cannot be read.
+/// The threads of a process; `pid` alone if they cannot be listed.
 fn threads_of(pid: i32) -> Vec<i32> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return vec![pid] };
     let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
@@ -324,7 +324,7 @@ fn threads_of(pid: i32) -> Vec<i32> {
     if threads.is_empty() { vec![pid] } else { threads }
 }
 
-/// Number of the tracepoint at the beginning of system calls, where this user may read it.
+/// Number of the tracepoint at the beginning of system calls; `None` if this user may not read it.
 fn tracepoint() -> Option<u64> {
     tracefs::tracepoint("raw_syscalls", "sys_enter").ok()
 }
@@ -363,7 +363,7 @@ mod tests {
         assert!(decline.reason.contains("perf_event_paranoid"), "{}", decline.reason);
     }
 
-    /// Stands for the sample probe in this process.
+    /// Stands for the sample probe in this test's process.
     #[inline(never)]
     extern "C" fn passed_by_threads(number: u64) -> u64 {
         std::hint::black_box(number + 1)

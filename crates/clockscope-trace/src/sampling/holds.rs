@@ -1,11 +1,13 @@
-//! Processes whose threads wait for their samples: an interpreter's frames change with the next instruction.
+//! Processes whose threads wait for their samples, because an interpreter's frames change with the next
+//! instruction.
 //!
-//! The image lets a call wait behind the sample probe if the process is asked to (`vdso_image::layout::Threads`).
-//! The thread is released when its frames were read; it goes on by itself after 2 ms. What was read counts only
-//! if it waited all the time.
+//! On request, the image lets a call wait behind the sample probe (`vdso_image::layout::Threads`). The tracer
+//! releases the thread after reading its frames; after 2 ms the thread goes on without release. The frames
+//! count only if the thread waited all the time.
 //!
-//! The words are in private memory of the process, and written with `process_vm_writev(2)`. Before each write
-//! it is looked whether clockscope's image is there: the process may have executed another program meanwhile.
+//! The words of the request are in private memory of the process; clockscope writes them with
+//! `process_vm_writev(2)`. Before each write it checks that its image is there: the process may have executed
+//! another program meanwhile.
 
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -20,49 +22,49 @@ use super::rate::{Look, Rate};
 use clockscope_model::callers::Waits;
 use clockscope_sys::memory;
 
-/// So many calls may wait in vain for an interpreter that is not found.
+/// Waits without a result after which an interpreter counts as not found.
 const VAIN_MAX: u32 = 50;
-/// A process is told this often at least that its calls may wait again, after one did in vain.
+/// Longest time between two writes of the request; a write also ends the pause after a wait without a result.
 const TOLD_AFTER: Duration = Duration::from_millis(50);
 
 /// A process whose threads wait.
 #[derive(Debug)]
 struct Process {
-    /// Where the image is.
+    /// Address of the image.
     image: u64,
     rate: Rate,
-    /// Since when.
+    /// Start of the waiting.
     begun: Instant,
-    /// What the process was told last, one in how many calls is to wait, and when.
+    /// The last request (one call in how many waits) and its time.
     told: Option<(u64, Instant)>,
     /// Samples since the last look.
     samples: u64,
-    /// Calls in a row that waited and of which nothing was read.
+    /// Waits in a row without a result.
     in_vain: u32,
-    /// It is not worth it: no interpreter is there whose frames can be read.
+    /// Waiting has ended: the process has no interpreter with readable frames.
     is_over: bool,
 }
 
-/// All of them.
+/// All processes whose threads wait.
 #[derive(Debug)]
 pub(crate) struct Holds {
     processes: HashMap<i32, Process>,
     per_second: u32,
-    /// What samples of processes that are gone have cost, in nanoseconds.
+    /// Cost of the samples of processes that are gone, in nanoseconds.
     spent_ns: f64,
-    /// How often a thread waited long enough.
+    /// Number of waits until the frames were read.
     waited: u64,
-    /// Samples whose cost is known, and the sum.
+    /// Samples of known cost, and the sum of these costs in nanoseconds.
     known: (u32, f64),
 }
 
 impl Holds {
-    /// So many samples a second were asked for.
+    /// `per_second` is the rate of samples that was asked for.
     pub(crate) fn new(per_second: u32) -> Self {
         Self { processes: HashMap::new(), per_second, spent_ns: 0.0, waited: 0, known: (0, 0.0) }
     }
 
-    /// Lets the threads of a process wait, whose image is there.
+    /// Starts the waiting of a process's threads; its image is at `image`.
     pub(crate) fn begin(&mut self, pid: i32, image: u64) {
         self.begin_at(pid, image, Rate::held(self.per_second));
     }
@@ -82,7 +84,7 @@ impl Holds {
         }
     }
 
-    /// The process is a copy of another one.
+    /// Starts the waiting of a forked process, if its parent waits.
     pub(crate) fn forked(&mut self, pid: i32, parent: i32) {
         let of_parent = self.processes.get(&parent).filter(|parent| !parent.is_over);
         if let Some((image, rate)) = of_parent.map(|parent| (parent.image, parent.rate)) {
@@ -90,29 +92,29 @@ impl Holds {
         }
     }
 
-    /// The process has ended, or executed another program.
+    /// Forgets a process that has ended or executed another program.
     pub(crate) fn gone(&mut self, pid: i32) {
         if let Some(process) = self.processes.remove(&pid) {
             self.spent_ns += process.rate.spent_ns();
         }
     }
 
-    /// Whether samples of a process are worth something only if it waited.
+    /// Whether samples of a process count only if its threads waited.
     pub(crate) fn asks(&self, pid: i32) -> bool {
         self.processes.get(&pid).is_some_and(|process| !process.is_over)
     }
 
-    /// Whether an address is that of a CPU's slot in a process: who counts there never waits.
+    /// Whether an address is that of a CPU's slot in a process: threads that count there never wait.
     pub(crate) fn is_of_cpu(&self, pid: i32, slot: u64) -> bool {
         self.processes.get(&pid).is_some_and(|process| process.is_of_cpu(slot))
     }
 
-    /// Whether a process was ever asked to.
+    /// Whether the threads of a process were ever asked to wait.
     pub(crate) fn knows(&self, pid: i32) -> bool {
         self.processes.contains_key(&pid)
     }
 
-    /// A sample of a process that waits was taken, and has cost this much.
+    /// Records a sample of a process whose threads wait, with its cost.
     pub(crate) fn sampled(&mut self, pid: i32, cost_ns: Option<f64>) {
         if let Some(process) = self.processes.get_mut(&pid) {
             process.samples += 1;
@@ -123,8 +125,8 @@ impl Holds {
         }
     }
 
-    /// Reads while a thread waits, and lets it go on. `read` is given what `pthread_self(3)` gives in the
-    /// thread; its error says whether it is worth trying again. `None` if it did not wait all the time.
+    /// Reads a thread's frames while it waits, and releases it. `read` gets the thread's `pthread_self(3)`;
+    /// its error says whether another try is worthwhile. `None` if the thread did not wait all the time.
     pub(crate) fn read<T>(
         &mut self,
         pid: i32,
@@ -133,9 +135,9 @@ impl Holds {
         read: impl FnOnce(u64) -> Result<T, bool>,
     ) -> Option<T> {
         let process = self.processes.get_mut(&pid)?;
-        // Nobody but this thread's wait has this number: so the image is there.
+        // Only this thread's wait has this number: the image is therefore there.
         process.words(pid).filter(|words| words.held == number)?;
-        // The kernel would say it too, but not in a sample: the slot has the address of the thread, plus one.
+        // A sample does not contain the thread's FS base. The slot's key is that address plus one.
         let key = memory::read_u64(pid, slot.wrapping_add(offset_of!(Slot, key) as u64));
         let found = key.map_err(|_| true).and_then(|key| read(key.wrapping_sub(1)));
         let words = process.words(pid);
@@ -157,7 +159,7 @@ impl Holds {
         found.ok().filter(|_| waited)
     }
 
-    /// Follows the rates; `cpu` gives the processor time of a process.
+    /// Adapts the rates; `cpu` gives the processor time of a process.
     pub(crate) fn look(&mut self, since: Duration, cpu: impl Fn(i32) -> Option<Duration>) {
         for (pid, process) in &mut self.processes {
             let samples = std::mem::take(&mut process.samples);
@@ -173,7 +175,7 @@ impl Holds {
         }
     }
 
-    /// Nobody waits any more.
+    /// Ends the waiting in all processes.
     pub(crate) fn end(&mut self) {
         for (pid, process) in &mut self.processes {
             process.is_over = true;
@@ -181,7 +183,7 @@ impl Holds {
         }
     }
 
-    /// What waiting has meant, where `missed` samples were not read in time; `None` if nobody waited.
+    /// The report on waiting, with `missed` samples that were not read in time; `None` if no thread waited.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -193,13 +195,13 @@ impl Holds {
         (self.waited > 0).then_some(Waits { count: self.waited, missed, mean_ns })
     }
 
-    /// What all samples have cost, in nanoseconds.
+    /// Cost of all samples, in nanoseconds.
     pub(crate) fn spent_ns(&self) -> f64 {
         self.processes.values().map(|process| process.rate.spent_ns()).sum::<f64>() + self.spent_ns
     }
 }
 
-/// Words of [`Threads`].
+/// The request and the state in [`Threads`].
 #[derive(Clone, Copy, Debug)]
 struct Words {
     one_in: u64,
@@ -209,12 +211,12 @@ struct Words {
 }
 
 impl Process {
-    /// One in how many timed calls is to wait.
+    /// One in this many timed calls is to wait; 0: none.
     fn wanted(&self) -> u64 {
         if self.is_over { 0 } else { self.rate.one_in().into() }
     }
 
-    /// Says so to the process, and lets its calls wait again if one did in vain.
+    /// Writes the request into the process, and ends the pause after a wait without a result.
     fn tell(&mut self, pid: i32) {
         let wanted = self.wanted();
         self.told = Some((wanted, Instant::now()));
@@ -227,21 +229,21 @@ impl Process {
         self.forgive(pid, words);
     }
 
-    /// Lets calls wait again after one that did in vain. Its sample may not have been read yet, and must not
-    /// count then: so its number stays.
+    /// Ends the pause after a wait without a result. Writes `seen` and leaves `left` as it is: the sample of
+    /// that call may still be unread and must not count.
     fn forgive(&self, pid: i32, words: Words) {
         if words.left != words.seen {
             self.write(pid, offset_of!(Threads, seen), words.left);
         }
     }
 
-    /// Whether a slot is that of a CPU: those lie before the ones of threads.
+    /// Whether a slot is that of a CPU: the CPUs' slots lie before those of threads.
     fn is_of_cpu(&self, slot: u64) -> bool {
         let first = self.image + (SHARED_OFFSET + offset_of!(Shared, slots)) as u64;
         slot.wrapping_sub(first) < (CPU_SLOTS * size_of::<Slot>()) as u64
     }
 
-    /// What is there.
+    /// Reads the words of the process.
     fn words(&self, pid: i32) -> Option<Words> {
         let mut bytes = [0; offset_of!(Threads, entries)];
         let read = memory::read(pid, self.field(0), &mut bytes).ok()?;
@@ -258,7 +260,7 @@ impl Process {
     }
 
     fn write(&self, pid: i32, field: usize, value: u64) {
-        // A process that is gone needs nothing more.
+        // The write fails if the process is gone, which needs no action.
         let _ = memory::write(pid, self.field(field), &value.to_ne_bytes());
     }
 
@@ -275,7 +277,7 @@ mod tests {
 
     const NUMBER: u64 = 5_000;
 
-    /// An image in this process that nothing executes, and its words.
+    /// An image in this test's process that is never executed, and its words.
     struct Image(Vec<u64>);
 
     impl Image {
@@ -294,7 +296,7 @@ mod tests {
         }
 
         fn word(&self, field: usize) -> u64 {
-            // Written behind the compiler's back, by process_vm_writev(2).
+            // `process_vm_writev(2)` changes the words, which the compiler does not see.
             std::hint::black_box(&self.0)[(THREADS_OFFSET + field) / 8]
         }
 
@@ -307,7 +309,7 @@ mod tests {
         std::process::id().cast_signed()
     }
 
-    /// All calls may wait again, or need not wait any more, before the sample is read.
+    /// A read after the thread has gone on, with or without the end of its pause before that.
     fn read_at_the_end(left: u64) -> (Image, Option<&'static str>) {
         let mut image = Image::new();
         let mut holds = Holds::new(100);
@@ -327,7 +329,7 @@ mod tests {
         assert_eq!(image.word(offset_of!(Threads, released)), NUMBER);
     }
 
-    /// It has executed other functions meanwhile: those would be told as who made the call.
+    /// The thread has executed other functions meanwhile, which would be reported as the callers.
     #[test]
     fn who_went_on_before_is_not_read_although_others_may_wait_again() {
         let (image, read) = read_at_the_end(NUMBER);

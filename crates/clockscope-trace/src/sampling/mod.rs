@@ -1,15 +1,15 @@
-//! Sampling who makes the calls, while programs run.
+//! Samples the callers of calls while programs run.
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
 //! | `mod.rs` | the watcher that opens events in time, and the thread that reads them |
 //! | `events.rs` | which events are open, for which processes |
-//! | `holds.rs` | processes whose threads wait until they were read |
-//! | `sampler.rs` | from records to stacks; keeping the rate |
-//! | `rate.rs` | how many calls to sample |
+//! | `holds.rs` | processes whose threads wait until their frames are read |
+//! | `sampler.rs` | makes stacks of records, keeps the rate |
+//! | `rate.rs` | the share of calls to sample |
 //! | `collected.rs` | the stacks seen so far |
-//! | `weights.rs` | from samples to calls |
-//! | `build.rs` | from these to the report |
+//! | `weights.rs` | makes call counts of samples |
+//! | `build.rs` | makes the report of these |
 
 mod build;
 mod collected;
@@ -41,18 +41,18 @@ use clockscope_tracee::observers::{Watcher, Wish};
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
 
-/// The rings are looked at this often at first, when nothing is known of the rate yet.
+/// Interval of the first looks at the rings, while the rate is not known yet.
 const FIRST: Duration = Duration::from_millis(5);
-/// For so many looks.
+/// Number of looks at that interval.
 const FIRST_LOOKS: u32 = 60;
-/// Why the shares of a process's callers are not to be believed.
+/// Warning that the shares of a process's callers are wrong.
 const LOSES_BREAKPOINTS: &str = "a signal has come while a thread was sampled, and that thread is not sampled any more, because its \
                                  system calls are counted by ptrace: shares are wrong; try --via bpf or --via none";
-/// And this often later, if they are not filled before.
+/// Interval of later looks, unless a ring fills up before.
 const LATER: Duration = Duration::from_millis(50);
 
-/// A running sampling. Events are opened by the thread that watches the programs (as its watcher);
-/// a thread of its own unwinds, which the programs never wait for.
+/// A running sampling. The tracer's thread opens events (as its watcher); a thread of its own unwinds the
+/// stacks, and programs never wait for that one.
 pub(crate) struct Sampling {
     inbox: Arc<Mutex<Inbox>>,
     sample_probe_offset: u32,
@@ -64,8 +64,8 @@ pub(crate) struct Sampling {
 }
 
 impl Sampling {
-    /// Starts it; nothing is sampled until an image is mapped. To be called when the program's
-    /// process is there, because it starts a thread. `running` are the processes that run already.
+    /// Starts the sampling; the first samples come after an image is mapped. Call it when the program's
+    /// process exists, because it starts a thread. `running` are the processes that run already.
     pub(crate) fn start(of: CallersOf, freq: u32, session: &Session, running: &[i32]) -> Self {
         let vdso = matches!(of, CallersOf::Vdso | CallersOf::All);
         let system_calls = matches!(of, CallersOf::Syscalls | CallersOf::All);
@@ -88,12 +88,12 @@ impl Sampling {
         Self { inbox, sample_probe_offset, vdso, system_calls, freq, one_in, thread }
     }
 
-    /// Says why nobody is sampled.
+    /// Records why no process is sampled.
     pub(crate) fn decline(&self, reason: &str) {
         lock(&self.inbox).events.decline(0, reason.to_owned());
     }
 
-    /// Ends the sampling and gives what was found.
+    /// Ends the sampling and makes the report.
     pub(crate) fn finish(mut self, exact: &Exact<'_>) -> Callers {
         let found = self.stop();
         let wanted =
@@ -102,7 +102,7 @@ impl Sampling {
         build::callers(found, declines, &wanted, exact)
     }
 
-    /// `None` if there is no thread that could have found anything.
+    /// Stops the thread; `None` if no thread was started.
     fn stop(&mut self) -> Option<Found> {
         self.one_in.set(0);
         let (thread, stop) = self.thread.take()?;
@@ -117,13 +117,13 @@ impl Drop for Sampling {
     }
 }
 
-/// Starts the thread that unwinds what comes out of the rings, until the writer is dropped.
+/// Starts the thread that unwinds the rings' records, until the writer is dropped.
 fn unwind_in_background(
     sampler: impl FnOnce() -> Sampler + Send + 'static,
 ) -> Option<(JoinHandle<Found>, PipeWriter)> {
     let (stopped, stop) = std::io::pipe().ok()?;
     let unwind = move || {
-        // A thread of Python may be waiting for it.
+        // A thread of Python may be waiting to be read.
         precedence::take_short_slices();
         let mut sampler = sampler();
         let mut rings = Vec::new();
@@ -166,7 +166,7 @@ impl Watcher for Sampling {
     }
 
     fn interval(&self) -> Duration {
-        // Nothing is done then.
+        // Ticks do nothing here.
         Duration::from_secs(3600)
     }
 }

@@ -1,64 +1,64 @@
-//! How many calls to sample: about as many a second as were asked for, and never more than what a
-//! small share of the programs' processor time pays for. Pure.
+//! Rate of sampling: about as many samples a second as asked for, within a small share of the programs'
+//! processor time. Pure.
 
 use std::time::Duration;
 
 /// Share of the programs' processor time that sampling may take.
 const SHARE: f64 = 0.02;
-/// What it may take besides, in nanoseconds, so that short programs have samples too.
+/// Time that sampling may take in addition, in nanoseconds, so short programs have samples too.
 const GRACE_NS: f64 = 500_000.0;
-/// A sample costs about this until it is known better, in nanoseconds.
+/// Assumed cost of a sample until it is measured, in nanoseconds.
 const COST_NS: f64 = 5_000.0;
-/// Samples of less time than this say nothing of a rate.
+/// A shorter time is not enough to compute a rate.
 const SHORTEST: Duration = Duration::from_millis(2);
-/// N grows at most so many times at a look. A sample that is drawn with a much larger N than those
-/// around it would stand for more calls than all of them.
+/// Largest factor by which N grows at a look. A sample drawn with a much larger N than its neighbours would
+/// stand for more calls than all of them.
 const GROWTH: f64 = 8.0;
-/// One call in N at most passes the sample probe.
+/// Largest N: at least one call in N passes the sample probe.
 const ONE_IN_MAX: f64 = 16_384.0;
 
-/// What happened since the last look.
+/// Changes since the last look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
-    /// How long ago that was.
+    /// Time since the last look.
     pub since: Duration,
-    /// Samples taken in that time, those that were lost included.
+    /// Samples taken since then, lost ones included.
     pub samples: u64,
-    /// The kernel took none for a while, because they came too often.
+    /// Whether the kernel paused sampling, because samples came too often.
     pub throttled: bool,
-    /// Processor time of all programs until now.
+    /// Processor time of all programs up to now.
     pub cpu: Duration,
-    /// From the start until now.
+    /// Time from the start up to now.
     pub wall: Duration,
 }
 
-/// What a sample costs for which the thread waits until it is known better, in nanoseconds.
+/// Assumed cost of a sample that a thread waits for, until it is measured, in nanoseconds.
 const HELD_COST_NS: f64 = 150_000.0;
-/// Samples a second for which a process waits, at most.
+/// Largest rate of samples that a process waits for, a second.
 const HELD_PER_SECOND: u32 = 100;
-/// So few say nothing of a rate before this time has passed.
+/// Fewer than [`HELD_ENOUGH`] samples are not enough to compute a rate before this time has passed.
 const HELD_SHORTEST: Duration = Duration::from_millis(100);
 const HELD_ENOUGH: u64 = 8;
 
-/// Keeps the rate.
+/// Decides which share of the calls is sampled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
     per_second: f64,
-    /// What a sample may cost if it is not interrupted, in nanoseconds.
+    /// Limit above which a sample's cost includes an interruption, in nanoseconds.
     cost_max_ns: f64,
-    /// Less time than this says nothing, unless there were [`Self::enough`] samples.
+    /// A shorter time is not enough to compute a rate, unless there were [`Self::enough`] samples.
     shortest: Duration,
     enough: u64,
     one_in: f64,
     spent_ns: f64,
     cost_ns: f64,
-    /// Since the last look that was long enough.
+    /// Time since the last look that was long enough.
     since: Duration,
     samples: u64,
 }
 
 impl Rate {
-    /// Begins with every call, at most so many samples a second later.
+    /// Samples every call at first, later at most `per_second` calls a second.
     pub(crate) fn new(per_second: u32) -> Self {
         Self {
             per_second: per_second.into(),
@@ -73,7 +73,7 @@ impl Rate {
         }
     }
 
-    /// For a process whose threads wait for their samples: fewer, that cost more.
+    /// For a process whose threads wait for their samples: fewer samples, at a higher cost each.
     pub(crate) fn held(per_second: u32) -> Self {
         Self {
             per_second: per_second.min(HELD_PER_SECOND).into(),
@@ -85,37 +85,37 @@ impl Rate {
         }
     }
 
-    /// For a copy of the process: as rare, and nothing spent yet.
+    /// For a forked process: the same N, and no cost yet.
     pub(crate) fn of_copy(self) -> Self {
         Self { spent_ns: 0.0, since: Duration::ZERO, samples: 0, ..self }
     }
 
-    /// One call in how many is to be sampled.
+    /// N: one call in N is to be sampled.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 16,384")]
     pub(crate) fn one_in(&self) -> u32 {
         self.one_in.round() as u32
     }
 
-    /// What all samples have cost so far, in nanoseconds.
+    /// Cost of all samples so far, in nanoseconds.
     pub(crate) fn spent_ns(&self) -> f64 {
         self.spent_ns
     }
 
-    /// A sample has cost this much.
+    /// Learns the cost of a sample.
     pub(crate) fn cost(&mut self, nanoseconds: f64) {
-        // Being taken off the CPU on the way is no cost of sampling.
+        // Time off the CPU is no cost of sampling.
         if (100.0..self.cost_max_ns).contains(&nanoseconds) {
             self.cost_ns += (nanoseconds - self.cost_ns) / 64.0;
         }
     }
 
-    /// So many samples were taken.
+    /// Adds the cost of `samples` samples.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(crate) fn spend(&mut self, samples: u64) {
         self.spent_ns += samples as f64 * self.cost_ns;
     }
 
-    /// Follows what happened.
+    /// Adapts N to the changes since the last look.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(crate) fn look(&mut self, look: &Look) {
         self.spend(look.samples);
@@ -138,7 +138,7 @@ impl Rate {
         if look.throttled {
             factor = factor.max(2.0);
         }
-        // Down slowly: a program that is idle for a moment may be back with the next.
+        // N falls slowly: a program that is idle for a moment may be busy again at the next.
         self.one_in = (self.one_in * factor.clamp(0.7, GROWTH)).clamp(1.0, ONE_IN_MAX);
     }
 }
@@ -147,8 +147,8 @@ impl Rate {
 mod tests {
     use super::*;
 
-    /// Lets a program that uses `cpu_share` of a CPU make calls that could be sampled, so many a
-    /// second, for ten seconds; gives the samples of the last five, a second.
+    /// Simulates a program that uses `cpu_share` of a CPU and makes `calls_per_second` calls, for ten
+    /// seconds; returns the samples a second of the last five.
     fn run(rate: &mut Rate, calls_per_second: f64, cpu_share: f64) -> f64 {
         let step = 0.005;
         let (mut all, mut late, mut due) = (0.0, 0.0, 0.0);

@@ -1,4 +1,4 @@
-//! Unwinds what comes out of the rings, and keeps the rate.
+//! Unwinds the records of the rings, and keeps the rate.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -24,28 +24,28 @@ use clockscope_text::foreign::Foreign;
 use clockscope_tracee::live_pages::CallersOneIn;
 use clockscope_tracee::session::ClockPair;
 
-/// The rate is looked at no more often than this.
+/// Shortest time between two looks at the rate.
 const LOOK_AFTER: Duration = Duration::from_millis(4);
-/// Of so many processes at most the processor time is asked for at each look.
+/// Largest number of processes whose processor time is read at each look.
 const ASKED_MAX: usize = 64;
-/// Why a process has samples without the functions of its interpreter.
+/// Reason why samples of a process lack the functions of its interpreter.
 const SHARES_SLOTS: &str = "it has had more threads than can be told apart: those without a slot of their own do not \
                             wait, and are shown with the interpreter's machine code";
-/// Records that may wait to be unwound; at 16 KiB of stack each these are 64 MiB.
+/// Limit of records that wait to be unwound; at 16 KiB of stack each, 64 MiB.
 const WAITING_MAX: usize = 4096;
 
-/// What the thread that watches the programs and the one that unwinds have in common.
+/// State shared by the tracer's thread and the thread that unwinds.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     /// The events of the kernel.
     pub events: Events,
-    /// Read, but not unwound yet.
+    /// Records read but not yet unwound.
     waiting: Vec<Record>,
-    /// Records for which there was no room here.
+    /// Records dropped because `waiting` was full.
     dropped: u64,
 }
 
-/// Now, as records have it.
+/// The present time on the records' clock, in nanoseconds.
 fn now() -> u64 {
     u64::try_from(tsc::now(ClockId::Monotonic).0).unwrap_or(u64::MAX)
 }
@@ -56,13 +56,13 @@ pub(crate) fn lock(inbox: &Mutex<Inbox>) -> MutexGuard<'_, Inbox> {
 }
 
 impl Inbox {
-    /// Without anything in it.
+    /// An inbox without records.
     pub(crate) fn new(events: Events) -> Self {
         Self { events, waiting: Vec::new(), dropped: 0 }
     }
 
-    /// The shim lies at `image` in a process, whose threads stand still; the sample probe at `probe`, if calls
-    /// of the vDSO are wanted.
+    /// Records that the shim is mapped at `image` in a stopped process. `probe` is the address of the sample
+    /// probe, if vDSO calls are sampled.
     pub(crate) fn mapped(&mut self, pid: i32, image: u64, probe: Option<u64>) {
         self.drain();
         if let Ok(mappings) = modules::mappings_of(pid) {
@@ -75,7 +75,7 @@ impl Inbox {
         }
     }
 
-    /// A process has ended, or executed a program.
+    /// Records that a process has ended or executed a program.
     pub(crate) fn gone(&mut self, pid: i32) {
         self.drain();
         self.tell(MemoryEvent::Ended { pid });
@@ -90,7 +90,7 @@ impl Inbox {
         let before = self.waiting.len();
         self.events.drain(&mut self.waiting);
         if self.waiting.len() > WAITING_MAX {
-            // What happens to memory must be known; samples need not.
+            // All events of memory are kept, because unwinding needs them; samples are dropped.
             let mut index = 0;
             let mut dropped = 0;
             self.waiting.retain(|record| {
@@ -104,8 +104,8 @@ impl Inbox {
         }
     }
 
-    /// Takes out what has come until now, in the order of its time. What came later waits for
-    /// records of other rings that may lie before it.
+    /// Takes out the records up to `until`, in the order of time. Later ones stay, because records of other
+    /// rings may belong before them.
     fn take(&mut self, until: u64) -> Vec<Record> {
         self.drain();
         let mut records = std::mem::take(&mut self.waiting);
@@ -116,24 +116,24 @@ impl Inbox {
     }
 }
 
-/// What was found, in the end.
+/// Results of the sampling.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// The stacks.
     pub collected: Collected,
-    /// The functions at each frame of them: inlined ones first.
+    /// The functions at each frame of the stacks: inlined ones first.
     pub names: HashMap<FrameAddress, Vec<Name>>,
-    /// Why stacks end early, the file in whose code, and how many samples.
+    /// Reason why stacks end early, the file of the last frame's code, and the number of samples.
     pub cut: Vec<(End, Option<Foreign>, u64)>,
-    /// Processes of whose code made at run time names are missing, and why.
+    /// Processes with unnamed functions in code made at run time, and the reason.
     pub unnamed: Vec<(i32, String)>,
-    /// Files whose functions have no names, and what would name them: a sentence for each.
+    /// Files without function names, and the package or file that would supply them: a sentence each.
     pub stripped: Vec<String>,
-    /// Records that found no place.
+    /// Number of records lost.
     pub lost: u64,
-    /// What all samples have cost, in nanoseconds.
+    /// Cost of all samples, in nanoseconds.
     pub spent_ns: f64,
-    /// What waiting for samples has meant.
+    /// Cost of waiting for samples.
     pub waits: Option<Waits>,
 }
 
@@ -142,8 +142,8 @@ fn frames(collected: &Collected) -> impl Iterator<Item = FrameAddress> {
     collected.stacks().iter().flat_map(|(stack, _)| stack.frames.iter().copied())
 }
 
-/// The frames that should have names: not what starts a program, whose name nobody misses, and not the
-/// machine code of a runtime, in which the functions of its language stand.
+/// The frames that should have names. Left out are stacks with managed frames, because their machine code is
+/// that of a runtime, and the outermost frame of complete stacks, which starts the program or thread.
 fn named_frames(collected: &Collected) -> impl Iterator<Item = FrameAddress> + Clone {
     let is_managed = |frame: &FrameAddress| matches!(frame, FrameAddress::Managed(_));
     let stacks = collected.stacks().iter().map(|(stack, _)| stack);
@@ -153,7 +153,7 @@ fn named_frames(collected: &Collected) -> impl Iterator<Item = FrameAddress> + C
     })
 }
 
-/// Unwinds; lives in one thread.
+/// Unwinds samples; belongs to one thread.
 pub(crate) struct Sampler {
     inbox: Arc<Mutex<Inbox>>,
     unwinder: Unwinder,
@@ -167,24 +167,25 @@ pub(crate) struct Sampler {
     looked_at: Instant,
     samples: u64,
     throttled: bool,
-    /// Processor time by process, as last seen.
+    /// Last known processor time by process.
     cpu: HashMap<i32, Duration>,
-    /// What of it is not to be charged: sampling may take a share of what is sampled.
+    /// Processor time from before the sampling, by process. It does not count: sampling may take a share of
+    /// the sampled time only.
     before: HashMap<i32, Duration>,
     holds: Holds,
-    /// Where clockscope's image is in each process.
+    /// Address of clockscope's image in each process.
     images: HashMap<i32, u64>,
-    /// Processes that have mapped a file of an interpreter's.
+    /// Processes that have mapped a file of an interpreter.
     may_interpret: HashSet<i32>,
-    /// Processes of which threads could not wait, because they have no slot of their own.
+    /// Processes with threads that cannot wait, because they have no slot of their own.
     sharing_slots: BTreeSet<i32>,
     /// Samples whose interpreted functions were not read in time.
     missed: u64,
 }
 
 impl Sampler {
-    /// `image` is what processes have mapped, `one_in` the words that they look at,
-    /// `before` what processes had used when they were not yet sampled.
+    /// `image` is the image mapped into the processes, `one_in` the word that their calls read, `before` the
+    /// processor time that processes used before the sampling.
     pub(crate) fn new(
         inbox: Arc<Mutex<Inbox>>,
         image: Vec<u8>,
@@ -217,7 +218,7 @@ impl Sampler {
         }
     }
 
-    /// Unwinds what has come, and looks at the rate.
+    /// Unwinds new records, and adapts the rate when it is due.
     pub(crate) fn read(&mut self) {
         self.read_until(now());
         if self.looked_at.elapsed() >= LOOK_AFTER {
@@ -231,7 +232,7 @@ impl Sampler {
             (inbox.take(until), std::mem::take(&mut inbox.dropped))
         };
         self.lost += dropped;
-        // Threads wait for these: all else can wait for them.
+        // Threads wait to be read: their frames come first.
         let interpreted: Vec<Option<Interpreted>> =
             records.iter().map(|record| self.read_held(record)).collect();
         for (record, interpreted) in records.into_iter().zip(interpreted) {
@@ -239,7 +240,7 @@ impl Sampler {
         }
     }
 
-    /// What a thread that waits executes by an interpreter.
+    /// The interpreted functions of a thread that waits.
     fn read_held(&mut self, record: &Record) -> Option<Interpreted> {
         let Said::Sample(taken) = &record.said else { return None };
         let Taken { sample, slot, wait: Some(number), .. } = &**taken else { return None };
@@ -248,7 +249,7 @@ impl Sampler {
         self.holds.read(sample.pid, *slot, *number, read)
     }
 
-    /// Takes in the rings that were made meanwhile, to wait for; none goes away before the end.
+    /// Adds rings made since the last call, for polling; rings stay until the end.
     pub(crate) fn follow_rings(&self, known: &mut Vec<OwnedFd>) {
         let inbox = lock(&self.inbox);
         let rings = inbox.events.rings().filter_map(|ring| ring.as_fd().try_clone_to_owned().ok());
@@ -257,7 +258,7 @@ impl Sampler {
         }
     }
 
-    /// Unwinds the rest, and finds names for everything.
+    /// Unwinds the remaining records, and names all frames.
     pub(crate) fn finish(mut self) -> Found {
         self.holds.end();
         self.read_until(u64::MAX);
@@ -268,7 +269,7 @@ impl Sampler {
         for frame in &all {
             symbols.names(&mut self.unwinder, *frame);
         }
-        // What servers have is asked for when it is known what is missing.
+        // The debuginfod servers are asked once the missing names are known.
         let stripped = symbols.stripped(&mut self.unwinder, named_frames(&self.collected));
         let name = |frame| (frame, symbols.names(&mut self.unwinder, frame));
         let names = all.into_iter().map(name).collect();
@@ -307,8 +308,8 @@ impl Sampler {
                 self.rate.cost(cost);
             }
         }
-        // One without its functions would be told as one of another place: those that have them stand for
-        // it.
+        // Without its interpreted functions the sample would be reported as one of another place. The samples
+        // that have them stand for it.
         let is_of_vdso = matches!(taken.sample.called, Called::Vdso(_));
         let is_to_wait = is_of_vdso && self.holds.asks(pid);
         if is_to_wait && interpreted.is_none() && self.unwinder.interprets(pid) {
@@ -322,7 +323,7 @@ impl Sampler {
         self.collected.add(&taken.sample, unwound);
     }
 
-    /// Follows which processes may have an interpreter.
+    /// Tracks the processes that may have an interpreter.
     fn follow(&mut self, event: &MemoryEvent) {
         match event {
             MemoryEvent::Begun { pid, mappings } => {
@@ -362,20 +363,20 @@ impl Sampler {
         }
     }
 
-    /// Lets the threads of a process wait for their samples, if these can be read at once.
+    /// Lets the threads of a process wait for their samples, if the samples can be read at once.
     fn wait_for(&mut self, pid: i32, image: u64) {
         if lock(&self.inbox).events.make_prompt(pid) {
             self.holds.begin(pid, image);
         }
     }
 
-    /// Ticks of the time-stamp counter as time.
+    /// Converts ticks of the time-stamp counter to nanoseconds.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn nanoseconds(&self, ticks: u64) -> f64 {
         self.started.scale_until_now().to_picos(Ticks(ticks)).0 as f64 / 1e3
     }
 
-    /// Follows the rate.
+    /// Adapts the rate.
     fn look(&mut self) {
         let since = self.looked_at.elapsed();
         self.looked_at = Instant::now();
@@ -400,7 +401,7 @@ impl Sampler {
             cpu: others,
             wall: self.started_at.elapsed(),
         });
-        // Zero says that it is over.
+        // 0 means that the sampling has ended.
         if self.one_in.get() != 0 {
             self.one_in.set(self.rate.one_in());
         }

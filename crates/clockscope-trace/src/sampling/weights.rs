@@ -1,22 +1,21 @@
-//! From samples to calls: the samples of each call stand for exactly its calls. Pure.
+//! Turns samples into calls: the samples of each call add up to its exact count. Pure.
 
 use std::collections::HashMap;
 
 use super::collected::{Seen, Stack};
 use clockscope_callers::sample::Called;
 
-/// The exact counts, as far as they are known.
+/// The exact counts, as far as known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
-    /// Of all processes together.
+    /// Counts of all processes together.
     pub total: HashMap<Called, u64>,
-    /// By process.
+    /// Counts by process.
     pub by_process: HashMap<(i32, Called), u64>,
 }
 
-/// The calls that each stack stands for. Within a process they are shared out by the weights of the
-/// samples, and add up to its count; what belongs to processes without samples is shared out among
-/// all.
+/// The calls that each stack stands for. A process's count is divided among its stacks by the weights of
+/// their samples. The counts of processes without samples are divided among all stacks.
 #[expect(clippy::cast_precision_loss, reason = "estimates")]
 pub(crate) fn calls(stacks: &[(Stack, Seen)], counts: &Counts) -> Vec<f64> {
     let mut weight_of_process: HashMap<(i32, Called), f64> = HashMap::new();
@@ -54,7 +53,7 @@ pub(crate) fn calls(stacks: &[(Stack, Seen)], counts: &Counts) -> Vec<f64> {
         .collect()
 }
 
-/// The exact count of a call; of system calls that nobody counted, what the samples say.
+/// The exact count of a call; for uncounted system calls, the estimate from the samples.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an estimate")]
 fn total(counts: &Counts, called: Called, weights: &HashMap<Called, f64>) -> u64 {
     match (counts.total.get(&called), called) {

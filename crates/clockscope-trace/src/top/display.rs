@@ -12,37 +12,38 @@ use clockscope_report::top::reading::Reading;
 use clockscope_report::top::screen::Screen;
 use clockscope_sys::terminal::{self, Keys};
 
-/// How long to wait for a key, and then look whether there is something to draw.
+/// Wait for a key before the next look for something to draw.
 const GLANCE: Duration = Duration::from_millis(50);
-/// How long the tracer waits for the terminal to be given back before this process stops.
+/// Wait for the display thread to give the terminal back before this process stops.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// To the alternate screen without a cursor, and back (`console_codes(4)`, xterm's control sequences).
+/// Control sequences that enter the alternate screen and hide the cursor, and undo both (`console_codes(4)`,
+/// xterm's control sequences).
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
 const LEAVE: &[u8] = b"\x1b[?1049l\x1b[?25h";
 const ESCAPE: u8 = 0x1b;
 
 enum Message {
     Reading(Reading),
-    /// Give the terminal back, and say so.
+    /// Gives the terminal back, then sends on the channel.
     Leave(Sender<()>),
-    /// Take it again.
+    /// Takes the terminal again.
     ComeBack,
 }
 
-/// The screen, until this is dropped.
+/// The live view on the terminal, until it is dropped.
 pub(super) struct Display {
-    /// `None` once it is to end.
+    /// `None` once the thread is to end.
     messages: Option<Sender<Message>>,
     wants_to_leave: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Display {
-    /// Starts the thread. The screen is taken when there is something to show.
+    /// Starts the thread. The thread takes the screen when there is a first reading to show.
     ///
     /// # Errors
     ///
-    /// When there is no terminal, or no thread can be had.
+    /// When there is no terminal, or the thread cannot be started.
     pub(super) fn start(screen: Screen) -> io::Result<Self> {
         let terminal = terminal::controlling()?;
         let (sender, messages) = mpsc::channel();
@@ -60,12 +61,12 @@ impl Display {
         self.send(Message::Reading(reading));
     }
 
-    /// Whether the user wants to leave.
+    /// Whether the user has pressed a key to leave.
     pub(super) fn wants_to_leave(&self) -> bool {
         self.wants_to_leave.load(Relaxed)
     }
 
-    /// Gives the terminal back; returns when that is done.
+    /// Gives the terminal back; waits at most [`PATIENCE`] for that.
     pub(super) fn leave_for_a_while(&self) {
         let (done, wait) = mpsc::channel();
         self.send(Message::Leave(done));
@@ -78,7 +79,7 @@ impl Display {
         self.send(Message::ComeBack);
     }
 
-    /// A thread that has ended has given the terminal back; the programs are traced all the same.
+    /// Sending fails if the thread has ended and given the terminal back; tracing goes on without it.
     fn send(&self, message: Message) {
         if let Some(messages) = &self.messages {
             let _ = messages.send(message);
@@ -95,7 +96,7 @@ impl Drop for Display {
     }
 }
 
-/// The terminal as the view wants it; as it was before when dropped, also in a panic.
+/// The terminal in the view's mode. Dropping this restores the terminal, also during a panic.
 struct Taken {
     terminal: File,
     _keys: Keys,
@@ -112,7 +113,7 @@ impl Taken {
     fn draw(&mut self, screen: &Screen) -> io::Result<()> {
         let (columns, rows) = terminal::size(&self.terminal);
         let lines = screen.draw(columns, rows).join("\r\n");
-        // From the first place on, without what was there before.
+        // Writes from the top left corner and erases the old lines.
         self.terminal.write_all(format!("\x1b[H\x1b[J{lines}").as_bytes())
     }
 }
@@ -126,14 +127,14 @@ impl Drop for Taken {
 struct Painter {
     terminal: File,
     taken: Option<Taken>,
-    /// The terminal was given back for a while.
+    /// Whether the terminal is given back for a while.
     away: bool,
     screen: Screen,
     leave: Arc<AtomicBool>,
 }
 
 impl Painter {
-    /// A terminal that is gone shows nothing and needs nothing.
+    /// Draws and reads keys, until the channel closes or the terminal fails.
     fn paint(mut self, messages: &Receiver<Message>) {
         loop {
             let wait = if self.taken.is_some() { Duration::ZERO } else { GLANCE };
@@ -161,7 +162,7 @@ impl Painter {
         }
     }
 
-    /// Draws, if it has the terminal or may take it now.
+    /// Draws, if the view has the terminal or may take it now.
     fn show(&mut self) -> io::Result<()> {
         if self.taken.is_none() && !self.away && terminal::is_ours(&self.terminal) {
             self.taken = Some(Taken::take(&self.terminal)?);
@@ -171,7 +172,7 @@ impl Painter {
 
     fn wait_for_key(&self) -> io::Result<()> {
         let keys = terminal::keys(&self.terminal, GLANCE)?;
-        // Arrows and the like begin with the same byte as Escape.
+        // Escape alone leaves. Arrow keys and the like begin with the same byte.
         if keys.contains(&b'q') || keys == [ESCAPE] {
             self.leave.store(true, Relaxed);
         }

@@ -1,13 +1,13 @@
-//! `trace --top`: what goes on, once a second, on the terminal or in lines.
+//! `trace --top`: rates once a second, on the terminal or as lines.
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
 //! | `mod.rs` | the watcher: reads the counts, and passes them on |
-//! | `readings.rs` | from counts to a reading |
+//! | `readings.rs` | makes a reading of counts |
 //! | `display.rs` | the thread that draws and reads keys |
 //!
-//! The tracer never waits for the terminal, which may be stopped (Ctrl-S) or slow while programs
-//! wait for the tracer: another thread draws.
+//! The tracer never waits for the terminal, which may be slow or stopped (Ctrl-S): a thread of its own draws.
+//! Programs wait for the tracer.
 
 mod display;
 mod readings;
@@ -29,10 +29,10 @@ use display::Display;
 
 /// Time between two readings.
 const REFRESH: Duration = Duration::from_secs(1);
-/// Time within which a key is answered.
+/// Longest time until a key takes effect.
 const PROMPT: Duration = Duration::from_millis(100);
 
-/// Where it is shown.
+/// Output of the live view.
 pub(crate) enum Stage {
     /// On the controlling terminal, with the program's output out of the way.
     Screen { _streams: SetAside },
@@ -41,12 +41,12 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    /// Prepares to show: on a terminal if standard output is one. To be called before the program
-    /// is made, which has the standard streams that are left.
+    /// Prepares the output: the terminal if standard output is one, otherwise lines. Call it before the
+    /// program's process is created, because that process inherits the standard streams.
     ///
     /// # Errors
     ///
-    /// When the program's output cannot be kept.
+    /// When there is no room to keep the program's output.
     pub(crate) fn new() -> io::Result<Self> {
         if io::stdout().is_terminal() && terminal::controlling().is_ok() {
             SetAside::streams().map(|_streams| Self::Screen { _streams })
@@ -61,7 +61,7 @@ enum Output {
     Lines(PlainLines),
 }
 
-/// Reads the counts each second, and has them shown.
+/// Reads the counts each second and shows them.
 pub(crate) struct Top<'a> {
     plan: &'a Plan,
     output: Output,
@@ -70,16 +70,16 @@ pub(crate) struct Top<'a> {
     start: Instant,
     /// When the next reading is due.
     due: Instant,
-    /// A failure to write; nothing more is written then.
+    /// Whether writing has failed; no more lines are written then.
     closed: bool,
 }
 
 impl<'a> Top<'a> {
-    /// Begins to show. `program` is what stands in the first line.
+    /// Starts the view. `program` is shown in the first line.
     ///
     /// # Errors
     ///
-    /// When no thread can be had.
+    /// When there is no terminal, or the thread cannot be started.
     pub(crate) fn start(
         plan: &'a Plan,
         stage: &Stage,
@@ -95,7 +95,7 @@ impl<'a> Top<'a> {
         };
         let start = Instant::now();
         Ok(Self {
-            // The screen shows something at once; a line has a second to tell of.
+            // The screen has its first reading at once; a line covers the second before it.
             due: if matches!(output, Output::Lines(_)) { start + REFRESH } else { start },
             plan,
             output,
@@ -106,8 +106,8 @@ impl<'a> Top<'a> {
         })
     }
 
-    /// Ends the view: the terminal is as it was before, and the last line has what came since the
-    /// line before.
+    /// Ends the view. Dropping the screen restores the terminal; in line mode a last line covers the time
+    /// since the line before.
     pub(crate) fn finish(mut self, processes: &Processes) {
         if let Output::Lines(_) = self.output {
             self.read(processes);
@@ -122,7 +122,7 @@ impl<'a> Top<'a> {
             Output::Screen(display) => display.show(reading),
             Output::Lines(plain) if !self.closed => {
                 let line = plain.next(&reading, readings::unix_seconds());
-                // Who has seen enough closes the pipe; the program goes on.
+                // The reader may close the pipe; the program goes on.
                 self.closed = (self.plan.voice.line)(&line).is_err();
             }
             Output::Lines(_) => {}

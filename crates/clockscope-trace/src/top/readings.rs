@@ -1,4 +1,4 @@
-//! From counts to a reading.
+//! Makes a reading of counts.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ use clockscope_syscalls::{ProbeCost, SyscallTally};
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
 
-/// The rows that `filter` picks.
+/// The present counts of the calls that `filter` accepts.
 pub(super) fn of(
     processes: &Processes,
     tallies: &[SyscallTally],
@@ -42,7 +42,7 @@ pub(super) fn of(
 /// A row of the vDSO.
 fn vdso(counter: usize, row: &VdsoRow) -> Option<Row> {
     let name = match &row.clock {
-        // As the summary has it.
+        // In the form of the summary.
         Some(clock) => {
             let clock = clock.strip_prefix("CLOCK_").unwrap_or(clock);
             format!("{}({clock})", row.function)
@@ -71,7 +71,7 @@ fn syscall(row: &SyscallRow) -> Row {
     }
 }
 
-/// The function of a row's name.
+/// The function in a row's name.
 fn function(name: &str) -> &str {
     name.split('(').next().unwrap_or(name)
 }

@@ -1,13 +1,13 @@
-//! What differs between architectures. Each has a folder, with the same names in both; nothing else in this
-//! crate asks for the architecture.
+//! Code that differs between architectures. Each architecture has a folder, with the same names in both. No other code
+//! in this crate depends on the architecture.
 //!
-//! | name | what is in it |
+//! | name | contents |
 //! |---|---|
-//! | `attach` | counting in a process that is running already |
-//! | `counter_read` | stepping over an instruction that reads the counter |
-//! | `near_jump` | where a jump leads that was put over a system call |
-//! | `lacks` | what is not there, and what to do instead |
-//! | `tasks` | the system calls that make threads and processes |
+//! | `attach` | counts in a process that is already running |
+//! | `counter_read` | steps over an instruction that reads the counter |
+//! | `near_jump` | decodes the jump at a system call that is counted |
+//! | `lacks` | missing features, and alternatives to them |
+//! | `tasks` | system calls that make threads and processes |
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

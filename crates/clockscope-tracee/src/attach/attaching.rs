@@ -1,4 +1,5 @@
-//! Attaching to one process: mapping the shim near the kernel's, and making the kernel's functions begin with a jump to it.
+//! Attaches to a process: maps the shim near the kernel's image, and makes the kernel's functions begin with a jump to
+//! it.
 
 use std::io;
 use std::rc::Rc;
@@ -26,27 +27,27 @@ use clockscope_sys::precedence::Precedence;
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::shm::Segment;
 
-/// So often is it tried, where a process executes one program after the other or maps memory all the time.
+/// Maximum number of attempts if the process executes one program after another or maps memory all the time.
 const TRIALS: u32 = 8;
 
-/// Attaches to a running process: its calls are counted when this returns, and it runs.
+/// Attaches to a running process. When this returns, the process runs and its calls are counted.
 ///
 /// # Errors
 ///
-/// A [`Refusal`]; the process is then as it was, but perhaps for an image that nobody uses.
+/// A [`Refusal`]. The process is then unchanged, except perhaps for an unused image in its memory.
 pub fn attach(number: i32, how: &mut How<'_>) -> Result<Attached, Refusal> {
     let known = process::known(number)?;
     for left in (0..TRIALS).rev() {
         match attach_known(&known, how) {
-            // Whatever was seen of a process that was ending, that is why.
+            // If the process is ending, report that instead of other errors.
             Err(_) if is_ending(known.pid) => return Err(Refusal::Ended),
             Err(Refusal::Executed) => {}
-            // It may have mapped something there since the place was chosen, as a loader of libraries does.
+            // The process may have mapped memory at the chosen address since, as a loader of libraries does.
             Err(Refusal::Declined(Decline::NotAttached)) if left > 0 => {}
-            // A child of vfork lets its parent go on a moment before it leaves the memory (`exec_mmap` in fs/exec.c and
-            // `exit_mm` in kernel/exit.c, Linux 6.18).
+            // A vfork child lets its parent continue a moment before the child leaves the memory (`exec_mmap` in
+            // fs/exec.c and `exit_mm` in kernel/exit.c, Linux 6.18).
             Err(Refusal::SharesMemory(_)) if left > 0 => {}
-            // A thread that executes a program ends the others.
+            // A thread that executes a program ends the other threads.
             Err(Refusal::Gone) if !listed(known.pid).is_empty() => {}
             done => return done,
         }
@@ -65,7 +66,8 @@ fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
     let pages =
         shared_pages(how.session, pid, &mut SparePages::default()).map_err(Refusal::Declined)?;
     let (Some(pages), Some(live_id)) = (pages, live_id) else { return Err(Refusal::Stuck) };
-    // The kernel charges a page to who touches it first: not to a container that is near its limit.
+    // The kernel charges a page to the control group that touches it first. Touching the pages here spares a container
+    // that is near its limit.
     pages.touch(std::mem::offset_of!(Shared, sites));
     let pages = Rc::new(pages);
     let mut threads = Threads::seize(pid).map_err(|error| match error.raw_os_error() {
@@ -74,7 +76,7 @@ fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
     })?;
     threads.patience = how.patience;
     attach_traced(pid, how, &mut threads, (&pages, live_id)).map_err(|refusal| {
-        // What was seen of a program that is there no more, or only half, is no reason.
+        // If the process has executed another program, errors from before are meaningless.
         let executed = threads.stop_all().is_ok() && threads.has_executed();
         threads.release();
         if executed { Refusal::Executed } else { refusal }
@@ -89,7 +91,7 @@ fn attach_traced(
 ) -> Result<Attached, Refusal> {
     (how.traced)(pid);
     let own = own_vdso::read().ok_or(Refusal::Declined(Decline::NoVdso))?;
-    // The first thread may have ended, and the process then shows its memory by the others only.
+    // If the first thread has ended, the process's memory is visible through its other threads only.
     let through = threads.all().first().copied().ok_or(Refusal::Gone)?;
     let maps = process::mappings(through)?;
     let vdso = patch::vdso_of(&maps).ok_or(Refusal::Declined(Decline::NoVdso))?.start;
@@ -103,13 +105,14 @@ fn attach_traced(
     let (at, is_there) = (patch.base, patch.is_there);
     let map = Work::Map { at, is_there, areas: patch.areas, shared_id, live_id };
     if how.session.counts_sites() {
-        // While the threads run: this takes its time.
+        // This takes a while, so it happens while the threads run.
         how.sites.look_at_files(through);
     }
-    // The first threads that go on would otherwise keep the last ones waiting for us.
+    // Without this, the first threads to resume would delay the resumption of the last ones.
     let _first = Precedence::ask();
-    // All at once: a thread that executes our code while the others compete with it for processors
-    // takes many times longer. One that does not stop may hold what our code needs.
+    // Stop all threads: a thread that executes our code while the other threads compete with it for processors takes
+    // many times longer. If a thread does not stop, let all run, because that thread may hold a lock that our code
+    // needs.
     if !threads.stop_all().map_err(Refusal::at("tracing a new thread"))?.is_empty() {
         threads.resume_all(Resume::Run);
     }
@@ -123,7 +126,8 @@ fn attach_traced(
     }
     let filled = fill_and_redirect(how, threads, (pid, &sharers), thread, (pages, &patch));
     let sites = filled.inspect_err(|_| {
-        // Nobody has come into the image. The next attachment uses it; if this fails, only its pages are attached longer.
+        // No thread has entered the image yet. The next attachment uses the image. If this call fails, only its pages
+        // stay attached for longer.
         let work = work_in_image(at, ATTACH_LEAVE, 0, 0);
         if threads.settle(thread) && has_image(thread, at) {
             let _ = work.and_then(|work| run(threads, thread, &patch.room, &work));
@@ -149,7 +153,7 @@ fn attach_traced(
     })
 }
 
-/// Gives the process the image where a thread has mapped memory for it, and redirects its functions.
+/// Writes the image into the memory that a thread has mapped for it, and redirects the functions.
 fn fill_and_redirect(
     how: &mut How<'_>,
     threads: &mut Threads,
@@ -157,7 +161,7 @@ fn fill_and_redirect(
     thread: i32,
     (pages, patch): (&Rc<Segment<Shared>>, &Patch),
 ) -> Result<InProcess, Refusal> {
-    // One that a session before has left lacks the constants of this one.
+    // An image of an earlier session needs this session's constants.
     let from = if patch.is_there { SESSION_OFFSET } else { 0 };
     let step = Refusal::at("writing the image");
     write_image(how.session, thread, patch.base, from).map_err(step)?;
@@ -182,7 +186,7 @@ fn fill_and_redirect(
     redirect(how, threads, (pid, sharers), thread, (pages, patch))
 }
 
-/// Has a thread do one of the tasks that the image at an address has code for.
+/// The work for a thread to run one of the tasks of the image at `at`.
 pub(super) fn work_in_image(
     at: u64,
     task: u64,
@@ -193,7 +197,7 @@ pub(super) fn work_in_image(
     Ok(Work::Attach { at, attach_offset, shared_id, process, task })
 }
 
-/// A thread that can execute our code: it stands still.
+/// Picks a thread that can execute our code, and stops it.
 fn choose(threads: &mut Threads, pid: i32) -> Result<i32, Refusal> {
     let mut why = Refusal::Gone;
     for thread in threads.all() {
@@ -207,8 +211,8 @@ fn choose(threads: &mut Threads, pid: i32) -> Result<i32, Refusal> {
     Err(why)
 }
 
-/// Redirects the functions while all threads stand still, which they do when this returns well. No thread waits
-/// in vfork then, so another process that still has this memory runs on it all the time, unseen.
+/// Redirects the functions while all threads have stopped. On success they are still stopped. No thread is in vfork
+/// then, so a process that still shares this memory is not a vfork child and would run changed code untraced.
 fn redirect(
     how: &mut How<'_>,
     threads: &mut Threads,
@@ -239,8 +243,8 @@ fn redirect(
     Ok(if counts { count_sites(how, threads, through, (pages, patch)) } else { <_>::default() })
 }
 
-/// Counts system calls where no thread is in the way; those that stand at displaced instructions go on at the same
-/// in their new place. All threads stand still.
+/// Writes jumps for counting system calls where no thread is in the way. Threads at displaced instructions continue at
+/// the copies. All threads have stopped.
 fn count_sites(
     how: &mut How<'_>,
     threads: &Threads,
@@ -269,7 +273,7 @@ fn count_sites(
     for (thread, mut registers) in standing {
         if let Some(at) = sites.to_stub(registers.pc()) {
             registers.set_pc(at);
-            // One that has been killed since goes nowhere.
+            // If the thread has been killed since, nothing needs to be done.
             let _ = ptrace::set_registers(thread, &registers);
         }
     }
@@ -277,7 +281,7 @@ fn count_sites(
 }
 
 impl Refusal {
-    /// What the kernel said to a step.
+    /// Makes a refusal of the kernel's error in a step.
     pub(super) fn at(step: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |error| match error.raw_os_error() {
             Some(libc::ESRCH | libc::ECHILD) => Self::Gone,
@@ -286,7 +290,7 @@ impl Refusal {
     }
 }
 
-/// What the kernel said, in lower case and without the number.
+/// The kernel's error message, in lower case and without the number.
 fn said(error: &io::Error) -> String {
     let words = error.to_string();
     words.split(" (os error").next().unwrap_or(&words).to_lowercase()

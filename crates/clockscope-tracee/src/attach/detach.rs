@@ -1,5 +1,5 @@
-//! Putting the kernel's functions back while all threads stand still. Our code stays mapped: a thread may be in it, or
-//! a context that is suspended anywhere. What it shares with the tracer is replaced by private pages.
+//! Restores the kernel's functions while all threads have stopped. The image stays mapped, because a thread or a
+//! suspended context may be in it. Private pages replace the pages that are shared with the tracer.
 
 use std::time::{Duration, Instant};
 
@@ -20,27 +20,26 @@ use clockscope_sys::wait::Status;
 use clockscope_sys::{memory, wait};
 use vdso_image::layout::{ATTACH_LEAVE, LIVE_OFFSET};
 
-/// How long it is tried to put the bytes of all processes back while a thread is in the way. After that
-/// each of those that are left is tried once.
+/// How long the tracer tries to restore all processes while threads are in the way. After that it tries each remaining
+/// process once.
 const RESTORES_WITHIN: Duration = Duration::from_secs(5);
-/// How long a thread is looked for that replaces the pages.
+/// How long the tracer looks for a thread that can replace the pages.
 const LEAVES_WITHIN: Duration = Duration::from_secs(2);
-/// Between two attempts at that.
+/// Time between two attempts to replace the pages.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(2);
-/// How long is waited for threads in vfork, when everything is as it was.
+/// How long the tracer waits for threads in vfork after everything is restored.
 const WAKES_WITHIN: Duration = Duration::from_millis(100);
-/// The longest time between two attempts.
+/// Longest time between two attempts to restore a process.
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
-/// Between two looks at threads that have been asked to stop.
+/// Time between two checks of threads that were asked to stop.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 
-/// Restores every process that was attached to, and the children that it forked; they are not traced
-/// any more then.
+/// Restores every attached process, and the children that it has forked. They are not traced any more afterwards.
 pub fn restore_all(processes: &mut Processes, new_tasks: &mut NewTasks) -> Vec<Detached> {
     new_tasks.followed_no_more();
     let deadline = Instant::now() + RESTORES_WITHIN;
     let mut all = Vec::new();
-    // Children are found on the way, and are at the end then.
+    // Children that are found on the way are appended to the list.
     let mut index = 0;
     while index < processes.all().len() {
         let process = processes.get(index);
@@ -56,24 +55,25 @@ pub fn restore_all(processes: &mut Processes, new_tasks: &mut NewTasks) -> Vec<D
     all
 }
 
-/// A process that is being let go.
+/// A process that clockscope detaches from.
 struct Leaving<'a> {
     processes: &'a mut Processes,
     new_tasks: &'a mut NewTasks,
     index: usize,
-    /// `None` of a program that was executed since: the kernel's functions are whole, and it keeps the shim.
+    /// `None` if the process has executed a program since: the kernel's functions are unchanged, and the process keeps
+    /// the shim.
     patch: Option<&'a Patch>,
-    /// Until when the bytes are put back, here and in all other processes.
+    /// Deadline for restoring the bytes, the same for all processes.
     deadline: Instant,
 }
 
-/// What a stop has found.
+/// Result of stopping the threads.
 enum Stopped {
-    /// All stand still but these, which have been asked to.
+    /// All have stopped but these, which were asked to.
     But(Vec<i32>),
-    /// There are others.
+    /// Further threads may exist.
     NotAll,
-    /// It has ended, or executed a program: the kernel's image is new and whole.
+    /// The process has ended, or has executed a program, whose kernel image is new and unchanged.
     Whole,
 }
 
@@ -82,8 +82,8 @@ impl Leaving<'_> {
         self.processes.get(self.index).pid
     }
 
-    /// Puts the bytes back as soon as all threads stand still, and replaces the pages. `None`: there was nothing to
-    /// put back (any more).
+    /// Restores the bytes as soon as all threads have stopped, and replaces the pages. `None`: there was nothing to
+    /// restore (any more).
     fn restore(&mut self) -> Option<Detached> {
         let pid = self.pid();
         let _first = Precedence::ask();
@@ -126,8 +126,7 @@ impl Leaving<'_> {
         }
     }
 
-    /// Stops all threads that have this memory, those of a vfork child too, and takes note of the
-    /// children that they tell of.
+    /// Stops all threads that share this memory, those of a vfork child too, and notes the children that they report.
     fn stop(&mut self, threads: &mut Threads) -> Stopped {
         loop {
             for other in self.sharers() {
@@ -145,7 +144,7 @@ impl Leaving<'_> {
                         if of == self.index {
                             return Stopped::Whole;
                         }
-                        // Its memory is another one now, in which nothing of ours is.
+                        // The thread's process has new memory, which contains nothing of ours.
                         threads.detach(thread);
                     }
                     _ => {}
@@ -157,13 +156,13 @@ impl Leaving<'_> {
             match late {
                 _ if born => {}
                 Ok(late) => return Stopped::But(late),
-                // A new thread that cannot be traced may be anywhere.
+                // A new thread that cannot be traced may stand anywhere.
                 Err(_) => return Stopped::NotAll,
             }
         }
     }
 
-    /// A thread tells of a child; whether that is new.
+    /// Handles a thread's report of a child. Returns whether the child is new.
     fn announce(&mut self, thread: i32) -> bool {
         let Ok(child) = ptrace::event_message(thread) else { return false };
         let is_new = self.processes.index_of(child).is_none();
@@ -173,7 +172,7 @@ impl Leaving<'_> {
         is_new
     }
 
-    /// Other processes with the same memory.
+    /// Indexes of other traced processes that share this process's memory.
     fn sharers(&self) -> Vec<usize> {
         let all = self.processes.all().iter().enumerate();
         let others = all.filter(|(other, process)| *other != self.index && process.alive);
@@ -181,10 +180,10 @@ impl Leaving<'_> {
         others.filter(|(_, p)| memory::is_shared_with(pid, p.pid)).map(|(other, _)| other).collect()
     }
 
-    /// Puts the kernel's bytes back, for all processes that have this memory; otherwise the thread that is
-    /// in the way.
+    /// Restores the kernel's bytes for all processes that share this memory. The error is the thread that is in the
+    /// way.
     fn put_back(&mut self, threads: &Threads, late: &[i32]) -> Result<(), i32> {
-        // One that runs may execute these bytes just now. One that sleeps stops before it executes anything.
+        // A running thread may execute these bytes right now. A sleeping thread stops before it executes anything.
         let in_the_way =
             |thread: &&i32| threads.status(**thread).is_some() || sleeps_at(**thread).is_none();
         if let Some(thread) = late.iter().find(in_the_way) {
@@ -199,18 +198,18 @@ impl Leaving<'_> {
         if !sites.is_empty() {
             threads.stopped().for_each(|thread| leave_stub(thread, sites));
         }
-        // These may execute a program as soon as they go on, where nothing may be put back any more.
+        // The other processes may execute a program as soon as they continue, and that program must not be changed.
         for other in self.sharers() {
             self.processes.get_mut(other).forget_jumps();
         }
         Ok(())
     }
 
-    /// Lets all threads go, and has one of them replace the pages that are shared with the tracer. All but the late ones
-    /// stand still, since `started`. `false`: the pages stay.
+    /// Lets all threads go, and has one of them replace the pages that are shared with the tracer. All threads but
+    /// those in `late` have been stopped since `started`. Returns `false` if the shared pages stay.
     ///
-    /// A thread waits in vfork for longer than anybody can wait for it. Its child, which has the same memory, can do
-    /// it as well as the process itself.
+    /// A thread may wait in vfork for longer than the tracer can. Its child shares the memory, so a thread of the child
+    /// can replace the pages as well.
     fn leave(
         &mut self,
         mut threads: Threads,
@@ -227,7 +226,7 @@ impl Leaving<'_> {
             threads.detach(thread);
         }
         if let Some(worker) = worker {
-            // From here on its children are nobody's business.
+            // The worker's new children are not traced from here on.
             let _ = ptrace::set_options(worker, SEIZED);
         }
         let done = worker.map(|worker| self.replace_pages(&mut threads, worker));
@@ -245,10 +244,10 @@ impl Leaving<'_> {
         !self.shares_pages()
     }
 
-    /// Makes a thread replace the pages.
+    /// Makes a thread replace the shared pages.
     fn replace_pages(&self, threads: &mut Threads, thread: i32) -> Result<(), Refusal> {
         let Some(patch) = self.patch else { return Ok(()) };
-        // What a program has that was executed since is no image of ours.
+        // A program that was executed since does not have this image.
         if !threads.settle(thread) || !has_image(thread, patch.base) {
             return Err(Refusal::Gone);
         }
@@ -256,8 +255,8 @@ impl Leaving<'_> {
         run(threads, thread, &patch.room, &work)
     }
 
-    /// Where the thread that was to replace the pages cannot, or there is none: tries it with all others once.
-    /// `false`: there is no use in trying again.
+    /// Has any other thread replace the pages, trying each once, if the worker could not or there was none. Returns
+    /// `false` if trying again is useless.
     fn somebody_replaces_pages(&mut self, asleep: &mut Threads) -> bool {
         for thread in asleep.all() {
             asleep.ask(thread);
@@ -287,18 +286,18 @@ impl Leaving<'_> {
         true
     }
 
-    /// Whether the process still has the pages that are shared with the tracer, and should not.
+    /// Whether the process still has the shared pages, and should not.
     fn shares_pages(&self) -> bool {
         let Some(patch) = self.patch else { return false };
-        // A first thread that has ended shows no memory.
+        // A first thread that has ended shows no mappings.
         let all = listed(self.pid()).into_iter();
         let maps = all.filter_map(|thread| mappings(thread).ok()).find(|maps| !maps.is_empty());
         let at = patch.base + LIVE_OFFSET as u64;
         maps.is_some_and(|maps| maps.iter().any(|map| map.start == at && map.perms.ends_with('s')))
     }
 
-    /// Lets go of those that were asleep, each when it wakes. Those that sleep on are let go by the kernel when
-    /// this process ends.
+    /// Detaches from sleeping threads as they wake. The kernel detaches from those that sleep on when this process
+    /// ends.
     fn let_wake(&mut self, mut asleep: Threads) {
         let deadline = Instant::now() + WAKES_WITHIN;
         while !asleep.all().is_empty() && Instant::now() < deadline {
@@ -316,12 +315,12 @@ impl Leaving<'_> {
     }
 }
 
-/// Whether another thread, or a later moment, may do better: this one is gone, or was not to be moved.
+/// Whether another thread or a later attempt may succeed: this thread is gone or could not be moved.
 fn may_try_again(done: &Result<(), Refusal>) -> bool {
     matches!(done, Err(Refusal::Gone | Refusal::Failed(..)))
 }
 
-/// A thread in a system call that was displaced goes on at the same in its old place.
+/// Moves a thread that is in a displaced system call back to the program's own instruction.
 fn leave_stub(thread: i32, sites: &InProcess) {
     let Ok(mut registers) = ptrace::registers(thread) else { return };
     if let Some(at) = sites.to_program(registers.pc()) {

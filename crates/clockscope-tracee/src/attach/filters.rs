@@ -1,4 +1,4 @@
-//! The seccomp filters of a process.
+//! Reads the seccomp filters of a process.
 
 use std::io;
 
@@ -11,11 +11,11 @@ use clockscope_sys::ptrace::{self, Resume};
 
 pub use crate::arch::AUDIT_ARCH;
 
-/// All filters of a stopped thread, the last one that was set first.
+/// All filters of a stopped thread, the most recent one first.
 ///
 /// # Errors
 ///
-/// Those of [`ptrace::seccomp_filter`].
+/// As for [`ptrace::seccomp_filter`].
 pub(crate) fn of(thread: i32) -> io::Result<Vec<Vec<Instruction>>> {
     let mut filters = Vec::new();
     while let Some(filter) = ptrace::seccomp_filter(thread, filters.len())? {
@@ -24,11 +24,11 @@ pub(crate) fn of(thread: i32) -> io::Result<Vec<Vec<Instruction>>> {
     Ok(filters)
 }
 
-/// The filters of the first thread of a process that runs, which is stopped for the moment that this takes.
+/// The filters of the first thread of a running process. The thread is stopped for a moment.
 ///
 /// # Errors
 ///
-/// A [`Refusal`]: why it cannot be traced, or does not stop, or may not be looked at.
+/// A [`Refusal`] if the process cannot be traced, does not stop, or its filters may not be read.
 pub fn of_running(number: i32) -> Result<Vec<Vec<Instruction>>, Refusal> {
     let known = process::known(number)?;
     process::not_frozen(known.pid)?;

@@ -1,4 +1,4 @@
-//! Making one thread of a running process execute our code.
+//! Makes a thread of a running process execute our code.
 
 use std::time::{Duration, Instant};
 
@@ -16,44 +16,44 @@ use clockscope_sys::ptrace::{self, Registers, Resume};
 use clockscope_sys::wait::{self, Status};
 use clockscope_sys::{memory, signals};
 
-/// After this long the thread is given up; it finishes by itself when it can.
+/// Time after which the tracer gives up. The thread then finishes by itself when it can.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
-/// After this long it is stopped to see where it is: when it has not gone to sleep where it is to wait for
-/// us, and does not sleep elsewhere.
+/// Time after which the tracer stops the thread to see where it is, if the thread does not sleep where it must wait for
+/// the tracer, nor outside of our code.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
-/// Between two looks from outside.
+/// Shortest and longest pause between two checks of the thread from outside.
 const SHORTEST_NAP: Duration = Duration::from_micros(5);
 const LONGEST_NAP: Duration = Duration::from_micros(500);
 const ALL_SIGNALS: u64 = u64::MAX;
-/// How often a thread is stopped until it can execute our code.
+/// How often the tracer stops a thread until it can execute our code.
 const ATTEMPTS: u32 = 64;
 
-/// The unused end of the kernel's vDSO page in a process, and what stands there.
+/// The unused end of the kernel's vDSO page in a process, and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Room {
     pub(super) at: u64,
-    /// What stood there before.
+    /// The bytes before our code is written.
     pub(super) content: Vec<u8>,
 }
 
 impl Room {
-    /// Whether an address lies in it.
+    /// Whether an address lies in the room.
     pub(super) fn contains(&self, address: u64) -> bool {
         address.wrapping_sub(self.at) < self.content.len() as u64
     }
 }
 
-/// Makes a thread that stands still do the work; it stands still again when this returns, as it was, or
-/// where it has gone on to by itself.
+/// Makes a stopped thread do the work. When this returns, the thread has stopped again, either as before or where it
+/// has continued by itself.
 ///
-/// One change of registers starts it; from then on the thread does not need this process. Its signals
-/// are blocked here and not by the code only: a thread that is given one signal after the other executes
-/// nothing else, and what a handler would return to is gone when this is over.
+/// A single change of registers starts the work; from then on the thread does not need this process. The tracer blocks
+/// the thread's signals itself, although the code does so, too: a thread that receives one signal after another would
+/// execute nothing else, and a handler's return address in our code would be invalid after the work.
 ///
 /// # Errors
 ///
-/// `Gone` when the thread has ended meanwhile; `Stuck` when it, or the thread before it, is in the room
-/// still and comes to its end by itself.
+/// `Gone` if the thread has ended meanwhile; `Stuck` if this thread, or an earlier one, is still in the room. That
+/// thread ends the work by itself.
 pub(super) fn run(
     threads: &mut Threads,
     thread: i32,
@@ -83,13 +83,13 @@ pub(super) fn run(
     registers::send_to(&mut begin, room.at);
     let step = Refusal::at("changing its registers");
     ptrace::set_registers(thread, &begin).map_err(step)?;
-    // In this order: the code puts the signals back, whoever has blocked them.
+    // Set the registers first: the code restores the signal mask even if the tracer dies after blocking the signals.
     let step = Refusal::at("blocking its signals");
     ptrace::set_signal_mask(thread, ALL_SIGNALS).map_err(step)?;
     let ended = until_it_ends(threads, thread, &code, room, work)?;
     if ended == Ended::Waiting {
-        // In this order: with its own signals the code would come to its end as well. From here
-        // the kernel decides how an interrupted system call goes on, as it always does.
+        // Restore the mask first: with its own signals the code would end as well. From here on the kernel decides as
+        // usual how an interrupted system call continues.
         let step = Refusal::at("restoring its signal mask");
         ptrace::set_signal_mask(thread, mask).map_err(step)?;
     }
@@ -106,7 +106,8 @@ pub(super) fn run(
     memory::write_text(thread, room.at, content).map_err(Refusal::at("restoring its vDSO page"))
 }
 
-/// The registers of a thread that can execute our code: not all can everywhere. It is let run until it can.
+/// The registers of a thread that can execute our code. Lets the thread run until it can, because some instructions do
+/// not allow it.
 fn until_it_can_go_on(threads: &mut Threads, thread: i32) -> Result<Registers, Refusal> {
     for attempt in 0..ATTEMPTS {
         let step = Refusal::at("reading its registers");
@@ -127,26 +128,26 @@ fn until_it_can_go_on(threads: &mut Threads, thread: i32) -> Result<Registers, R
     Err(Refusal::Stuck)
 }
 
-/// Four bytes of a program's code.
+/// Reads four bytes of a program's code.
 fn instruction(thread: i32, at: u64) -> Option<u32> {
     let mut word = [0; 4];
     let read = memory::read(thread, at, &mut word);
     read.is_ok_and(|read| read == word.len()).then(|| u32::from_le_bytes(word))
 }
 
-/// How a thread stands when the work is done.
+/// State of a thread when the work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
-    /// It waits for us.
+    /// The thread waits for the tracer.
     Waiting,
-    /// It has waited long enough; a signal has come when it had put its signals back and had only registers
-    /// left to load. No handler has run.
+    /// The thread has waited long enough. A signal has arrived after it restored its signal mask, when only registers
+    /// were left to load. No handler has run.
     Signalled,
-    /// It has waited long enough and has gone on.
+    /// The thread has waited long enough and has continued by itself.
     GoneOn,
 }
 
-/// Lets the thread run until the work is done. It stands still then.
+/// Lets the thread run until the work is done. The thread has stopped then.
 fn until_it_ends(
     threads: &mut Threads,
     thread: i32,
@@ -178,9 +179,9 @@ fn until_it_ends(
     Err(Refusal::Stuck)
 }
 
-/// Watches a thread until it has stopped by itself, or sleeps in a system call at an address of this kind,
-/// or the time is over. It is not disturbed by that: one that waits for a processor and is asked to stop
-/// does so before it has executed an instruction.
+/// Watches a thread until it has stopped by itself, sleeps in a system call at a wanted address, or the time is over.
+/// This does not disturb the thread. In contrast, a thread that waits for a processor and is asked to stop would stop
+/// before it has executed an instruction.
 fn watch(thread: i32, patience: Duration, is_wanted: &dyn Fn(u64) -> bool) {
     let begun = Instant::now();
     let mut nap = SHORTEST_NAP;
@@ -193,7 +194,7 @@ fn watch(thread: i32, patience: Duration, is_wanted: &dyn Fn(u64) -> bool) {
     }
 }
 
-/// Lets a thread run, with the signal that it has stopped for, even if its process is stopped.
+/// Resumes a thread with the signal that it has stopped for, even if its process is in a group-stop.
 fn push_on(threads: &mut Threads, thread: i32) {
     let signal = match threads.status(thread) {
         None => return,
@@ -202,15 +203,15 @@ fn push_on(threads: &mut Threads, thread: i32) {
     };
     threads.set(thread, None);
     threads.remember(thread, None);
-    // It may have been killed since; then its end comes next.
+    // If the thread was killed since, the next wait reports its end.
     let _ = ptrace::resume(thread, Resume::Run, signal);
 }
 
-/// Whether the thread's filters let the calls of this work pass.
+/// Whether the thread's seccomp filters allow the system calls of this work.
 fn may_make_calls(thread: i32, work: &Work, at: u64) -> Result<(), Refusal> {
     let filters = match filters::of(thread) {
         Ok(filters) => filters,
-        // Who may not ask may not know; a filter of clockscope's own lets these calls pass.
+        // The tracer may not read the filters. Filters inherited from clockscope's own process allow these calls.
         Err(_) => {
             let theirs = seccomp_filters(&thread.to_string()).ok_or(Refusal::Gone)?;
             let has_more = seccomp_filters("self").is_none_or(|own| theirs > own);
@@ -226,8 +227,8 @@ fn may_make_calls(thread: i32, work: &Work, at: u64) -> Result<(), Refusal> {
     }
 }
 
-/// If the thread stands in a restartable sequence, its place to start again is where it goes on, as
-/// the kernel has it after every interruption: the kernel itself sees only our code when it looks.
+/// If the thread stands in a restartable sequence, sets it back to the sequence's abort address, as the kernel does
+/// after every interruption: the kernel itself would see only our code.
 fn leave_restartable_sequence(thread: i32, registers: &mut Registers) {
     // `struct rseq`: the pointer to the sequence is at 8; `struct rseq_cs`: start, length and place.
     let Some(area) = ptrace::rseq_area(thread) else { return };

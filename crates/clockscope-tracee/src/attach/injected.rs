@@ -1,12 +1,12 @@
-//! The instructions that a thread of a running process is made to execute, and what they are given.
+//! The instructions that a thread of a running process executes for clockscope, and their parameters.
 //!
-//! They stand in the unused end of the kernel's own vDSO page and are started by one change of
-//! registers. They block all signals, do their work with registers and a stack of ours only, put
-//! the signals back, then every register, and go on where the thread was: all without the tracer.
+//! The instructions lie in the unused end of the kernel's own vDSO page. A single change of registers starts them. They
+//! block all signals, do their work with registers and a stack of our own, restore the signal mask and then every
+//! register, and return to the thread's next instruction, all without the tracer.
 //!
-//! When the work is done they wait for the tracer for a while. It stops the thread there and puts signals
-//! and registers back as they were, so that the kernel itself decides how an interrupted system call
-//! goes on. If it is dead, the instructions restart that call as the kernel would if no signal has come.
+//! When the work is done, they wait for the tracer for a while. The tracer stops the thread there and restores signal
+//! mask and registers, so that the kernel itself decides how an interrupted system call continues. If the tracer is
+//! dead, the instructions restart that call, as the kernel would without a signal.
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -22,19 +22,19 @@ use crate::launch_code::{Stub, attach, map, marked_calls};
 use clockscope_containers::filter::Call;
 use clockscope_sys::ptrace::Registers;
 
-/// What a thread is to do.
+/// The work of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Maps private memory for the image, and areas for other code; the tracer writes both then.
+    /// Maps private memory for the image, and areas for other code. The tracer writes both afterwards.
     Map {
         at: u64,
-        /// Whether the image is there, of a session before.
+        /// Whether an image of an earlier session is there.
         is_there: bool,
-        /// Those that are not 0.
+        /// Addresses of areas; 0: none.
         areas: [u64; AREAS],
         /// System V id of the shared pages that the image's installer will attach.
         shared_id: u64,
-        /// The same of the page with what the tracer changes.
+        /// System V id of the page with the tracer's settings.
         live_id: u64,
     },
     /// Runs the installer of the image.
@@ -44,7 +44,7 @@ pub(crate) enum Work {
         attach_offset: u32,
         /// System V id of the shared pages.
         shared_id: u64,
-        /// The process, as a number of the session.
+        /// The session's number for the process.
         process: u64,
         /// [`ATTACH_NEW`], [`ATTACH_AGAIN`] or [`ATTACH_LEAVE`].
         ///
@@ -54,18 +54,18 @@ pub(crate) enum Work {
     },
 }
 
-/// The code, and where in it the thread waits for the tracer.
+/// The code, and the addresses in it at which the thread waits for the tracer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Injected {
     pub(crate) bytes: Vec<u8>,
-    /// Addresses of the instructions that wait.
+    /// Addresses of the waiting instructions.
     pub(crate) waiting: Range<u64>,
-    /// Addresses behind the call that puts the signals back: one may come here.
+    /// Addresses behind the call that restores the signal mask: a signal may arrive here.
     pub(crate) last: Range<u64>,
 }
 
 impl Injected {
-    /// Whether the code, or what it calls, stands at an address.
+    /// Whether an address lies in the code, or in the image that the code calls.
     pub(super) fn covers(&self, work: &Work, at: u64, address: u64) -> bool {
         let in_image = matches!(work, Work::Attach { at: image, .. }
             if address.wrapping_sub(*image) < TOTAL_SIZE as u64);
@@ -73,8 +73,8 @@ impl Injected {
     }
 }
 
-/// Makes the code, to stand at `at`, for a thread that stopped with these registers and blocks the
-/// signals in `mask`.
+/// Makes the code for address `at`, for a thread that has stopped with these registers and blocks the signals in
+/// `mask`.
 pub(crate) fn assemble(work: &Work, at: u64, thread: &Registers, mask: u64) -> Injected {
     let (code, slots_at, waiting, last) = match work {
         Work::Map { .. } => {
@@ -117,12 +117,12 @@ pub(crate) fn assemble(work: &Work, at: u64, thread: &Registers, mask: u64) -> I
     Injected { bytes, waiting, last }
 }
 
-/// Areas as ranges: address and size.
+/// Areas as pairs of address and size.
 pub(super) fn of_areas(areas: &[u64; AREAS]) -> impl Iterator<Item = (u64, u64)> + '_ {
     areas.iter().filter(|area| **area != 0).map(|area| (*area, AREA_SIZE as u64))
 }
 
-/// The system calls that this work makes, as a filter sees them.
+/// The system calls of this work, as a seccomp filter sees them.
 pub(super) fn calls(work: &Work, at: u64) -> Vec<Call> {
     let call = marked_calls(at);
     let size = |bytes: usize| bytes as u64;
@@ -133,7 +133,7 @@ pub(super) fn calls(work: &Work, at: u64) -> Vec<Call> {
         call(name, number, arguments),
     ];
     match work {
-        // All that the installer will do, too: nothing is begun that a filter would end.
+        // With all calls of the installer, so that nothing is begun that a filter would end.
         Work::Map { at: base, areas, shared_id, live_id, .. } => {
             let mmap = |offset: usize, bytes, access, flags| {
                 let at = base + size(offset);
@@ -167,7 +167,7 @@ pub(super) fn calls(work: &Work, at: u64) -> Vec<Call> {
             calls.extend([3, 1].map(|access| {
                 call("mprotect", libc::SYS_mprotect, [config, size(PAGE), access, 0, 0])
             }));
-            // From where, only the process knows.
+            // The source address is known to the process only.
             calls.push(call("mremap", libc::SYS_mremap, [live, bytes, bytes, 3, live]));
         }
         Work::Attach { .. } => {}

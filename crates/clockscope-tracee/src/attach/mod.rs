@@ -1,23 +1,23 @@
-//! Counting in a process that is running already: the shim is mapped near the kernel's, and the
-//! kernel's functions begin with a jump to it. What of it differs between architectures is in their folders (`arch/`).
+//! Counts in a process that is already running: maps the shim near the kernel's image, and makes the kernel's functions
+//! begin with a jump to it. The parts that differ between architectures are in their folders (`arch/`).
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `attaching.rs` | all steps of it |
-//! | `refusal.rs` | why a process is left alone |
-//! | `process.rs` | what is known of the process before it is touched |
-//! | `filters.rs` | what its seccomp filters are |
-//! | `threads.rs` | tracing, stopping and resuming its threads |
+//! | `attaching.rs` | the steps of attaching |
+//! | `refusal.rs` | reasons why a process is not attached to |
+//! | `process.rs` | checks a process before it is changed |
+//! | `filters.rs` | reads its seccomp filters |
+//! | `threads.rs` | traces, stops and resumes its threads |
 //! | `transfers.rs` | system calls that a stop would cut short |
 //! | `unlimited.rs` | system calls that a stop would end; pure |
-//! | `names.rs` | how it and its threads are called |
-//! | `place.rs` | where the shim goes; pure |
-//! | `injected.rs` | the instructions that map it; pure |
-//! | `inject.rs` | making a thread execute them |
-//! | `redirected.rs` | a function of the kernel that is sent to the shim; pure |
-//! | `stack_scan.rs` | where a thread that sleeps goes on, and what signal handlers return to |
-//! | `patch.rs` | redirecting all functions while all threads stand still |
-//! | `detach.rs` | putting everything back |
+//! | `names.rs` | names of processes and threads |
+//! | `place.rs` | picks an address for the shim; pure |
+//! | `injected.rs` | the instructions that map the shim; pure |
+//! | `inject.rs` | makes a thread execute these instructions |
+//! | `redirected.rs` | a kernel function that is redirected to the shim; pure |
+//! | `stack_scan.rs` | where a sleeping thread continues, and return addresses of signal handlers |
+//! | `patch.rs` | redirects all functions while all threads have stopped |
+//! | `detach.rs` | restores the process |
 
 mod attaching;
 mod detach;
@@ -56,7 +56,7 @@ use clockscope_sys::ptrace::Resume;
 use clockscope_sys::shm::Segment;
 use clockscope_text::foreign::Foreign;
 
-/// What a stack may still grow, in bytes, where there is as much room below it. Hardly a limit for stacks is higher
+/// Room left below a stack for its growth, in bytes, if the gap is large enough. Stack limits are rarely higher
 /// (`ulimit -s`), and a near jump reaches further.
 pub(crate) const STACK_GROWS: u64 = 1 << 30;
 
@@ -67,50 +67,50 @@ pub struct Attached {
     pub pid: i32,
     /// Name of the program.
     pub command: Foreign,
-    /// Its threads, and where the local storage of each is.
+    /// Threads, each with the address of its thread-local storage.
     pub threads: Vec<(i32, u64)>,
-    /// The pages that it counts in.
+    /// The process's shared pages.
     pub pages: Rc<Segment<Shared>>,
-    /// How its functions are redirected.
+    /// The redirected functions.
     pub patch: Rc<Patch>,
-    /// Where its system calls are counted.
+    /// The process's areas and jumps for counting system calls.
     pub sites: InProcess,
-    /// How long a thread stood still at most, from the first stop to the last resumption.
+    /// Longest time that a thread was stopped, from the first stop to the last resumption.
     pub pause: Duration,
 }
 
-/// How to attach.
+/// Parameters for attaching.
 pub struct How<'a> {
     /// The image.
     pub session: &'a Session,
-    /// The process, as a number of the session.
+    /// The session's number for the process.
     pub number: u64,
-    /// How its threads go on.
+    /// How the process's threads are resumed.
     pub resume: Resume,
-    /// Told of process and address when the shim is mapped, before a call reaches it.
+    /// Called with process and address after the shim is mapped, before a call reaches it.
     pub mapped: &'a mut dyn FnMut(i32, u64),
-    /// Whether that takes long: the threads go on meanwhile, and are stopped a second time.
+    /// Whether `mapped` takes long: the threads then run meanwhile and are stopped a second time.
     pub mapped_takes_long: bool,
-    /// Told of the process when all its threads are traced, before any of them is stopped.
+    /// Called with the process when all its threads are traced, before any of them is stopped.
     pub traced: &'a mut dyn FnMut(i32),
-    /// How long its threads that wait in a transfer are left alone.
+    /// How long the tracer waits for threads that are in a transfer.
     pub patience: Duration,
     /// Counts system calls in the process, if the session does.
     pub sites: &'a mut Sites,
 }
 
-/// How a process was let go.
+/// Result of detaching from a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detached {
     /// Process id.
     pub pid: i32,
-    /// How long a thread stood still at most.
+    /// Longest time that a thread was stopped.
     pub pause: Duration,
-    /// What is not as it was.
+    /// The part of the process that could not be restored.
     pub remains: Option<Remains>,
 }
 
-/// What could not be put back while a process lives; a clause that says what it means and what to do.
+/// A part of a living process that could not be restored. The message is a clause with the consequence and the remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Remains {

@@ -1,4 +1,4 @@
-//! How processes and threads are called, and which threads a process has.
+//! Names of processes and threads, and the list of a process's threads.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,19 +12,19 @@ pub fn command_name(pid: i32) -> Foreign {
     name.trim_end().into()
 }
 
-/// The name of a thread, which Java and others set (`pthread_setname_np(3)`); empty if it has ended.
+/// The name of a thread (`pthread_setname_np(3)`), which Java, for example, sets; empty if the thread has ended.
 pub fn thread_name(pid: i32, tid: i32) -> Foreign {
     let name = proc_text::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
     name.trim_end().into()
 }
 
-/// The command line of a process, or what the program has put in its place, as `ps -f` shows it; of a long one
-/// the beginning.
+/// The command line of a process, or the title that the program has set instead, as `ps -f` shows it. At most the first
+/// 1024 bytes.
 pub fn title(pid: i32) -> Foreign {
     const MOST: u64 = 1024;
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(format!("/proc/{pid}/cmdline")) {
-        // What cannot be read is not shown.
+        // A command line that cannot be read is not shown.
         let _ = file.take(MOST).read_to_end(&mut bytes);
     }
     let words = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);

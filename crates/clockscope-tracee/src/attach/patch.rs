@@ -1,4 +1,4 @@
-//! Which functions of a process are redirected, and doing it while all threads stand still.
+//! Plans the redirection of a process's functions, and writes it while all threads have stopped.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -26,45 +26,46 @@ use clockscope_sys::ptrace;
 use vdso_reader::Image;
 use vdso_reader::maps::Mapping;
 
-/// How much of a stack is searched for what a signal handler returns to.
+/// Bytes of a stack that are searched for return addresses of signal handlers.
 const STACK_TOP: usize = 8192;
-/// How often all threads are stopped until none is where it may not be.
+/// How often the tracer stops all threads until none is in a forbidden place.
 const ATTEMPTS: u32 = 12;
 
-/// How a process's functions are redirected.
+/// The redirection of a process's functions.
 #[derive(Debug)]
 pub struct Patch {
     /// Address of the shim.
     pub(crate) base: u64,
-    /// Where the kernel's image is.
+    /// Address range of the kernel's image.
     pub(super) vdso: Range<u64>,
     pub(super) functions: Vec<Redirected>,
-    /// Functions that could not be redirected, so that they are not counted: name and reason.
+    /// Functions that could not be redirected and are not counted: name and reason.
     pub left: Vec<(&'static str, String)>,
-    /// The end of the kernel's page, for code.
+    /// The unused end of the kernel's vDSO page, for code.
     pub(super) room: Room,
-    /// Images of sessions before. They stay mapped: a context that is suspended in one may be resumed at any time.
+    /// Images of earlier sessions. They stay mapped, because a context that is suspended in one may be resumed at any
+    /// time.
     leftovers: Vec<u64>,
-    /// Whether the image is one of these, which a clockscope of the same build has left.
+    /// Whether `base` is such an image, left by a clockscope of the same build.
     pub(super) is_there: bool,
-    /// Whether that image's installer has run: a clockscope that was killed before has written the image only.
+    /// Whether that image's installer has run. A clockscope that was killed earlier has only written the image.
     pub(super) is_installed: bool,
-    /// Where areas are wanted for code that counts system calls; 0: nowhere.
+    /// Addresses for areas for code that counts system calls; 0: none.
     pub(super) areas: [u64; AREAS],
-    /// Such areas of sessions before: jumps may lead there.
+    /// Areas of earlier sessions, which jumps may lead to.
     pub(super) old_areas: Vec<OldArea>,
-    /// Whether code of such a session stands in the room; a thread may be in it still.
+    /// Whether the room holds code of an earlier session, which a thread may still execute.
     pub(super) room_is_used: bool,
 }
 
 impl Patch {
-    /// Looks at the kernel's image in a process and says how its functions go to the image that a session before has
-    /// left there, if it is like this session's; otherwise to one at `base`.
+    /// Plans the redirection of the kernel's functions in a process: to an image of an earlier session if that is
+    /// identical to this session's, otherwise to an image at `base`.
     ///
     /// # Errors
     ///
-    /// `NoPlace` without either. When the kernel's image is another than this process has, or somebody has changed
-    /// it.
+    /// `NoPlace` if there is neither an old image nor a `base`. Other errors if the kernel's image differs from that of
+    /// this process, or has been changed.
     pub(super) fn plan(
         pid: i32,
         session: &Session,
@@ -151,7 +152,7 @@ impl Patch {
                 Err(why) => patch.left.push((function.name(), why.to_string())),
             }
         }
-        // Programs that were launched count in the kernel's image, too.
+        // In launched programs the kernel's image contains jumps for counting system calls, too.
         sites::undo_old_jumps(&patch.old_areas, mapping.start, text.bytes, &mut seen);
         if seen != text.bytes {
             return Err(Refusal::OtherImage);
@@ -162,8 +163,9 @@ impl Patch {
         }
     }
 
-    /// Puts the kernel's bytes into `seen` where jumps stand that a session before has left, and which are undone in
-    /// the same way. `false` if somebody else has changed them.
+    /// Restores the kernel's bytes in `seen` at this function's changes, if they are known: the original, this
+    /// session's jump, or a jump of an earlier session that undoes the same instructions. `false` if another tool has
+    /// changed the bytes.
     fn look_at_changes(&self, pid: i32, redirected: &Redirected, seen: &mut [u8]) -> bool {
         redirected.changes.iter().all(|change| {
             let place = usize::try_from(change.at - self.vdso.start).ok();
@@ -177,20 +179,20 @@ impl Patch {
         })
     }
 
-    /// Whether these bytes are a jump into an image of ours, to instructions that undo the same.
+    /// Whether these bytes are a jump into an old image, to instructions that undo the same.
     fn is_left_jump(&self, pid: i32, at: u64, bytes: &[u8], undo: &[u8]) -> bool {
         let target = <[u8; JUMP]>::try_from(bytes).ok();
         let target = target.and_then(|bytes| trampoline::jump_target(at, bytes));
         let Some(target) = target.filter(|to| is_in_one(&self.leftovers, *to)) else {
             return false;
         };
-        // The jump behind them differs.
+        // The final jump differs.
         let undo = &undo[..undo.len().saturating_sub(JUMP)];
         stands(pid, target, undo)
     }
 
-    /// Whether an image that was left is like the one of this session, with all that belongs to it. A clockscope that was
-    /// killed at that has not written the trampolines.
+    /// Whether an old image is identical to this session's, with all its memory mapped. A clockscope that was killed
+    /// while attaching has not written the trampolines.
     fn is_whole_in(&self, pid: i32, session: &Session, maps: &[Mapping]) -> bool {
         let end = self.base + TOTAL_SIZE as u64;
         let mut at = self.base;
@@ -207,7 +209,7 @@ impl Patch {
             })
     }
 
-    /// The page of the trampolines.
+    /// Bytes of the page with the trampolines.
     fn trampolines(&self) -> Option<Vec<u8>> {
         let mut page = vec![0xcc; PAGE];
         let first = self.base + TRAMPOLINE_OFFSET as u64;
@@ -218,14 +220,14 @@ impl Patch {
         Some(page)
     }
 
-    /// Writes the trampolines into their page, which is empty or has the same ones.
+    /// Writes the trampolines into their page, which is empty or holds the same trampolines.
     pub(super) fn write_trampolines(&self, pid: i32) -> Result<(), Refusal> {
         let page = self.trampolines().ok_or(Refusal::NoPlace)?;
         let at = self.base + TRAMPOLINE_OFFSET as u64;
         memory::write_text(pid, at, &page).map_err(Refusal::at("writing trampolines"))
     }
 
-    /// Redirects the functions. All threads stand still.
+    /// Redirects the functions. All threads have stopped.
     pub(super) fn redirect(&self, pid: i32) -> Result<(), Refusal> {
         let write = |change: &Change| {
             memory::write_text(pid, change.at, &change.jump)
@@ -234,7 +236,8 @@ impl Patch {
         self.changes().try_for_each(write)
     }
 
-    /// Puts the kernel's bytes back wherever our jumps stand in functions, and nowhere else. All threads stand still.
+    /// Restores the kernel's bytes at jumps in functions that are ours. Jumps in padding stay. All threads have
+    /// stopped.
     pub(super) fn put_back(&self, pid: i32) -> Result<(), Refusal> {
         for change in self.changes().filter(|change| !change.stays) {
             if stands(pid, change.at, &change.jump) {
@@ -250,18 +253,19 @@ impl Patch {
     }
 }
 
-/// Whether these bytes stand at an address of a process.
+/// Whether a process has these bytes at an address.
 fn stands(pid: i32, at: u64, bytes: &[u8]) -> bool {
     let mut found = vec![0; bytes.len()];
     memory::read(pid, at, &mut found).is_ok_and(|read| read == found.len()) && found == bytes
 }
 
-/// Whether programs can have enclaves: they are made through this file (arch/x86/kernel/cpu/sgx/driver.c, Linux 6.18).
+/// Whether programs can have SGX enclaves: they are made through this file (arch/x86/kernel/cpu/sgx/driver.c, Linux
+/// 6.18).
 fn has_enclaves() -> bool {
     std::path::Path::new("/dev/sgx_enclave").exists()
 }
 
-/// The kernel's image in a process.
+/// The mapping of the kernel's image in a process.
 pub(super) fn vdso_of(maps: &[Mapping]) -> Option<&Mapping> {
     maps.iter().find(|mapping| mapping.name == "[vdso]")
 }
@@ -279,7 +283,8 @@ fn is_in_one(images: &[u64], address: u64) -> bool {
     images.iter().any(|base| address.wrapping_sub(*base) < TOTAL_SIZE as u64)
 }
 
-/// Our images in a process, but not one that it was started with: the kernel's lies in that.
+/// Base addresses of clockscope's images in a process, except an image that the process was started with, which
+/// contains the kernel's image.
 fn leftovers(pid: i32, maps: &[Mapping]) -> Vec<u64> {
     let is_marked = |mapping: &&Mapping| {
         mapping.name.is_empty()
@@ -293,13 +298,13 @@ fn leftovers(pid: i32, maps: &[Mapping]) -> Vec<u64> {
     marked.filter(|base| !kernels(*base)).collect()
 }
 
-/// Whether this is code that a clockscope wrote into the unused end of the page: it marks its calls.
+/// Whether the bytes contain code that a clockscope wrote into the unused end of the page: its system calls are marked.
 fn is_our_code(bytes: &[u8]) -> bool {
     bytes.windows(8).any(|window| window == INSTALL_MARK.to_le_bytes())
 }
 
-/// Waits until no thread is in code that a killed clockscope has left in the room, or in the installer
-/// that comes back to it: it ends by itself.
+/// Waits until no thread is in code that a killed clockscope has left in the room, nor in the installer that returns
+/// there. Both end by themselves.
 pub(super) fn wait_for_room(threads: &mut Threads, patch: &Patch) -> Result<(), Refusal> {
     let mut stack = vec![0; STACK_TOP];
     let room = &patch.room;
@@ -325,7 +330,7 @@ pub(super) fn wait_for_room(threads: &mut Threads, patch: &Patch) -> Result<(), 
     Err(Refusal::Stuck)
 }
 
-/// Stops all threads; all stand still when this returns well, and none in a room that a killed clockscope has used.
+/// Stops all threads, none of them in a room with old code. On success all have stopped.
 pub(super) fn stop_outside(threads: &mut Threads, pid: i32, patch: &Patch) -> Result<(), Refusal> {
     let mut last = Refusal::Stuck;
     let in_room = |thread: i32| {

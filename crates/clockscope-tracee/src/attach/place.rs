@@ -1,4 +1,4 @@
-//! Where the shim goes in a process that is running: near the kernel's. Pure.
+//! Picks an address for the shim in a running process, near the kernel's image. Pure.
 
 use vdso_image::layout::TOTAL_SIZE;
 
@@ -7,29 +7,29 @@ use crate::attach::STACK_GROWS;
 use clockscope_sys::memory;
 use vdso_reader::maps::Mapping;
 
-/// What a place may be.
+/// Constraints for the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// So far away at most.
+    /// Maximum distance.
     reach: u64,
-    /// Where a program's addresses end.
+    /// End of a program's addresses.
     end: u64,
     /// Bytes of a page.
     page: u64,
 }
 
 impl Limits {
-    /// Those of a process on this machine.
+    /// The constraints for a process on this machine.
     pub(super) fn of(maps: &[Mapping]) -> Self {
         let page = memory::page_size() as u64;
         Self { reach: reach::REACH, end: reach::end(maps, page), page }
     }
 }
 
-/// A free place of [`TOTAL_SIZE`] bytes within reach of `near`, with a page free on either side.
+/// A free range of [`TOTAL_SIZE`] bytes within reach of `near`, with a free page on either side.
 ///
-/// Older kernels, such as 5.10 and 6.1, put the vDSO at most 2 MiB above the stack. Then there is often no
-/// room between them, and the place is above the vDSO.
+/// Older kernels, such as 5.10 and 6.1, put the vDSO at most 2 MiB above the stack. There is often no room between the
+/// two, and the result is above the vDSO.
 pub(super) fn near(maps: &[Mapping], near: u64, limits: Limits) -> Option<u64> {
     let Limits { reach, end: all_end, page } = limits;
     let size = TOTAL_SIZE as u64 + 2 * page;
@@ -41,7 +41,7 @@ pub(super) fn near(maps: &[Mapping], near: u64, limits: Limits) -> Option<u64> {
         if end < before.end + size {
             continue;
         }
-        // Stacks grow down and the heap grows up: as far from them as the gap allows.
+        // Stacks grow down and the heap grows up, so keep as far from them as the gap allows.
         let begin = before.end + page;
         let places = match behind {
             Some(stack) if stack.name.starts_with("[stack") => {
@@ -66,11 +66,11 @@ mod tests {
     use super::*;
     use vdso_reader::maps;
 
-    /// Those of x86-64.
+    /// The limits of x86-64.
     const LIMITS: Limits =
         Limits { reach: (1 << 31) - (64 << 20), end: (1 << 47) - 0x1000, page: 0x1000 };
 
-    /// The place near an address that these mappings leave.
+    /// The result for these mappings.
     fn near_in(text: &str, address: u64) -> Option<u64> {
         near(&maps::parse(text), address, LIMITS)
     }
@@ -80,7 +80,7 @@ mod tests {
         let text = "7f0000000000-7f0000001000 r-xp 0 00:00 0 /lib/a\n\
                     7f0000200000-7f0000202000 r-xp 0 00:00 0 [vdso]\n\
                     7f0001000000-7f0001021000 rw-p 0 00:00 0 [stack]\n";
-        // At the bottom of the gap, so that the stack can grow.
+        // The result is at the bottom of the gap, so that the stack can grow.
         assert_eq!(near_in(text, 0x7f00_0020_0000), Some(0x7f00_0020_3000));
         let without = text.replace("[stack]", "/lib/b");
         let below = 0x7f00_0020_0000 - 0x1000 - TOTAL_SIZE as u64;
@@ -97,13 +97,13 @@ mod tests {
                     ffffffffff600000-ffffffffff601000 --xp 0 00:00 0 [vsyscall]\n";
         let vdso = 0x7fff_b1e9_0000;
         assert_eq!(near_in(text, vdso), Some(vdso + 0x3000));
-        // With the end of the addresses behind the vDSO, so far below the stack that it can grow.
+        // With the end of all addresses behind the vDSO, the result is far enough below the stack for its growth.
         let at_end = text.replace("7fffb1e", "7fffffe").replace("7fffffe92000", "7fffffffe000");
         let at = near_in(&at_end, 0x7fff_ffe9_0000).expect("a place");
         assert_eq!(at, 0x7fff_ffe5_0000 - STACK_GROWS);
     }
 
-    /// Linux 6.18: the vDSO is below the interpreter, and what the program maps is below both. A program that maps
+    /// Linux 6.18: the vDSO is below the interpreter, and the program's mappings are below both. A program that maps
     /// much leaves no room there; the stack is far above.
     #[test]
     fn a_place_above_what_the_program_maps() {
@@ -113,12 +113,12 @@ mod tests {
                     7ffd00000000-7ffd00021000 rw-p 0 00:00 0 [stack]\n";
         let vdso = 0x7f00_c000_1000;
         assert_eq!(near_in(text, vdso), Some(0x7f00_c004_1000));
-        // The heap grows into such a gap.
+        // The heap grows into the gap above itself.
         let heap = text.replace("/lib64/ld-linux-x86-64.so.2", "[heap]");
         assert_eq!(near_in(&heap, vdso), None);
     }
 
-    /// arm64 with pages of 16 KiB: all places are whole ones.
+    /// arm64 with pages of 16 KiB: the result is a multiple of the page size.
     #[test]
     fn a_place_begins_at_a_page() {
         let text = "aaaad0000000-aaaad0010000 r-xp 0 00:00 0 /bin/a\n\

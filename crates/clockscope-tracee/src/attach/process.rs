@@ -1,4 +1,4 @@
-//! What is known of a process before it is touched.
+//! Checks a process before it is changed.
 
 use std::ops::Range;
 
@@ -8,27 +8,27 @@ use vdso_reader::maps::{self, Mapping};
 
 /// `PF_KTHREAD`, include/linux/sched.h (Linux 6.18).
 const PF_KTHREAD: u64 = 0x0020_0000;
-/// `PF_EXITING`, the same.
+/// `PF_EXITING`, include/linux/sched.h (Linux 6.18).
 const PF_EXITING: u64 = 0x4;
 const CLASS_64: u8 = 2;
-/// So many parents, or tracers of tracers, are looked at: they may change meanwhile, even to a ring.
+/// Maximum number of parents, or tracers of tracers, to follow: they may change meanwhile, even into a ring.
 const DEEPEST: usize = 1000;
 
-/// The fields of `/proc/PID/status` that matter.
+/// The relevant fields of `/proc/PID/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// The process, if the number was that of one of its threads.
+    /// Process id, also if the given number was that of another thread.
     pub(crate) pid: i32,
     tracer: i32,
-    /// The process that made it, or its reaper now.
+    /// Id of the process's parent, or of its reaper by now.
     pub(crate) parent: i32,
     user: u32,
     is_zombie: bool,
 }
 
-/// Other processes on the memory of one, as far as this process may know: children of vfork that have not
-/// executed a program yet, and those that were made with `CLONE_VM` and stay. Not threads of the kernel, which work
-/// on a program's memory (vhost and io_uring of older kernels) and execute nothing of it.
+/// Other processes that share a process's memory, as far as this process may know: vfork children that have not
+/// executed a program yet, and processes made with `CLONE_VM`. Kernel threads do not count: they use a program's memory
+/// (vhost and io_uring of older kernels), but execute nothing of it.
 pub(super) fn sharers_of(pid: i32) -> Vec<i32> {
     let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
     let numbers = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -36,14 +36,15 @@ pub(super) fn sharers_of(pid: i32) -> Vec<i32> {
     numbers.filter(|other| *other != pid).filter(shares).collect()
 }
 
-/// What `/proc` says of a process.
+/// Reads `/proc/PID/status`.
 pub(crate) fn status_of(number: i32) -> Option<Known> {
     parse(&proc_text::read(format!("/proc/{number}/status")).ok()?)
 }
 
-/// Whether `tracer` traces a process or one that this one descends from, itself or by another tracer. Pure: `status_of` reads.
+/// Whether `tracer` traces process `own` or an ancestor of it, directly or through other tracers. Pure: `status_of`
+/// reads.
 ///
-/// Only its tracer lets a process go on from a stop: two that stop each other never go on.
+/// Only its tracer resumes a stopped process, so two processes that stop each other never continue.
 fn is_traced_by(own: i32, tracer: i32, status_of: impl Fn(i32) -> Option<Known>) -> bool {
     let status_of = &status_of;
     let up = |from: i32, next: fn(&Known) -> i32| {
@@ -53,7 +54,7 @@ fn is_traced_by(own: i32, tracer: i32, status_of: impl Fn(i32) -> Option<Known>)
         .any(|known| up(known.tracer, |known| known.tracer).any(|above| above.pid == tracer))
 }
 
-/// Looks a process up and finds reasons to keep away.
+/// Looks a process up and refuses it if there is a reason.
 pub(super) fn known(number: i32) -> Result<Known, Refusal> {
     let known = status_of(number).ok_or(Refusal::Gone)?;
     if u32::try_from(known.pid) == Ok(std::process::id()) {
@@ -74,15 +75,15 @@ pub(super) fn known(number: i32) -> Result<Known, Refusal> {
     Ok(known)
 }
 
-/// Looks whether a process can be attached to, as far as that can be seen without touching it.
+/// Checks whether a process can be attached to, as far as this is visible without changing it.
 ///
 /// # Errors
 ///
-/// Why not.
+/// The reason against attaching.
 pub fn look(number: i32) -> Result<(), Refusal> {
     let known = known(number)?;
     not_frozen(known.pid)?;
-    // Opening it needs the rights of a tracer.
+    // Opening this file needs the rights of a tracer.
     match std::fs::File::open(format!("/proc/{}/mem", known.pid)) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             Err(known.not_allowed())
@@ -92,7 +93,7 @@ pub fn look(number: i32) -> Result<(), Refusal> {
 }
 
 impl Known {
-    /// Why the kernel does not let this process be traced.
+    /// The reason why the kernel does not allow tracing this process.
     pub(super) fn not_allowed(&self) -> Refusal {
         let own = access::effective_uid();
         match known(self.pid) {
@@ -128,8 +129,8 @@ fn flags(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(6)?.parse().ok()
 }
 
-/// Refuses a process that is frozen with its control group, as far as the kernel tells: by `cgroup.freeze`, or by the
-/// freezer of the first version, which leaves threads where they sleep.
+/// Refuses a process whose control group is frozen, as far as the kernel shows it: by `cgroup.freeze`, or by the
+/// freezer of cgroup version 1, which leaves threads where they sleep.
 pub(super) fn not_frozen(pid: i32) -> Result<(), Refusal> {
     // kernel/signal.c (Linux 5.2)
     let waits_in_trap = |thread: i32| {
@@ -146,7 +147,7 @@ pub(super) fn not_frozen(pid: i32) -> Result<(), Refusal> {
     if is_frozen { Err(Refusal::Frozen) } else { Ok(()) }
 }
 
-/// Whether a process has ended, or all its threads are about to.
+/// Whether a process has ended, or all its threads are ending.
 pub(super) fn is_ending(pid: i32) -> bool {
     let is_exiting = |thread: i32| {
         let place = format!("/proc/{pid}/task/{thread}");
@@ -157,14 +158,13 @@ pub(super) fn is_ending(pid: i32) -> bool {
     listed(pid).into_iter().all(is_exiting)
 }
 
-/// Whether `SIGKILL` is on its way to a thread, as when another thread of the process has ended all.
-/// Pure.
+/// Whether `SIGKILL` is pending for a thread, for example because another thread has ended the process. Pure.
 fn is_being_killed(status: &str) -> bool {
     const KILL: u64 = 1 << (libc::SIGKILL - 1);
     ["SigPnd:", "ShdPnd:"].iter().any(|name| signals::signal_set(status, name) & KILL != 0)
 }
 
-/// Whether the program is a 64-bit one; `true` if it cannot be read, which its registers tell then.
+/// Whether the program is a 64-bit one; `true` if its file cannot be read (its registers tell later).
 pub(super) fn is_64_bit(pid: i32) -> bool {
     use std::io::Read as _;
     let mut header = [0; 5];
@@ -180,7 +180,7 @@ pub(super) fn mappings(pid: i32) -> Result<Vec<Mapping>, Refusal> {
         .map_err(Refusal::at("reading its mappings"))
 }
 
-/// Whether a process has private executable memory without a file in just this range.
+/// Whether a process has private executable memory without a file in exactly this range.
 pub(super) fn has_mapped(pid: i32, range: Range<u64>) -> bool {
     mappings(pid).is_ok_and(|maps| {
         maps.iter().any(|mapping| {
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn who_traces_this_process_or_one_above_it_is_known() {
-        // 20 descends from 10, which 30 traces, which 40 traces; 50 and 51 trace each other.
+        // 20 is a descendant of 10, which 30 traces, which 40 traces; 50 and 51 trace each other.
         let status_of = |pid: i32| {
             let (parent, tracer) = match pid {
                 20 => (10, 0),

@@ -4,114 +4,114 @@ use crate::arch::attach::reach::WORDS;
 use crate::decline::Decline;
 use clockscope_text::foreign::Foreign;
 
-/// Why not; each is a clause that says what is and what to try.
+/// The reason; each message is a clause that describes the situation and suggests a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// There is no such process.
     #[error("there is no such process (any more); see `ps`")]
     Gone,
-    /// It has ended meanwhile.
+    /// The process has ended meanwhile.
     #[error("it ended while it was being attached to")]
     Ended,
-    /// It has ended, and nobody has waited for it.
+    /// The process is a zombie: its parent has not waited for it.
     #[error("it has ended already; its parent has not waited for it")]
     Zombie,
-    /// It is a thread of the kernel.
+    /// The process is a kernel thread.
     #[error("it is a thread of the kernel, which reads no clock by the vDSO")]
     Kernel,
-    /// It is this process.
+    /// The process is this process.
     #[error("it is clockscope itself")]
     Own,
-    /// It is traced by another process: name and id.
+    /// Another process traces it: name and id.
     #[error(
         "it is traced by {0} ({1}), and a process has one tracer; try again when that has ended"
     )]
     Traced(Foreign, i32),
-    /// It traces this process, or one that this one descends from.
+    /// The process traces this process or an ancestor of it.
     #[error(
         "it traces this clockscope or the shell that has started it, and two that trace each other hang; \
              start clockscope from another terminal"
     )]
     TracesOwn,
-    /// The kernel does not allow it: the user of the process, and who asks.
+    /// The kernel does not allow tracing it: the process's user, and the asker.
     #[error("{}", .1.clause(*.0))]
     NotAllowed(u32, Asker),
-    /// It cannot be counted, for a reason that programs have at their start too.
+    /// The process cannot be counted, for a reason that applies to launched programs as well.
     #[error("{0}")]
     Declined(Decline),
     /// A 32-bit program, or one of another architecture.
     #[error("it is a 32-bit program; only 64-bit ones are counted")]
     Bits,
-    /// Its image is not the one of this kernel.
+    /// The process's vDSO image differs from that of this kernel.
     #[error("its vDSO is not the one that this kernel gives to clockscope")]
     OtherImage,
-    /// This other process, which is no thread of it, runs on its memory.
+    /// Another process, with this id, shares the process's memory.
     #[error(
         "process {0} runs on the same memory (clone with CLONE_VM) and would execute what is changed \
              there; start the program under `clockscope trace`"
     )]
     SharesMemory(i32),
-    /// A function was changed by somebody else.
+    /// Another tool has changed this function.
     #[error("its vDSO's {0} was changed by another tool; restart the program to be rid of that")]
     Changed(String),
     /// No room near the kernel's image.
     #[error("there is no free address space within {words} of its vDSO", words = WORDS)]
     NoPlace,
-    /// No function could be redirected, for this reason.
+    /// No function could be redirected; with the first reason.
     #[error("no function of its vDSO can be redirected: {0}")]
     NoFunction(String),
-    /// A thread does not stop because it is in uninterruptible sleep.
+    /// This thread does not stop because it is in uninterruptible sleep.
     #[error(
         "its thread {0} is in uninterruptible sleep (state D) and does not stop; try again when its \
              input or output is done"
     )]
     Uninterruptible(i32),
-    /// Its control group is frozen: a paused container.
+    /// The process's control group is frozen: a paused container.
     #[error(
         "its control group is frozen (a paused container); resume it, as by `podman unpause` or `docker \
              unpause`"
     )]
     Frozen,
-    /// A thread waits for its vfork child to execute a program.
+    /// This thread waits for its vfork child to execute a program.
     #[error(
         "its thread {0} waits in vfork for a child that has not executed a program yet; try again"
     )]
     Vfork(i32),
-    /// Its system calls come back to it as signals.
+    /// The process's system calls are dispatched to it as signals.
     #[error("its system calls come back to it as signals (syscall user dispatch, as in Wine)")]
     Dispatched,
-    /// A filter does not let the system calls pass that are needed.
+    /// A seccomp filter does not allow this system call, which is needed.
     #[error(
         "a seccomp filter may not let {0} pass, which is needed to map the counters; start the program \
              under clockscope instead"
     )]
     Filtered(&'static str),
-    /// It has seccomp filters that cannot be looked at, or may make a few system calls only.
+    /// The process has seccomp filters that cannot be read, or is in strict mode.
     #[error(
         "it has a seccomp filter that may kill it for the system calls that map the counters; run \
              clockscope as root, which can look at the filter, or start the program under clockscope"
     )]
     Filters,
-    /// It has executed another program meanwhile.
+    /// The process has executed another program meanwhile.
     #[error("it executes one program after the other; try again")]
     Executed,
-    /// The code did not come to its end.
+    /// The injected code did not reach its end.
     #[error("it did not come to the end of what it was to do; try again")]
     Stuck,
-    /// The kernel refused a step.
+    /// The kernel refused a step: the step and the error.
     #[error("{0}: {1}")]
     Failed(&'static str, String),
 }
 
-/// Who asks for a process that may not be traced.
+/// The kind of user that asks for a process that may not be traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker {
     /// The user of the process.
     Same,
     /// Another user.
     Another,
-    /// Root, who may trace all but a few.
+    /// Root, which may trace nearly all processes.
     Root,
 }
 

@@ -1,32 +1,31 @@
-//! Where a thread that stands still may go on: at its own instruction, and where the signal handlers
-//! that it is in return to.
+//! Where a stopped thread may continue: at its own instruction, and at the return addresses of its signal handlers.
 
 use crate::arch::attach::frames;
 use clockscope_sys::memory;
 
-/// How much of a stack is searched for what signal handlers return to.
+/// Bytes of a stack that are searched for return addresses of signal handlers.
 pub(super) const WHOLE_STACK: usize = 256 * 1024;
 
-/// The instruction at which a thread that sleeps in a system call goes on; `None` of one that
-/// runs, or wants to.
+/// The instruction at which a thread that sleeps in a system call continues; `None` for a thread that runs or is
+/// runnable.
 pub(super) fn sleeps_at(thread: i32) -> Option<u64> {
     let line = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
     let (_, last) = line.trim_end().rsplit_once(' ')?;
     u64::from_str_radix(last.strip_prefix("0x")?, 16).ok()
 }
 
-/// Where the signal handlers of a thread return to, found by the frames that the kernel made for them, and others that only
-/// look so. As much of the stack is searched as fits into `stack`.
+/// Return addresses of a thread's signal handlers, from the signal frames that the kernel made on the stack; other data
+/// that look like such a frame are included. Searches as much of the stack as fits into `stack`.
 pub(super) fn returns_of(thread: i32, from: u64, stack: &mut [u8]) -> Vec<u64> {
     let from = from & !7;
     let read = memory::read(thread, from, stack).unwrap_or(0);
     handlers(from, &stack[..read]).collect()
 }
 
-/// Where the handlers on a stack return to; the stack is what was read from its pointer `from` on. Pure.
+/// Return addresses of the signal handlers on a stack; `stack` was read from the stack pointer `from` on. Pure.
 ///
-/// What is in a frame stands in `frames.rs`. Behind a short stack may be that of another thread, as in Go: a frame on an
-/// alternate stack is this thread's only if its stack pointer is on that one too.
+/// `frames.rs` describes the frames. Behind a short stack may be the stack of another thread, as in Go: a frame on an
+/// alternate stack belongs to this thread only if its stack pointer is on that alternate stack, too.
 pub(crate) fn handlers(from: u64, stack: &[u8]) -> impl Iterator<Item = u64> + '_ {
     let words = stack.chunks_exact(8).enumerate().skip(frames::BEFORE_MARK);
     words.filter_map(move |(index, mark)| {
@@ -45,7 +44,7 @@ pub(crate) fn handlers(from: u64, stack: &[u8]) -> impl Iterator<Item = u64> + '
     })
 }
 
-/// A word of memory.
+/// Converts eight bytes to a word.
 fn word(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_ne_bytes)
 }

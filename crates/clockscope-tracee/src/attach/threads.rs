@@ -1,4 +1,4 @@
-//! The threads of a running process: becoming their tracer, stopping them, letting them go on.
+//! The threads of a running process: traces, stops and resumes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,81 +15,81 @@ use clockscope_sys::ptrace::{self, Resume, SyscallStop};
 use clockscope_sys::signals;
 use clockscope_sys::wait::{self, Status};
 
-/// A program that is executed is told of.
+/// Options for seizing: report `execve`, and mark stops at system calls.
 pub const SEIZED: i32 = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
 
-/// How long a thread may take to stop.
+/// Longest time to wait for a thread to stop.
 const STOPS_WITHIN: Duration = Duration::from_millis(500);
 
-/// The longest time between two looks at a thread that has not stopped yet.
+/// Longest pause between two checks of a thread that has not stopped yet.
 const LONGEST_NAP: Duration = Duration::from_micros(500);
 
-/// How long a thread in uninterruptible sleep is waited for.
+/// Longest time to wait for a thread in uninterruptible sleep.
 const SLEEPS_AT_MOST: Duration = Duration::from_millis(10);
 
-/// How long a thread that has been seen to the beginning of a call may take to sleep in it, if it gets a processor.
+/// How long a thread that was traced to the beginning of a call may take to sleep in it, if it gets a processor.
 const FALLS_ASLEEP_WITHIN: Duration = Duration::from_millis(200);
-/// And how much of the processor's time.
+/// The same in processor time.
 const ENTERS_WITHIN: Duration = Duration::from_millis(5);
 
-/// How often running threads are looked at for signals.
+/// Time between two checks of running threads for signals.
 const BETWEEN_SIGNALS: Duration = Duration::from_micros(50);
 
-/// How long to look for a stop before sleeping in between.
+/// How long to spin for a stop before sleeping in between.
 const SPIN: Duration = Duration::from_micros(20);
 
-/// The letter by which `ps` shows the state of a thread: `D` for uninterruptible, `Z` for ended.
+/// State of a thread as a letter, as `ps` shows it: `D` for uninterruptible, `Z` for ended.
 pub fn state(pid: i32, thread: i32) -> Option<char> {
     let stat = clockscope_sys::proc_text::read(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
-/// The processor's time that a thread has had, as far as the kernel has counted it: of one that runs, up to the last tick.
-/// The thread is a place below `/proc`. `None` if it is gone, and on a kernel without `CONFIG_SCHED_INFO`.
+/// Processor time of a thread as far as the kernel has accounted it: for a running thread, up to the last tick.
+/// `thread` is a path below `/proc`. `None` if the thread is gone, and on a kernel without `CONFIG_SCHED_INFO`.
 pub(crate) fn ran(thread: impl fmt::Display) -> Option<Duration> {
-    // Documentation/scheduler/sched-stats.rst (Linux 6.18): nanoseconds on the processor, and two more numbers.
+    // Documentation/scheduler/sched-stats.rst (Linux 6.18): nanoseconds on the processor, then two more numbers.
     let text = clockscope_sys::proc_text::read(format!("/proc/{thread}/schedstat")).ok()?;
     Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
 }
 
-/// What a thread does.
+/// State of a thread that was asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// It has not stopped.
+    /// The thread has not stopped.
     Runs,
-    /// It stands still.
+    /// The thread has stopped.
     Stands,
-    /// It has ended.
+    /// The thread has ended.
     Ended,
 }
 
-/// Threads that this process traces, and those of them that stand still.
+/// Threads that this process traces, with the stop of each.
 #[derive(Debug, Default)]
 pub struct Threads {
     pid: i32,
-    /// How each has stopped; `None` while it runs.
+    /// The stop of each thread; `None` while the thread runs.
     all: BTreeMap<i32, Option<Status>>,
-    /// The calls in which they slept when they were asked to stop.
+    /// The calls in which threads slept when they were asked to stop.
     in_calls: BTreeMap<i32, InCall>,
-    /// Those that were at the beginning of a call when they went on, and will sleep in it as a rule.
+    /// Threads that were resumed at the beginning of a call, and will usually sleep in it.
     in_front_of_calls: BTreeSet<i32>,
-    /// Whether one of them has executed a program.
+    /// Whether a thread has executed a program.
     executed: bool,
-    /// Since when a thread stands still.
+    /// Since when threads have been stopped.
     pub(super) since: Option<Instant>,
-    /// How long a thread stood still at most, from when all were asked to stop until all went on.
+    /// Longest time between asking all threads to stop and the resumption of the last.
     pub(super) longest: Duration,
-    /// How long threads that wait in a transfer are left alone before the first stop; [`SHORT_PATIENCE`] before the others.
+    /// How long the first stop waits for threads in transfers; later stops wait [`SHORT_PATIENCE`].
     pub(crate) patience: Duration,
 }
 
 impl Threads {
-    /// Becomes the tracer of all threads of a process; none is stopped by this. New ones are not
-    /// followed yet, but found by [`Self::stop_all`].
+    /// Becomes the tracer of all threads of a process, without stopping them. New threads are not traced automatically;
+    /// [`Self::stop_all`] finds them.
     ///
     /// # Errors
     ///
-    /// That of the first thread: `EPERM` when it may not be traced, `ESRCH` when it is gone.
+    /// The error of the first thread: `EPERM` if it may not be traced, `ESRCH` if it is gone.
     pub fn seize(pid: i32) -> io::Result<Self> {
         let mut threads = Self::of(pid, []);
         if let Err(error) = threads.seize_new() {
@@ -102,20 +102,20 @@ impl Threads {
         Ok(threads)
     }
 
-    /// Threads that are traced already.
+    /// Threads that this process traces already.
     pub fn of(pid: i32, threads: impl IntoIterator<Item = i32>) -> Self {
         let all = threads.into_iter().map(|thread| (thread, None)).collect();
         Self { pid, all, patience: SHORT_PATIENCE, ..Self::default() }
     }
 
-    /// Adds threads that are traced already.
+    /// Adds threads that this process traces already.
     pub fn add(&mut self, threads: impl IntoIterator<Item = i32>) {
         for thread in threads {
             self.all.entry(thread).or_insert(None);
         }
     }
 
-    /// Whether the process has executed a program since it is traced.
+    /// Whether the process has executed a program since tracing began.
     pub fn has_executed(&mut self) -> bool {
         for thread in self.all() {
             self.look(thread);
@@ -138,9 +138,9 @@ impl Threads {
                 }
                 match ptrace::seize(thread, SEIZED) {
                     Ok(()) => drop(self.all.insert(thread, None)),
-                    // A thread that is ending cannot be traced any more, and need not be.
+                    // A thread that is ending cannot be traced, and need not be.
                     Err(_) if matches!(state(self.pid, thread), None | Some('Z' | 'X')) => {}
-                    // One that was made by a thread that is followed is traced from its birth.
+                    // A new thread of a thread that is followed is traced from its birth.
                     Err(_) if wait::look(thread).is_ok() => drop(self.all.insert(thread, None)),
                     Err(error) => return Err(error),
                 }
@@ -152,25 +152,25 @@ impl Threads {
         }
     }
 
-    /// All threads, the first one of the process before the others.
+    /// All threads, the process's first thread before the others.
     pub fn all(&self) -> Vec<i32> {
         let mut all: Vec<i32> = self.all.keys().copied().collect();
         all.sort_by_key(|thread| *thread != self.pid);
         all
     }
 
-    /// Those that stand still.
+    /// The threads that have stopped.
     pub fn stopped(&self) -> impl Iterator<Item = i32> + '_ {
         self.all.iter().filter(|(_, status)| status.is_some()).map(|(thread, _)| *thread)
     }
 
-    /// How a thread has stopped.
+    /// The stop of a thread.
     pub fn status(&self, thread: i32) -> Option<Status> {
         self.all.get(&thread).copied().flatten()
     }
 
-    /// Asks a thread to stop and waits for that, or for whatever else stops it. `false`: it does not
-    /// stop in time; it will as soon as it can.
+    /// Asks a thread to stop, and waits until it stops for this or another reason. `false`: the thread does not stop in
+    /// time, but will as soon as it can.
     pub fn stop(&mut self, thread: i32) -> bool {
         if self.status(thread).is_some() {
             return true;
@@ -179,7 +179,7 @@ impl Threads {
         self.wait(thread, Instant::now() + STOPS_WITHIN)
     }
 
-    /// What a thread does that was asked to stop, without waiting for it.
+    /// State of a thread that was asked to stop, without waiting for it.
     pub fn look(&mut self, thread: i32) -> Look {
         if self.status(thread).is_some() {
             return Look::Stands;
@@ -198,20 +198,20 @@ impl Threads {
         }
     }
 
-    /// Asks a thread to stop, unless it has: it would stop a second time, where it has not moved.
+    /// Asks a thread to stop, unless it has stopped: a second request would stop it again at the same instruction.
     pub fn ask(&mut self, thread: i32) {
         if matches!(wait::look(thread), Ok(None)) {
-            // One that was asked before does not sleep any more.
+            // A thread that was asked before sleeps no longer.
             if let Some(call) = self.call_of(thread) {
                 self.remember(thread, Some(call));
             }
-            // One that has ended meanwhile says so when it is waited for.
+            // If the thread has ended meanwhile, the next wait reports that.
             let _ = ptrace::interrupt(thread);
         }
     }
 
-    /// The call in which a thread sleeps. If it was stopped before it sleeps in the call that it makes again, nobody
-    /// would know of that call.
+    /// The call in which a thread sleeps. Waits until a resumed thread sleeps in its call again, because a stop before
+    /// that would lose the information about the call.
     fn call_of(&mut self, thread: i32) -> Option<InCall> {
         let begun = Instant::now();
         let ran_before = if self.in_front_of_calls.remove(&thread) { ran(thread) } else { None };
@@ -233,7 +233,7 @@ impl Threads {
         self.in_calls.get(&thread).copied()
     }
 
-    /// Says in which call a thread goes on, after somebody else has moved it.
+    /// Notes the call in which a thread continues, after other code has moved the thread.
     pub(crate) fn remember(&mut self, thread: i32, call: Option<InCall>) {
         match call {
             Some(call) => drop(self.in_calls.insert(thread, call)),
@@ -241,7 +241,7 @@ impl Threads {
         }
     }
 
-    /// Lets transfers come to their end, which a stop would cut short, unless somebody stands still.
+    /// Waits until transfers end, which a stop would cut short, unless a thread has stopped already.
     pub(crate) fn let_transfers_end(&mut self) {
         let mut transfers = Transfers::again(std::mem::replace(&mut self.patience, SHORT_PATIENCE));
         while self.stopped().next().is_none() && transfers.go_on(|| self.all()) {
@@ -249,7 +249,7 @@ impl Threads {
         }
     }
 
-    /// Stops all threads, those that are made meanwhile too, and gives those that do not stop.
+    /// Stops all threads, including new ones. Returns the threads that do not stop in time.
     ///
     /// # Errors
     ///
@@ -271,7 +271,7 @@ impl Threads {
         }
     }
 
-    /// Waits until a thread has stopped or ended.
+    /// Waits until a thread has stopped or ended; `false` if the deadline comes first.
     pub fn wait(&mut self, thread: i32, deadline: Instant) -> bool {
         let mut pause = Duration::from_micros(5);
         let begun = Instant::now();
@@ -282,8 +282,8 @@ impl Threads {
             if Instant::now() >= deadline {
                 return false;
             }
-            // Most stop sooner than a sleep is over; a thread that never sleeps is kept waiting for
-            // longer than one that does, on a machine with more to do than processors.
+            // Most threads stop before a sleep would be over. On a machine with more runnable threads than processors,
+            // a thread that never sleeps waits longer for a processor than one that sleeps.
             if begun.elapsed() < SPIN {
                 std::hint::spin_loop();
             } else {
@@ -294,20 +294,20 @@ impl Threads {
                 continue;
             }
             match state(self.pid, thread) {
-                // The first thread of a process stays when it has ended, until all others have.
+                // The first thread of a process stays as a zombie until all other threads have ended.
                 Some('Z' | 'X') => {
                     self.all.remove(&thread);
                     return true;
                 }
-                // Nobody knows for how long, and the others stand still.
+                // The sleep may last any time, and the other threads have stopped.
                 Some('D') if begun.elapsed() > SLEEPS_AT_MOST => return false,
                 _ => {}
             }
         }
     }
 
-    /// Waits for a stop of the kind that leaves the thread where it was: signals that come before are
-    /// given to it. `false` if there is none in time, or it has ended.
+    /// Waits for a stop that leaves the thread where it was. Signals that arrive before are delivered. `false` if there
+    /// is no such stop in time, or the thread has ended.
     pub fn settle(&mut self, thread: i32) -> bool {
         let deadline = Instant::now() + STOPS_WITHIN;
         while self.stop(thread) && Instant::now() < deadline {
@@ -320,26 +320,25 @@ impl Threads {
         false
     }
 
-    /// Lets a thread go on from whatever it has stopped for: a signal is given to it, and one that
-    /// was stopped by a signal stays so.
+    /// Resumes a thread after any stop: a signal is delivered, and a group-stop continues.
     pub fn resume(&mut self, thread: i32, how: Resume) {
         self.prepare(thread, is_on_its_way);
         let Some(status) = self.status(thread) else { return };
         self.all.insert(thread, None);
-        // It may have been killed since; then its end comes next.
+        // If the thread was killed since, the next wait reports its end.
         let _ = match status {
             Status::Event(libc::PTRACE_EVENT_STOP, signal) if is_group_stop(signal) => {
                 ptrace::listen(thread)
             }
             Status::Signal(signal) => ptrace::resume(thread, how, signal),
-            // Who wants to see its system calls sees this one.
+            // The caller wants system-call stops, and this is one.
             Status::Syscall if matches!(how, Resume::ToSyscall) => Ok(()),
             _ => ptrace::resume(thread, how, 0),
         };
     }
 
-    /// Has a thread that stands still go on with the call that it has stopped in, and sees it to the beginning of that call if
-    /// this is so.
+    /// Makes a stopped thread continue with its interrupted call. If `is_seen` says so, traces the thread to the
+    /// beginning of that call.
     fn prepare(&mut self, thread: i32, is_seen: fn(i32, &InCall) -> bool) {
         let call = self.in_calls.remove(&thread);
         match self.status(thread) {
@@ -356,7 +355,8 @@ impl Threads {
         }
     }
 
-    /// Sees a thread to the beginning of a call that it makes again, unless it stops before, for example for a signal.
+    /// Traces a thread to the beginning of the call that it makes again, unless another stop, for example for a signal,
+    /// comes first.
     fn see_to_call(&mut self, thread: i32, call: &InCall) {
         let deadline = Instant::now() + STOPS_WITHIN;
         let mut signal = 0;
@@ -381,7 +381,7 @@ impl Threads {
         }
     }
 
-    /// Lets all threads go on.
+    /// Resumes all threads.
     pub fn resume_all(&mut self, how: Resume) {
         for thread in self.stopped().collect::<Vec<_>>() {
             self.resume(thread, how);
@@ -391,14 +391,14 @@ impl Threads {
         }
     }
 
-    /// Lets this time pass while the threads run. Signals are given to them at once: a thread that is kept
-    /// in a stop until its timer's next signal has come executes nothing but its handler.
+    /// Lets the threads run for this time. Signals are delivered at once: a thread that waits in a stop until its
+    /// timer's next signal arrives would execute only its handler.
     pub fn let_run(&mut self, time: Duration) {
         let begun = Instant::now();
         while begun.elapsed() < time {
             for thread in self.all() {
                 let stands = self.look(thread) == Look::Stands;
-                // Who tells of a child or a program is looked at first.
+                // A thread that reports a child or a program is handled before it is resumed.
                 let goes_on = matches!(
                     self.status(thread),
                     Some(
@@ -415,10 +415,11 @@ impl Threads {
         }
     }
 
-    /// Lets a thread that stands still go for good.
+    /// Detaches from a stopped thread.
     pub fn detach(&mut self, thread: i32) {
-        // One whose system calls are seen stops behind the call that this has ended before it stops elsewhere, or in front of
-        // one: there the kernel would let it go as if a signal had come.
+        // A thread in a system-call stop may stand behind a call that our stop has ended, or in front of a call.
+        // Detaching in front of a call would let the thread continue as if a signal had arrived, so a call without a
+        // time limit is settled first.
         if self.status(thread) == Some(Status::Syscall) {
             match ptrace::syscall_info(thread) {
                 Ok(SyscallStop::Entry { number, arguments, .. })
@@ -436,8 +437,8 @@ impl Threads {
         let _ = ptrace::detach_with(thread, signal);
     }
 
-    /// Lets all threads go for good, each as soon as it stops. Those that do not in the time that one may
-    /// take, however many, are let go by the kernel when this process ends.
+    /// Detaches from all threads, each as soon as it stops. Waits no longer in total than for a single thread. The
+    /// kernel detaches from the remaining threads when this process ends.
     pub fn release(mut self) {
         self.let_transfers_end();
         let begun = Instant::now();
@@ -466,7 +467,7 @@ impl Threads {
         }
     }
 
-    /// Takes some threads out of these.
+    /// Moves some threads to a set of their own.
     pub fn split_off(&mut self, threads: &[i32]) -> Self {
         let taken = threads.iter().filter_map(|thread| self.all.remove_entry(thread)).collect();
         let in_calls =
@@ -474,20 +475,20 @@ impl Threads {
         Self { all: taken, in_calls, ..Self::of(self.pid, []) }
     }
 
-    /// Says how a thread stands after somebody else has moved it on.
+    /// Notes a thread's stop after other code has resumed the thread.
     pub fn set(&mut self, thread: i32, status: Option<Status>) {
         self.all.insert(thread, status);
     }
 }
 
-/// Whether a thread has stopped because it has made a child or another thread.
+/// Whether a thread has stopped because it has made a process or a thread.
 pub(crate) fn tells_of_a_child(status: Status) -> bool {
     const TELLING: [i32; 3] =
         [libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_VFORK, libc::PTRACE_EVENT_CLONE];
     matches!(status, Status::Event(event, _) if TELLING.contains(&event))
 }
 
-/// Whether a stop with this signal is that of a whole process, until `SIGCONT`.
+/// Whether a stop with this signal is a group-stop, which lasts until `SIGCONT`.
 pub(crate) fn is_group_stop(signal: i32) -> bool {
     matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)
 }

@@ -1,54 +1,54 @@
-//! System calls that transfer data and wait meanwhile, for example for the reader of a full pipe.
+//! System calls that transfer data and may wait meanwhile, for example for the reader of a full pipe.
 //!
-//! If a tracer's stop comes while such a call waits, the kernel ends it with what it has transferred so far, and makes it
-//! again only if that is nothing. A program that does not look at the result loses the rest. So threads are stopped when none of
-//! them waits in such a call, if that is so soon.
+//! If a tracer's stop arrives while such a call waits, the kernel ends the call with the bytes transferred so far, and
+//! restarts it only if there are none. A program that ignores the result loses the rest. So the tracer stops threads
+//! when none of them waits in such a call, if that happens soon.
 
 use std::time::{Duration, Instant};
 
 use super::threads::ran;
 use clockscope_sys::proc_text;
 
-/// How long transfers are waited for at most before threads are stopped, while all processes that are traced are served.
+/// Longest wait for transfers before threads are stopped, while the tracer serves all traced processes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The same while other processes may stand still until they are served.
+/// Longest wait while other processes may be stopped and wait for the tracer.
 pub(crate) const SHORT_PATIENCE: Duration = Duration::from_millis(20);
 
-/// How long threads run between two looks at them.
+/// Time between two checks of the threads.
 pub(crate) const INTERVAL: Duration = Duration::from_micros(500);
 
-/// A transfer sleeps before it has had so much of a processor's time, and is seen to: a thread that is not is in none.
+/// A thread that runs for this much processor time without sleeping is in no transfer.
 const RUNS_IN_NONE: Duration = Duration::from_millis(1);
 
-/// Which threads have not yet been seen outside of transfers.
+/// Threads that have not yet been seen outside of transfers.
 #[derive(Debug)]
 pub(crate) struct Transfers {
     deadline: Instant,
-    /// And the processor's time that each had had when it was first seen to run, since it was seen to sleep.
+    /// Each thread, with its processor time when it was first seen running since it was last seen sleeping.
     left: Vec<(i32, Option<Duration>)>,
-    /// Whether no transfer was seen since all threads are looked at.
+    /// Whether no transfer was seen since all threads were last listed.
     is_clean: bool,
-    /// Whether threads that run are waited for which were not seen in a transfer.
+    /// Whether to wait also for running threads that were not seen in a transfer.
     is_thorough: bool,
 }
 
 impl Transfers {
-    /// Transfers that are waited for so long.
+    /// Starts to wait for transfers, at most for this time.
     pub(crate) fn new(patience: Duration) -> Self {
         let deadline = Instant::now() + patience;
         Self { deadline, left: Vec::new(), is_clean: false, is_thorough: true }
     }
 
-    /// The same of threads that have just been seen outside of transfers, most of them.
+    /// Like [`Self::new`], for threads that have mostly been seen outside of transfers just now.
     pub(crate) fn again(patience: Duration) -> Self {
         Self { is_thorough: false, ..Self::new(patience) }
     }
 
-    /// Looks once; whether to look again, because one of these threads may be in a transfer, and it is not too late.
+    /// Checks the threads once. Returns whether to check again: a thread may be in a transfer, and there is time left.
     pub(crate) fn go_on<T: IntoIterator<Item = i32>>(&mut self, all: impl FnOnce() -> T) -> bool {
         if self.left.is_empty() {
-            // All again: one may have begun a transfer while that of another came to its end.
+            // List all threads again: one may have begun a transfer while another's transfer ended.
             let is_thorough = self.is_thorough;
             let is_looked_at = |thread: &i32| is_thorough || doing(*thread) == Doing::Transfers;
             let all = all().into_iter().filter(is_looked_at);
@@ -69,23 +69,24 @@ impl Transfers {
     }
 }
 
-/// What a thread does.
+/// Activity of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
-    /// It waits in a transfer.
+    /// The thread waits in a transfer.
     Transfers,
-    /// It runs, or wants to, perhaps in a transfer.
+    /// The thread runs or is runnable, perhaps in a transfer.
     Runs,
-    /// It waits for something else, or is gone.
+    /// The thread waits for something else, or is gone.
     Other,
 }
 
-/// What a thread does that this process may trace.
+/// Activity of a thread that this process may trace.
 fn doing(thread: i32) -> Doing {
     parse(&proc_text::read(format!("/proc/{thread}/syscall")).unwrap_or_default())
 }
 
-/// Reads `/proc/PID/syscall` (`proc_pid_syscall(5)`): the number of the call, its six arguments, and two addresses. Pure.
+/// Parses `/proc/PID/syscall` (`proc_pid_syscall(5)`): the number of the call, its six arguments, and two addresses.
+/// Pure.
 fn parse(line: &str) -> Doing {
     let mut words = line.split_whitespace();
     let number = words.next();
@@ -101,8 +102,9 @@ fn parse(line: &str) -> Doing {
     }
 }
 
-/// Whether a call returns early when it is stopped. Of the others of this kind, `tee`, `vmsplice` and reads without
-/// `MSG_WAITALL` do not wait when they have transferred something, and files and disks wait without being stopped.
+/// Whether a stop makes this call return early. Other transfers are safe: `tee`, `vmsplice` and reads without
+/// `MSG_WAITALL` do not wait once they have transferred something, and waits for files and disks are not interrupted by
+/// a stop.
 fn is_transfer(number: i64, arguments: &[u64]) -> bool {
     let waits_for_all = |flags: usize| {
         arguments

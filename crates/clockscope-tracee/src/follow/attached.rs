@@ -1,4 +1,4 @@
-//! The loop over processes that were attached to, and what they start.
+//! The loop over attached processes and the processes that they start.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -16,38 +16,38 @@ use clockscope_sys::ptrace::Resume;
 use clockscope_sys::real_time::Service;
 use clockscope_sys::ticker::Ticker;
 
-/// Why nobody is followed any more.
+/// Why the loop has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// The last process that was attached to has ended.
+    /// The last attached process has ended.
     Ended,
-    /// The time is over, or a signal asked for it.
+    /// The time is over, or a signal asked for the end.
     Asked(Asked),
-    /// The watcher wished it.
+    /// A watcher asked for the end.
     Wished,
 }
 
-/// How often others are looked for when the last process has ended.
+/// Time between two checks for arrivals after the last process has ended.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
-/// Who else is attached to while processes are followed: what a control group is given.
+/// Supplies further processes to attach to while others are followed, for example those of a control group.
 pub trait Arrivals {
-    /// The processes that are to be attached to now, who are not among those followed. Called often.
+    /// Process ids to attach to now that are not in `followed`. Called often.
     fn look(&mut self, followed: &Processes) -> Vec<i32>;
 
-    /// All threads of one are traced now, and none of them is stopped yet.
+    /// Called when all threads of a process are traced, before any of them is stopped.
     fn traced(&mut self, pid: i32);
 
-    /// How attaching to one has ended.
+    /// Receives the result of attaching to a process.
     fn outcome(&mut self, pid: i32, outcome: Result<Attached, attach::Refusal>);
 
-    /// How long others are waited for when the last process has ended. `None`: those that were attached to are
-    /// all, and it is over when they have ended, their children or not.
+    /// How long to wait for arrivals after the last process has ended. `None`: there are no arrivals, and the loop ends
+    /// with the attached processes, whether their children still run or not.
     fn patience(&self) -> Option<Duration>;
 }
 
 impl Follower<'_> {
-    /// Waits until no thread of these processes, which are to be attached to, is in a transfer, or for a second.
+    /// Waits until no thread of these processes, which will be attached to, is in a transfer; at most for a second.
     pub fn let_transfers_end(&mut self, pids: &[i32]) {
         let begun = Instant::now();
         let mut transfers = Transfers::new(PATIENCE);
@@ -57,11 +57,11 @@ impl Follower<'_> {
         self.patience = PATIENCE.saturating_sub(begun.elapsed());
     }
 
-    /// Attaches to a running process; `traced` is told of it when all its threads are traced.
+    /// Attaches to a running process. `traced` is called when all its threads are traced.
     ///
     /// # Errors
     ///
-    /// Why not; the process is then as it was.
+    /// The reason against attaching. The process is then unchanged.
     pub fn attach(
         &mut self,
         pid: i32,
@@ -108,7 +108,7 @@ impl Follower<'_> {
         Ok(attached)
     }
 
-    /// Attaches to those who are to be attached to now.
+    /// Attaches to all processes that have arrived.
     pub fn welcome(&mut self, arrivals: &mut dyn Arrivals) {
         for pid in arrivals.look(&self.processes) {
             let outcome = self.attach(pid, &mut |pid| arrivals.traced(pid));
@@ -116,7 +116,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Whether all have ended who are waited for, and no others come in time.
+    /// Whether all awaited processes have ended, and none arrives in time.
     fn is_over(&mut self, ending: &Ending, arrivals: &mut dyn Arrivals) -> bool {
         let Some(patience) = arrivals.patience() else {
             return self.targets.values().all(Option::is_some);
@@ -132,12 +132,12 @@ impl Follower<'_> {
         false
     }
 
-    /// Follows the processes that were attached to, until the last of them has ended or somebody asks
-    /// for the end; then until their transfers have ended, or for a second. Attaches to those that arrive meanwhile.
+    /// Follows the attached processes until the last of them has ended or an end is requested; in the latter case,
+    /// until their transfers have ended, at most for a second more. Attaches to processes that arrive meanwhile.
     ///
     /// # Errors
     ///
-    /// When the kernel does not let us wait.
+    /// If the kernel does not let this process wait.
     pub fn run_until(
         &mut self,
         ending: &Ending,
@@ -148,7 +148,7 @@ impl Follower<'_> {
         if left == Left::Ended {
             return Ok(left);
         }
-        // Without a timer they cannot be waited for.
+        // Without a timer the loop cannot wait for transfers.
         let Ok(mut ticker) = Ticker::start(INTERVAL) else { return Ok(left) };
         self.is_leaving = true;
         let mut transfers = Transfers::new(PATIENCE);
@@ -200,8 +200,7 @@ impl Follower<'_> {
         }
     }
 
-    /// What remains when nobody is followed any more: the processes, what is known of new ones, and
-    /// how those that were attached to have ended.
+    /// The results after the loop: the processes, the state of new tasks, and the end of each attached process.
     pub fn into_parts(mut self) -> (Processes, NewTasks, HashMap<i32, Option<End>>) {
         let new_tasks = std::mem::take(&mut self.new_tasks);
         let targets = std::mem::take(&mut self.targets);

@@ -1,4 +1,4 @@
-//! The loop over a program that was launched, and what it starts.
+//! The loop over a launched program and the processes that it starts.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,32 +12,32 @@ use clockscope_sys::ticker::Ticker;
 use clockscope_sys::wait::Status;
 use clockscope_text::foreign::Foreign;
 
-/// What came of following the program.
+/// Result of following the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Followed {
-    /// How the program ended; `None` if it was lost.
+    /// How the program ended; `None` if that is unknown.
     pub end: Option<End>,
-    /// When.
+    /// When the program ended.
     pub ended: Instant,
-    /// Processor time of the program and the children it waited for.
+    /// Processor time of the program and the children that it waited for.
     pub cpu: Duration,
-    /// True if a watcher wanted to leave while the program ran; it goes on uncounted.
+    /// True if a watcher ended the loop while the program ran. The program continues uncounted.
     pub left: bool,
 }
 
 impl Followed {
-    /// Nothing is known of the program's end; until now.
+    /// The result without information about the program's end, as of now.
     fn lost() -> Self {
         Self { end: None, ended: Instant::now(), cpu: Duration::ZERO, left: false }
     }
 }
 
-/// How far the program is followed.
+/// How long to follow the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Following {
-    /// Not beyond its start: what it executes later has the kernel's image.
+    /// Until it has started. Programs that it executes later have the kernel's image.
     Start,
-    /// Until it has ended; processes of it that still run then go on uncounted.
+    /// Until it has ended. Processes that it has started then continue uncounted.
     Program,
     /// Until the last process of the tree has ended.
     All,
@@ -60,12 +60,13 @@ impl<'a> Follower<'a> {
         follower
     }
 
-    /// Follows the program until it has ended, and what it starts, as far as `how` says; with the timer of
-    /// [`Self::ticker`], which is there before the program starts, because a program must not be left alone.
+    /// Follows the program until its end, and the processes that it starts, as far as `how` says. The timer is made by
+    /// [`Self::ticker`] before the program starts, because a failure after that would leave the program without its
+    /// tracer.
     ///
     /// # Errors
     ///
-    /// When the kernel does not let us wait.
+    /// If the kernel does not let this process wait.
     pub fn run(&mut self, how: Following, mut ticker: Option<Ticker>) -> io::Result<Followed> {
         let mut followed = Followed::lost();
         self.service = Some(Service::begin());
@@ -81,7 +82,7 @@ impl<'a> Follower<'a> {
                     if how == Following::Start =>
                 {
                     self.executed(thread);
-                    // If it was killed meanwhile, its end comes next.
+                    // If the program was killed meanwhile, the next wait reports its end.
                     let _ = ptrace::detach_with(thread, 0);
                 }
                 Next::Stopped(thread, stop) => self.stopped(thread, stop),

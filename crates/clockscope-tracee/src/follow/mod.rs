@@ -1,9 +1,8 @@
-//! What the kernel tells of the tracees, in two loops: over a program that was launched (`launched.rs`), and
-//! over processes that were attached to (`attached.rs`).
+//! Handles the tracees' stops in two loops: for a launched program (`launched.rs`), and for attached processes
+//! (`attached.rs`).
 //!
-//! One thread does all of it. A tracee that has stopped is looked at and resumed before the next is waited
-//! for. What is remembered of a stop: `processes.rs`, `new_tasks.rs`, `image_mapped.rs`, and who was
-//! halted.
+//! A single thread handles one stop after the other: it examines a stopped tracee and resumes it before it waits for
+//! the next. State is kept in `processes.rs`, `new_tasks.rs`, `image_mapped.rs` and in the set of halted threads.
 
 mod attached;
 mod launched;
@@ -40,15 +39,15 @@ use clockscope_sys::wait::{self, Status};
 use clockscope_sys::{access, halt, signals};
 
 const SYS_EXECVE: u64 = libc::SYS_execve.unsigned_abs();
-/// How often is looked at new processes of whom nobody tells, and whether a priority is still needed.
+/// Time between two checks for unreported new processes, and whether a priority is still needed.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How the program ended.
+/// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// By itself.
+    /// By exiting, with this code.
     Exited(i32),
-    /// By a signal.
+    /// By this signal.
     Killed(i32),
 }
 
@@ -62,32 +61,32 @@ pub struct Follower<'a> {
     awaited_images: AwaitedImages,
     sites: Sites,
     observers: Observers<'a>,
-    /// Processes that were attached to, and how each has ended.
+    /// The attached processes, and how each has ended.
     targets: HashMap<i32, Option<End>>,
-    /// How long transfers of the next process that is attached to are waited for.
+    /// How long to wait for transfers of the next process that is attached to.
     patience: Duration,
-    /// Processes are followed only until their transfers end: watchers have seen all that they wanted.
+    /// Whether processes are followed only until their transfers end; watchers are not called any more.
     is_leaving: bool,
-    /// `None` while nobody is followed.
+    /// Raises the priority of this thread while processes are followed.
     service: Option<Service>,
-    /// Threads that have been stopped by a signal, and are not seen to have gone on since.
+    /// Threads that a signal has stopped and that have not been seen running since.
     halted: HashSet<i32>,
-    /// The program has sent itself the last SIGSTOP that it was given.
+    /// Whether the program sent itself the last SIGSTOP that it received.
     stops_itself: bool,
-    /// The program has been executed.
+    /// Whether the program has been executed.
     has_begun: bool,
 }
 
-/// What a loop has waited for.
+/// Result of a wait.
 enum Next {
     Nothing,
-    /// A watcher wants to leave.
+    /// A watcher wants to end the loop.
     Wished,
-    /// There is nobody left to wait for.
+    /// No tracee is left to wait for.
     Nobody,
     /// A thread has stopped.
     Stopped(i32, Status),
-    /// A thread or process has ended; and the processor time of a process and the children it waited for.
+    /// A thread or process has ended. `cpu`: processor time of a process and the children that it waited for.
     Ended {
         task: i32,
         end: End,
@@ -96,7 +95,7 @@ enum Next {
 }
 
 impl<'a> Follower<'a> {
-    /// Makes the loop for processes that run already; see [`Self::attach`].
+    /// Makes the loop for running processes; see [`Self::attach`].
     pub fn of_running(session: &'a Session, observers: Observers<'a>) -> Self {
         Self {
             processes: Processes::default(),
@@ -116,7 +115,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Waits for what happens next.
+    /// Waits for the next event.
     fn next(&mut self, ticker: Option<&mut Ticker>) -> io::Result<Next> {
         if let Some(service) = &mut self.service
             && service.is_due()
@@ -140,7 +139,8 @@ impl<'a> Follower<'a> {
         Ok(Next::Ended { task: waited.pid, end, cpu: waited.cpu })
     }
 
-    /// Starts the timer for the watcher, or for what nobody tells. `EAGAIN`: the user may not queue more signals.
+    /// Starts the timer for the watcher, or for checks for unreported processes. The error `EAGAIN`, with a watcher
+    /// only: the user may not queue more signals.
     pub fn ticker(&self) -> io::Result<Option<Ticker>> {
         match &self.observers.watcher {
             Some(watcher) => Ticker::start(watcher.interval()).map(Some),
@@ -148,7 +148,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Looks after new processes of whom nobody tells. Lets the watcher look, and follows its interval.
+    /// Handles new processes whose creation is never reported. Calls the watcher, and follows changes of its interval.
     fn tick(&mut self, ticker: Option<&mut Ticker>) -> Wish {
         for child in self.new_tasks.untold(&mut self.processes) {
             self.resume(child, 0);
@@ -158,7 +158,7 @@ impl<'a> Follower<'a> {
         };
         let wish = watcher.tick(&self.processes);
         if let Some(ticker) = ticker {
-            // The old interval stays if the new one is refused.
+            // If the new interval is refused, the old one stays.
             let _ = ticker.set(watcher.interval());
         }
         wish
@@ -182,7 +182,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Nobody will tell of the children that this process was making.
+    /// Resumes children whose creation this process can no longer report.
     fn let_orphans_go(&mut self, parent: i32) {
         for child in self.new_tasks.orphaned(&mut self.processes, parent) {
             self.new_tasks.begin(&mut self.processes, child);
@@ -190,15 +190,15 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Tells the watcher, if there is one.
+    /// Calls the watcher, if there is one.
     fn tell(&mut self, what: impl FnOnce(&mut dyn Watcher)) {
         if let Some(watcher) = &mut self.observers.watcher {
             what(&mut **watcher);
         }
     }
 
-    /// Looks at a stopped tracee and resumes it. A tracee that dies meanwhile is not an error: its
-    /// end is reported by itself.
+    /// Examines a stopped tracee and resumes it. A tracee that dies meanwhile is not an error: the next wait reports
+    /// its end.
     fn stopped(&mut self, thread: i32, status: Status) {
         if let Some(service) = &mut self.service {
             service.serve(thread);
@@ -240,11 +240,11 @@ impl<'a> Follower<'a> {
             let index = self.processes.index_of(thread);
             watcher.loses_breakpoints(index.map_or(thread, |index| self.processes.get(index).pid));
         }
-        // It may have been killed since it stopped; then its end comes next.
+        // If the thread was killed since it stopped, the next wait reports its end.
         let _ = ptrace::resume(thread, how, signal);
     }
 
-    /// At the end of `execve`: a new program, which gets the shim.
+    /// Handles the end of `execve`: installs the shim in the new program.
     fn executed(&mut self, pid: i32) {
         let Some(index) = self.processes.index_of(pid) else { return };
         note_installation(&mut self.processes, index);
@@ -281,29 +281,29 @@ impl<'a> Follower<'a> {
                 }
             }
         }
-        // What executes the program is not counted itself, and this call is the program's.
+        // Clockscope's process before this call is not counted, but this `execve` is the program's.
         if begins
             && self.session.counts_sites()
             && let Some(pages) = &self.processes.get(index).pages
         {
-            // It has succeeded.
+            // The call has succeeded.
             sites::count(pages.get(), SYS_EXECVE, clockscope_sites::SEEN);
         }
     }
 
-    /// The processes, and what was not counted where code in them counts system calls.
+    /// The processes, with clauses about the system calls that code in them has not counted.
     pub fn into_processes(mut self) -> Processes {
         self.processes.lost_sites = self.sites.losses(&self.processes.site_words());
         self.processes
     }
 
-    /// If the program would have more privileges untraced: makes it execute again, and lets it go.
+    /// If the program would have more privileges untraced, makes it execute again and detaches from it.
     fn lets_go(&mut self, pid: i32) -> bool {
         if access::effective_uid() == 0 || !access::lacks_privileges(pid) {
             return false;
         }
         let Some(index) = self.processes.index_of(pid) else { return false };
-        // It may have ended by the time that it is let go.
+        // The process may have ended by the time of detaching, so read its name first.
         let command = command_name(pid);
         if execute_again(self.session, pid).is_err() || ptrace::detach_with(pid, 0).is_err() {
             return false;
@@ -318,8 +318,8 @@ impl<'a> Follower<'a> {
         true
     }
 
-    /// The parent goes on first, as it does without a tracer: a child of the same real-time priority
-    /// waits for it, and one that raises its own priority may keep the CPU for good.
+    /// Resumes the parent first, as without a tracer: a child with the same real-time priority waits for its parent,
+    /// and a child that raises its own priority may keep the CPU forever.
     fn forked(&mut self, parent: i32) {
         let child = ptrace::event_message(parent);
         let has_stopped =
@@ -335,7 +335,7 @@ impl<'a> Follower<'a> {
     fn at_syscall(&mut self, thread: i32) {
         self.halted.remove(&thread);
         if let Some(image) = self.awaited_images.at_syscall(thread) {
-            // A process that cannot be given it starts without.
+            // If the image cannot be written, the process starts without it.
             let written =
                 self.session.copies_itself || write_image(self.session, thread, image, 0).is_ok();
             if written {
@@ -357,7 +357,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// A stop that is not for a signal: a new tracee, a group-stop, or the end of one.
+    /// Handles a stop without a signal: of a new tracee, or the start or end of a group-stop.
     fn trapped(&mut self, thread: i32, signal: i32) {
         if !is_group_stop(signal) {
             if self.new_tasks.stopped(&mut self.processes, thread) {
@@ -367,11 +367,11 @@ impl<'a> Follower<'a> {
         }
         let _ = ptrace::listen(thread);
         self.halted.insert(thread);
-        // Whoever sends this signal to the whole group stops us, too; and who means the program alone waits
-        // for nobody else.
+        // The terminal's stop signals go to the whole process group, clockscope included. A SIGSTOP by another process
+        // is for the program alone; by the program itself, clockscope stops as well.
         let is_for_us = signal != libc::SIGSTOP || self.stops_itself;
         if thread == self.program && is_for_us {
-            // Whoever stopped the program waits for us to be stopped: the shell.
+            // The shell waits for clockscope to stop.
             self.tell(|watcher| watcher.stopping());
             halt::stop_with(self.program);
             self.tell(|watcher| watcher.continued());
@@ -379,7 +379,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// A tracee is about to be given a signal; gives the signal that it really gets.
+    /// Handles a signal for a tracee. Returns the signal to deliver.
     fn given(&mut self, thread: i32, signal: i32) -> i32 {
         if self.session.counts_sites()
             && let Some(index) = self.processes.index_of(thread)
@@ -411,7 +411,7 @@ impl<'a> Follower<'a> {
             self.stops_itself =
                 ptrace::signal_sender(thread).is_ok_and(|(sender, _)| sender == self.program);
         }
-        // What a stop has interrupted is so without a tracer, too.
+        // A call that a group-stop has interrupted would be interrupted without a tracer, too.
         if !self.halted.contains(&thread) {
             go_on_if(thread, None, || signals::is_ignored(thread, signal));
         }
@@ -419,7 +419,7 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// Takes the counts of all processes, those that still run included.
+/// Collects the counts of all processes, including those that still run.
 pub fn finish(processes: &mut Processes) {
     for index in 0..processes.all().len() {
         note_installation(processes, index);
@@ -427,7 +427,7 @@ pub fn finish(processes: &mut Processes) {
     processes.close();
 }
 
-/// Notes why an image was not installed, before the pages are given up.
+/// Notes the reason if an image was not installed, before the pages are released.
 fn note_installation(processes: &mut Processes, index: usize) {
     const ATTACHING: [InstallStep; 3] =
         [InstallStep::AttachShared, InstallStep::AttachClock, InstallStep::AttachLive];

@@ -1,4 +1,4 @@
-//! What code in the programs has counted, and how often it has timed it.
+//! Adds up the system calls and times that code in the programs has counted.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,48 +9,48 @@ use vdso_image::layout::Shared;
 /// `exit(2)` and `exit_group(2)`, which are never in error.
 const NEVER_RETURN: [libc::c_long; 2] = [libc::SYS_exit, libc::SYS_exit_group];
 
-/// The words of the table, all parts of it together.
+/// The sums of the table's words over all parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteWords {
     by_kind: [Vec<u64>; KINDS],
-    /// Calls of which all were to be timed, by number: the first of each part.
+    /// By number: calls that were all to be timed, the first ones of each part.
     first: Vec<u64>,
-    /// What is known of those that were timed.
+    /// The words for timed calls.
     times: [Vec<u64>; TIMES],
 }
 
-/// Calls of a number, of which some were timed.
+/// Calls of a number, some of them timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimedCalls {
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Those that were timed.
+    /// Number of timed calls.
     pub timed: u64,
-    /// Their ticks.
+    /// Ticks of the timed calls.
     pub ticks: u64,
-    /// The sum of the squares of these.
+    /// Sum of the squared ticks of the timed calls.
     pub squares: u128,
 }
 
-/// How often code in the program has counted a system call.
+/// Calls of a system call that code in the programs has counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteCalls {
-    /// Its number; `None` stands for all numbers that the table has no word for.
+    /// The system-call number; `None` stands for all numbers without a word in the table.
     pub number: Option<u32>,
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Those that returned an error; `None` if that was not seen of all of them.
+    /// Number of calls that returned an error; `None` if some results were not seen.
     pub errors: Option<u64>,
-    /// The first calls, and the others, if some of all calls could be timed.
+    /// The first calls and the later ones, if all sites of this number can be timed.
     pub times: Option<[TimedCalls; 2]>,
 }
 
 impl SiteWords {
-    /// Adds what stands in the pages of a process.
+    /// Adds the words in a process's pages.
     pub(crate) fn add(&mut self, pages: &Shared) {
         let used = pages.header.site_parts_used.load(Relaxed);
         let own = pages.own_sites.iter().enumerate();
-        // Looking at the others would make the kernel give them memory.
+        // Reading an unused part would make the kernel allocate memory for it.
         let own = own
             .filter(|(part, _)| used >> part & 1 == 1)
             .flat_map(|(_, part)| part.iter().zip(0..));
@@ -68,7 +68,7 @@ impl SiteWords {
         }
     }
 
-    /// The system calls that were made.
+    /// Counts of the system calls that were made.
     pub fn calls(&self) -> impl Iterator<Item = SiteCalls> + '_ {
         let of_number = |number: usize| {
             let [seen, unseen, timed] = [SEEN, UNSEEN, TIMED].map(|kind| self.word(kind, number));
@@ -103,7 +103,7 @@ fn word(words: &[u64], number: usize) -> u64 {
     words.get(number).copied().unwrap_or(0)
 }
 
-/// Adds words, each up to a limit.
+/// Adds words to sums, each word up to a limit.
 fn add(sums: &mut Vec<u64>, words: &[AtomicU64], limit: u64) {
     sums.resize(MAPPED + 1, 0);
     for (sum, word) in sums.iter_mut().zip(words) {

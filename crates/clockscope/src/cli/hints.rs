@@ -1,10 +1,10 @@
-//! What fingers type that know strace, perf or hyperfine, and clockscope's word for it.
+//! Options of strace, perf and hyperfine, and the clockscope options to suggest instead.
 
-/// Why `-ff` is refused.
+/// The reason why `-ff` is refused.
 pub(crate) const ONE_FILE: &str =
     "clockscope writes one report; for a table for each process: --per-process";
 
-/// Subcommands (with the empty name: none), words that they do not have, and what to type instead.
+/// For each subcommand (the empty name: without one), words that it does not have, and the text to suggest instead.
 const HINTS: &[(&str, &str, &str)] = &[
     ("", "record", "to sample who makes the calls: clockscope trace --callers CMD"),
     ("", "stat strace count", "to count the calls of a program: clockscope trace CMD"),
@@ -73,7 +73,7 @@ const HINTS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// What to type instead of a word that the subcommand does not have.
+/// The text to suggest instead of a word that the subcommand does not have.
 pub(crate) fn instead(subcommand: &str, word: &str) -> Option<&'static str> {
     let is_meant = |(name, words, _): &&(&str, &str, &str)| {
         *name == subcommand && words.split(' ').any(|known| known == word)

@@ -60,7 +60,7 @@ pub struct BenchArgs {
 }
 
 impl BenchArgs {
-    /// What is to be measured and reported.
+    /// The plan of the measurement and its report.
     pub fn plan(&self) -> Plan {
         Plan {
             request: Request {
@@ -160,7 +160,7 @@ pub struct WrongnessArgs {
     pub output: Option<PathBuf>,
 }
 
-/// Forms of what `bench` prints.
+/// Output formats of `bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BenchFormat {
     /// for people
@@ -173,7 +173,7 @@ pub enum BenchFormat {
     Html,
 }
 
-/// Forms of what `wrongness` prints.
+/// Output formats of `wrongness`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
     /// for people

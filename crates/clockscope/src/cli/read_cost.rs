@@ -1,14 +1,14 @@
-//! What a read costs, as users write it: for `run --read-cost` and `trace --what-if`.
+//! Parses the cost of a read, for `run --read-cost` and `trace --what-if`.
 
 use std::time::Duration;
 
 use clockscope_report::what_if::Question;
 
-/// Faster than this no call of the vDSO is.
+/// Limit: no vDSO call is faster.
 const LEAST: Duration = Duration::from_nanos(20);
-/// Slower than this no clocksource is.
+/// Limit: no clocksource is slower.
 const MOST: Duration = Duration::from_millis(1);
-/// As many times as long, at most.
+/// Largest ratio of `--what-if`.
 const MOST_TIMES: f64 = 10_000.0;
 
 /// The cost of a read: a number and a unit.
@@ -32,7 +32,7 @@ pub(super) fn read_cost(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// What `--what-if` asks: the cost of a read, or how many times as long.
+/// Parses the value of `--what-if`: the cost of a read, or a ratio.
 pub(super) fn question(text: &str) -> Result<Question, String> {
     let Some(times) = text.strip_suffix('x') else {
         return read_cost(text).map(Question::Read).map_err(|error| {

@@ -1,4 +1,4 @@
-//! What is wrong with a command line, in one line.
+//! The error in a command line, as one line.
 
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ use super::{Cli, hints};
 /// The line for an error of `clap`, without the name of the tool. `words` is the command line.
 pub(crate) fn line(error: &clap::Error, words: &[OsString]) -> String {
     let cli = Cli::command();
-    // Options of the whole command may stand before it.
+    // Global options may precede the subcommand.
     let mut typed = words.iter().skip(1).filter_map(|word| word.to_str());
     let command = typed.find(|word| cli.find_subcommand(word).is_some()).unwrap_or_default();
     for kind in [ContextKind::InvalidArg, ContextKind::InvalidSubcommand] {
@@ -22,7 +22,7 @@ pub(crate) fn line(error: &clap::Error, words: &[OsString]) -> String {
     }
     let said = error.render().to_string();
     let said = said.strip_prefix("error: ").unwrap_or(&said);
-    // Behind it are the usage and where help is.
+    // After these, `clap` prints the usage and a pointer to the help.
     let said = ["\n\nUsage: ", "\n\nFor more "]
         .iter()
         .fold(said, |said, end| said.split(end).next().unwrap_or(said));

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::Format;
 
-/// Where readers look for a page by themselves.
+/// Default path of the page, which readers know.
 pub const PAGE: &str = "/run/clockscope/page";
 
 /// Options of `clockscope serve`.

@@ -184,11 +184,11 @@ pub struct TraceArgs {
 }
 
 impl TraceArgs {
-    /// How programs are traced, and the columns of the report's tables.
+    /// The plan of the trace, and the columns of the report's tables.
     ///
     /// # Errors
     ///
-    /// What is asked for and cannot be had, in words.
+    /// A sentence about options that are wrong or cannot be combined.
     pub(crate) fn plan(&self, voice: Voice) -> Result<(Plan, Vec<Column>), String> {
         if self.follow_forks > 1 {
             return Err(format!("-ff: {}", hints::ONE_FILE));
@@ -220,7 +220,7 @@ impl TraceArgs {
         Ok((plan, columns))
     }
 
-    /// How system calls are to be counted.
+    /// The options for counting system calls.
     fn counting(&self) -> CountOptions {
         CountOptions {
             via: if self.no_syscalls { Via::None } else { self.via },
@@ -237,7 +237,7 @@ impl TraceArgs {
         }
     }
 
-    /// The running processes that are to be traced.
+    /// The running processes to trace.
     pub(crate) fn targets(&self) -> Targets {
         let groups = (self.unit.iter().cloned().map(Wanted::Unit))
             .chain(self.container.iter().cloned().map(Wanted::Container))
@@ -251,7 +251,7 @@ impl TraceArgs {
         self.count || self.latency || callers || !self.filter.is_empty()
     }
 
-    /// Whether processes that run already are traced.
+    /// Whether running processes are traced.
     pub(crate) fn attaches(&self) -> bool {
         !(self.attach.is_empty()
             && self.unit.is_empty()
@@ -259,12 +259,12 @@ impl TraceArgs {
             && self.cgroup.is_empty())
     }
 
-    /// Whether the distribution of time of each system call is kept: a page draws them.
+    /// Whether the distribution of each system call's time is kept: HTML pages draw it.
     pub(crate) fn keeps_latency(&self) -> bool {
         self.latency || self.format == TraceFormat::Html
     }
 
-    /// What to say if the program is not found: its name may be meant as the value of `--callers`.
+    /// The message for a program that is not found: its name may be meant as the value of `--callers`.
     pub(crate) fn not_found(&self, message: &str) -> String {
         let name = self.command.first().and_then(|name| name.to_str()).unwrap_or_default();
         match (self.callers, CallersOf::from_str(name, false)) {
@@ -273,7 +273,7 @@ impl TraceArgs {
         }
     }
 
-    /// Why the report cannot go where that is named.
+    /// The reason why the report cannot be written to `--output`.
     fn output_refused(&self) -> Option<String> {
         let output = self.output.as_ref().map(|path| path.to_string_lossy())?;
         output.trim_start().starts_with(['|', '!']).then(|| {
@@ -283,7 +283,7 @@ impl TraceArgs {
         })
     }
 
-    /// Why system calls cannot be counted in the way that is named.
+    /// The reason why system calls cannot be counted by `--via`.
     fn via_refused(&self) -> Option<String> {
         if self.no_follow && self.via == Via::Ptrace {
             return Some(
@@ -304,7 +304,7 @@ impl TraceArgs {
         why.map(|why| format!("--via {}: {why}", via.get_name()))
     }
 
-    /// What code in the program cannot do that is asked for, and what to try.
+    /// The reason why code in the program cannot do all that the options ask for, with a remedy.
     fn sites_lack(&self) -> Option<&'static str> {
         let is_alone = self.via != Via::Both;
         if lacks::SITES.is_some() {
@@ -327,8 +327,7 @@ impl TraceArgs {
         }
     }
 
-    /// The calls whose callers are to be sampled: as said, and those of the vDSO where the form
-    /// of the report asks for callers.
+    /// The calls whose callers are sampled: those of `--callers`, otherwise vDSO calls if the format shows callers.
     pub(crate) fn callers_of(&self) -> Option<CallersOf> {
         let implied =
             matches!(self.format, TraceFormat::Html | TraceFormat::Folded | TraceFormat::Pprof);
@@ -336,7 +335,7 @@ impl TraceArgs {
     }
 }
 
-/// Forms of the summary.
+/// Output formats of the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TraceFormat {
     /// for people
@@ -360,7 +359,7 @@ impl From<Format> for TraceFormat {
     }
 }
 
-/// Processes by their numbers, as `pidof` and `pgrep` print them, or with commas.
+/// Parses process ids, as `pidof` and `pgrep` print them, or with commas.
 fn pids(text: &str) -> Result<Vec<i32>, String> {
     let words = text.split([',', ' ', '\t', '\n']).filter(|word| !word.is_empty());
     let pids = words.map(|word| {
@@ -376,7 +375,7 @@ fn pids(text: &str) -> Result<Vec<i32>, String> {
     }
 }
 
-/// A time as people write it: seconds, or with a unit.
+/// Parses a time: seconds, or a number with a unit.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let wrong =
         || format!("`{text}` is no time: give seconds, as in 10 or 0.5, or 500ms, 30s, 5m, 1h");

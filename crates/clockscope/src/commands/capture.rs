@@ -1,4 +1,4 @@
-//! `clockscope capture`: save what doctor reads.
+//! `clockscope capture`: saves the files that doctor reads.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,11 +17,11 @@ use clockscope_measure::live;
 use clockscope_sys::identity;
 use clockscope_text::date::rfc3339;
 
-/// Longest part of a host's name in a file's name, in characters; as Linux allows
-/// (`__NEW_UTS_LEN` of include/uapi/linux/utsname.h).
+/// Longest part of a host name in a file name, in characters: Linux's limit for host names (`__NEW_UTS_LEN`
+/// of include/uapi/linux/utsname.h).
 const HOST: usize = 64;
 
-/// Runs the subcommand; gives the exit status.
+/// Runs the subcommand; returns the exit status.
 ///
 /// # Errors
 ///
@@ -39,7 +39,7 @@ pub fn run(args: &CaptureArgs) -> Result<i32> {
     let bytes = capture::archive(&capture, u64::try_from(now).unwrap_or(0))
         .context("cannot make the archive")?;
     if to_stdout {
-        // The archive is out: that nobody reads what is said of it is no failure.
+        // The archive is out: a closed standard error is no failure.
         streams::print_all(&bytes)?;
         streams::warn(&told(&capture, bytes.len(), "FILE"));
         return Ok(exit::OK);
@@ -51,7 +51,7 @@ pub fn run(args: &CaptureArgs) -> Result<i32> {
     Ok(exit::OK)
 }
 
-/// What was taken and what was not, and what to do with it.
+/// The list of saved and unread files, and the next command.
 fn told(capture: &Capture, packed: usize, path: &str) -> String {
     let width = capture.members.iter().map(|member| member.path.len()).max().unwrap_or(0);
     let mut text = String::from("taken, in bytes:\n");
@@ -81,7 +81,7 @@ fn in_shell(path: &Path) -> String {
     }
 }
 
-/// `clockscope-HOST-DATE.tar.zst`, the date to the second so that no capture takes another's place.
+/// `clockscope-HOST-DATE.tar.zst`, with the date to the second, so no capture replaces another.
 fn default_name(now: i64) -> PathBuf {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let date: String = rfc3339(now).replace(['-', ':'], "");

@@ -7,7 +7,7 @@ use crate::cli::{Cli, CompletionsArgs, Shell};
 use crate::exit;
 use crate::printing::streams;
 
-/// Runs the subcommand; gives the exit status.
+/// Runs the subcommand; returns the exit status.
 ///
 /// # Errors
 ///
@@ -20,6 +20,6 @@ pub fn run(args: &CompletionsArgs) -> anyhow::Result<i32> {
     };
     let mut script = Vec::new();
     aot::generate(shell, &mut Cli::command(), "clockscope", &mut script);
-    // Half a script is none, so a reader that leaves early is an error here.
+    // Half a script is useless, so a reader that closes the pipe early is an error here.
     streams::print_all(&script).map(|()| exit::OK)
 }

@@ -1,4 +1,4 @@
-//! One file a subcommand: wiring only.
+//! One file for each subcommand: wiring only.
 
 pub mod bench;
 pub mod capture;
@@ -18,7 +18,7 @@ pub mod wrongness;
 use crate::printing::{streams, warn_user};
 use clockscope_trace::plan::Voice;
 
-/// Tells the user what goes on while programs are traced; notes only if not `quiet`.
+/// Passes messages to standard error while programs are traced; notes only if not `quiet`.
 pub(crate) fn voice(quiet: bool) -> Voice {
     let warn: fn(&str) = warn_user;
     Voice { note: if quiet { |_| () } else { warn }, warn, line: streams::print_line }

@@ -1,4 +1,4 @@
-//! The program to be run: finding it, and ending as it ended.
+//! The program to run: finds it, and ends clockscope in the way that the program ended.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -8,21 +8,20 @@ use crate::exit;
 use clockscope_sys::{access, signals};
 use clockscope_tracee::follow::End;
 
-/// Why there is no program to run; the exit code is a shell's.
+/// The reason why there is no program to run, with a shell's exit code.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotFound {
     /// `exit::NOT_FOUND` or `exit::NOT_EXECUTABLE`.
     pub code: i32,
-    /// What to say.
+    /// Message for the user.
     pub message: String,
 }
 
-/// Finds a program as `execvp(3)` does: a name with a slash is a path, others are looked up in
-/// `path` (`$PATH`).
+/// Finds a program as `execvp(3)` does: a name with a slash is a path, any other is looked up in `path` (`$PATH`).
 ///
 /// # Errors
 ///
-/// [`NotFound`], as a shell would have it.
+/// [`NotFound`], with the exit code that a shell would give.
 pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, NotFound> {
     if name.is_empty() {
         return Err(NotFound {
@@ -42,7 +41,7 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, NotFound> {
             directory.join(name)
         };
         match check(&candidate) {
-            // A directory that may not be entered holds nothing, as for a shell.
+            // As in a shell, a directory that may not be entered counts as empty.
             Err(_) if candidate.metadata().is_err() => {}
             Ok(()) => return Ok(candidate),
             Err(why) if why.code == exit::NOT_EXECUTABLE => {
@@ -57,7 +56,7 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, NotFound> {
     }))
 }
 
-/// Says why `execve` refused a program, and gives the exit code.
+/// Prints the reason why `execve` refused a program, and returns the exit code.
 pub(crate) fn refused(path: &Path, error: &std::io::Error) -> i32 {
     let code = match error.raw_os_error() {
         Some(libc::ENOENT) => exit::NOT_FOUND,
@@ -93,8 +92,8 @@ fn check(path: &Path) -> Result<(), NotFound> {
     }
 }
 
-/// The exit code of this process for a program that ended so. Where a signal killed it, this
-/// process dies by the same signal if it can, so that a shell sees what happened.
+/// The exit code of this process for the program's end. If a signal killed the program, this process dies by
+/// the same signal if it can, and a shell then reports the signal.
 pub(crate) fn end_as(end: Option<End>) -> i32 {
     match end {
         Some(End::Exited(code)) => code,

@@ -10,7 +10,7 @@ use clockscope_sys::tsc;
 use clockscope_trace::launch;
 use clockscope_tracee::follow::End;
 
-/// Why reads cannot be made slow, if that was asked for.
+/// The reason why reads cannot be made slow, if the options ask for that.
 fn no_slow_reads(args: &RunArgs) -> Option<&'static str> {
     (args.clock == Clock::Slow && tsc::is_permitted() == Some(false)).then_some(
         "--clock slow: this process may not read the time-stamp counter (PR_SET_TSC), which measures \
@@ -18,7 +18,7 @@ fn no_slow_reads(args: &RunArgs) -> Option<&'static str> {
     )
 }
 
-/// Runs the subcommand; gives the exit status.
+/// Runs the subcommand; returns the exit status.
 ///
 /// # Errors
 ///
@@ -59,7 +59,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<i32> {
     Ok(program::end_as(launched.end))
 }
 
-/// Options that do not go together with the clock.
+/// The error for options that contradict the clock.
 fn contradiction(args: &RunArgs) -> Option<&'static str> {
     if args.force && !args.clock.is_page() {
         Some("--force is for --clock tsc and tsc-fast: no other clock is ever refused")
@@ -78,7 +78,7 @@ fn contradiction(args: &RunArgs) -> Option<&'static str> {
     }
 }
 
-/// Says which processes kept the kernel's clock.
+/// Names the processes that kept the kernel's clock.
 fn say_declines(report: &TraceReport) {
     for decline in &report.declines {
         crate::printing::warn_user(&format!(
@@ -88,7 +88,7 @@ fn say_declines(report: &TraceReport) {
     }
 }
 
-/// Says what probably killed a program that may not make system calls for the time.
+/// Explains the probable cause if the program was killed for making system calls for the time.
 fn say_forbidden(clock: Clock, end: Option<End>) {
     if clock == Clock::Syscall && end == Some(End::Killed(libc::SIGSYS)) {
         crate::printing::warn_user(

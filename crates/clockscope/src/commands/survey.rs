@@ -1,4 +1,4 @@
-//! `clockscope survey`: samples all CPUs and prints.
+//! `clockscope survey`: samples all CPUs and prints the estimates.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use clockscope_survey::{learn, report};
 use clockscope_sys::proc_text;
 use clockscope_text::foreign::json_document;
 
-/// Less is too short for samples; more than an hour is a mistake.
+/// Limits of the duration: a shorter one gives too few samples, a longer one is a mistake.
 const LONGEST: Duration = Duration::from_secs(3600);
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Runs the subcommand; gives the exit status.
+/// Runs the subcommand; returns the exit status.
 ///
 /// # Errors
 ///

@@ -15,18 +15,19 @@ use clockscope_sys::terminal;
 use clockscope_trace::plan::Plan;
 use clockscope_trace::{attach, launch};
 
-/// Columns of lines about callers where there is no terminal.
+/// Width of lines about callers without a terminal, in columns.
 const PLAIN_WIDTH: usize = 80;
-/// Narrower than this no tree can be read.
+/// Least width: on narrower terminals no tree can be read.
 const WIDTH_LEAST: usize = 60;
-/// Wider than this lines are hard to follow.
+/// Greatest width: longer lines are hard to follow.
 const WIDTH_MOST: usize = 160;
 
-/// Runs the subcommand; gives the exit status.
+/// Runs the subcommand; returns the exit status.
 ///
 /// # Errors
 ///
-/// When a group is not found, the report's file cannot be written to, or calls cannot be counted as was asked.
+/// When a group is not found, the report's file cannot be written to, or calls cannot be counted in the way
+/// asked for.
 pub fn run(args: &TraceArgs) -> anyhow::Result<i32> {
     let (plan, columns) = match args.plan(super::voice(args.quiet)) {
         Ok(planned) => planned,
@@ -48,7 +49,7 @@ fn trace_running(args: &TraceArgs, plan: &Plan, columns: Vec<Column>) -> anyhow:
     let Some(output) = open(args)? else { return Ok(exit::FAILURE) };
     let Some(traced) = attach::trace(prepared)? else { return Ok(exit::BEFORE_START) };
     write(output, &traced.report, args, columns);
-    // Leaked: without it another Ctrl-C would kill clockscope before it gives its exit status.
+    // Leaked: without the signal handlers, another Ctrl-C would kill clockscope before its exit status.
     std::mem::forget(traced.ending);
     Ok(if traced.is_complete { exit::OK } else { exit::INCOMPLETE })
 }
@@ -71,8 +72,8 @@ fn trace_program(args: &TraceArgs, plan: &Plan, columns: Vec<Column>) -> anyhow:
     Ok(if launched.left { exit::OK } else { program::end_as(launched.end) })
 }
 
-/// Opens the report's file before anything is traced. `None` if the report would spoil a terminal, which has been
-/// said.
+/// Opens the report's file before anything is traced. `None` if the report would spoil a terminal; the user
+/// has been told.
 fn open(args: &TraceArgs) -> anyhow::Result<Option<Output>> {
     let output = Output::open(args.output.as_deref())?;
     if args.format == TraceFormat::Pprof && output.is_terminal() {
@@ -84,7 +85,7 @@ fn open(args: &TraceArgs) -> anyhow::Result<Option<Output>> {
 
 fn write(output: Output, report: &TraceReport, args: &TraceArgs, columns: Vec<Column>) {
     if matches!(args.format, TraceFormat::Folded | TraceFormat::Pprof) {
-        // Stacks have no words for what is missing in them.
+        // These formats have no place for the reasons of missing stacks.
         for sentence in report.callers.iter().flat_map(callers::not_sampled) {
             crate::printing::warn_user(&format!("not sampled: {sentence}"));
         }
@@ -93,7 +94,7 @@ fn write(output: Output, report: &TraceReport, args: &TraceArgs, columns: Vec<Co
 }
 
 fn text_options(args: &TraceArgs, columns: Vec<Column>) -> TextOptions {
-    // Callers are printed as wide as the terminal: names of functions can be long.
+    // Lines about callers are as wide as the terminal: names of functions can be long.
     let on_terminal = args.output.is_none() && io::stderr().is_terminal();
     let width = terminal::columns().filter(|_| on_terminal);
     TextOptions {

@@ -1,4 +1,4 @@
-//! What doctor would say to somebody whose TSC was refused.
+//! Checks the TSC for use as a clock, and explains a refusal with doctor's rules.
 
 use std::fmt::Write as _;
 
@@ -10,11 +10,11 @@ use clock_doctor::rules::advice::tsc_guards;
 use clockscope_measure::live;
 use clockscope_timekeeper::guards::{self, Refusal};
 
-/// Asks whether this machine's counter may be used.
+/// Checks whether this machine's counter may be used.
 ///
 /// # Errors
 ///
-/// Why not, and what to try.
+/// The reason for the refusal, with a remedy.
 pub fn ask(force: bool) -> anyhow::Result<()> {
     match guards::check(force) {
         Ok(_) => Ok(()),
@@ -22,8 +22,8 @@ pub fn ask(force: bool) -> anyhow::Result<()> {
     }
 }
 
-/// The refusal in one line, with what to try. Where the kernel's word is all that speaks against
-/// the TSC, this looks through what doctor knows, which takes a second or so.
+/// The refusal in one line, with a remedy. If only the kernel's verdict speaks against the TSC, this also
+/// applies doctor's rules, which takes about a second.
 pub fn explained(refusal: &Refusal) -> String {
     let advice = (refusal.can_be_forced).then(|| {
         let facts = live::facts();
@@ -32,7 +32,7 @@ pub fn explained(refusal: &Refusal) -> String {
     told(refusal, advice)
 }
 
-/// The line; `doctor` is what doctor's rules say of the TSC, where they were asked.
+/// The line; `doctor` is the result of doctor's rules about the TSC, if they were applied.
 fn told(refusal: &Refusal, doctor: Option<Result<(), String>>) -> String {
     let mut line = format!("the TSC is refused: {refusal}");
     // Writing to a string cannot fail.

@@ -1,4 +1,4 @@
-//! `clockscope vdso`: finds an image, reads it, and shows what was asked for.
+//! `clockscope vdso`: finds an image, reads it, and prints or saves it.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -17,12 +17,12 @@ use vdso_reader::maps::Mapping;
 use vdso_reader::view::{CostView, ImageOrigin, View};
 use vdso_reader::{Image, Machine, text};
 
-/// No image is larger, in bytes; those of Linux have up to five pages.
+/// Limit for the size of an image, in bytes; Linux's images have up to five pages.
 const IMAGE_MAX: u64 = 16 << 20;
-/// How long each function is timed, by the vDSO and by system calls.
+/// Time for measuring each function, by the vDSO and by system calls.
 const BOTH_WAYS: Duration = Duration::from_millis(20);
 
-/// An image and where it was found.
+/// An image and its origin.
 struct Found {
     source: ImageOrigin,
     image: Image,
@@ -30,11 +30,11 @@ struct Found {
     mappings: Vec<Mapping>,
 }
 
-/// Runs the subcommand; gives the exit status.
+/// Runs the subcommand; returns the exit status.
 ///
 /// # Errors
 ///
-/// When there is no image to be read, or it cannot be saved or printed.
+/// When no image can be read, or it cannot be saved or printed.
 pub fn run(args: &VdsoArgs) -> Result<i32> {
     let found = find(args)?;
     if let Some(path) = &args.dump {
@@ -74,7 +74,7 @@ fn find(args: &VdsoArgs) -> Result<Found> {
     Ok(Found { source, image, address: Some(loaded.base), mappings: loaded.mappings })
 }
 
-/// Saves the image, to standard output if the file is called `-`.
+/// Saves the image; to standard output if the path is `-`.
 fn dump(bytes: &[u8], path: &Path) -> Result<()> {
     if path == Path::new("-") {
         return streams::print_bytes(bytes);
@@ -83,7 +83,7 @@ fn dump(bytes: &[u8], path: &Path) -> Result<()> {
         .with_context(|| format!("cannot save the image to {}", path.display()))
 }
 
-/// Measures the functions of the image if it is the one that this process can call.
+/// Measures the functions of the image if this process can call them.
 fn measure(view: &mut View<'_>, image: &Image) {
     match vdso_call::callables(image.bytes()) {
         Some(callables) => view.costs = Some(costs(&callables)),
@@ -106,7 +106,7 @@ fn costs(callables: &[Callable]) -> Vec<CostView> {
         let path = match paths.as_ref().and_then(|paths| paths.get(place)) {
             Some(vdso_call::Path::Fast) => "fast",
             Some(vdso_call::Path::Syscall) => "syscall",
-            // Without the test by system call filter: a fast path is well below the system call.
+            // Without the test by seccomp filter: a fast path costs well below the system call.
             None if vdso.saturating_mul(3) < syscall.saturating_mul(2) => "fast",
             None => "syscall",
         };
@@ -127,7 +127,7 @@ fn costs(callables: &[Callable]) -> Vec<CostView> {
     callables.iter().enumerate().map(cost).collect()
 }
 
-/// How many times `small` goes into `large`, to hundredths.
+/// `large / small`, to hundredths.
 #[expect(clippy::cast_precision_loss, reason = "for display; costs are far below 2^53")]
 fn ratio(large: u64, small: u64) -> f64 {
     if small == 0 {

@@ -1,4 +1,4 @@
-//! `clockscope view`: makes the page of a report that was saved as JSON.
+//! `clockscope view`: makes the page of a saved report.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use crate::printing::{replace_file, streams};
 use clockscope_page::{Document, MAX_BYTES};
 use clockscope_report::pages;
 
-/// Runs the subcommand; gives the exit status.
+/// Runs the subcommand; returns the exit status.
 ///
 /// # Errors
 ///
@@ -31,11 +31,11 @@ pub fn run(args: &ViewArgs) -> Result<i32> {
     Ok(exit::OK)
 }
 
-/// A file, or standard input (`-`): what to call it, and its bytes.
+/// Reads a file, or standard input (`-`): its name for messages, and its bytes.
 ///
 /// # Errors
 ///
-/// If it cannot be read.
+/// When it cannot be read.
 pub(super) fn read(path: &Path) -> Result<(String, Vec<u8>)> {
     let is_standard_input = path == Path::new("-");
     let name = if is_standard_input { "standard input".into() } else { path.display().to_string() };
@@ -48,7 +48,7 @@ pub(super) fn read(path: &Path) -> Result<(String, Vec<u8>)> {
     Ok((name, bytes))
 }
 
-/// All bytes, or one more than a report may have.
+/// All bytes, at most one more than the limit of a report.
 fn bytes(from: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;

@@ -1,7 +1,7 @@
-//! Whether reports are printed with colours, by `--color`, the environment and where they go.
+//! Decides whether reports are printed in colour, by `--color`, the environment and the destination.
 //!
-//! `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM=dumb` mean what they mean elsewhere
-//! (<https://no-color.org>, <https://bixense.com/clicolors>). Files have no colours.
+//! `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM=dumb` have their usual meaning (<https://no-color.org>,
+//! <https://bixense.com/clicolors>). Files have no colours.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,7 +13,7 @@ use crate::cli::Color;
 use clockscope_text::foreign::printable_lines;
 use clockscope_text::style::{SEQUENCES, emphasized};
 
-/// Takes the choice of the command line for all that is printed.
+/// Sets the command line's choice for all output.
 pub(crate) fn choose(color: Color) {
     match color {
         Color::Auto => ColorChoice::Auto,
@@ -23,7 +23,7 @@ pub(crate) fn choose(color: Color) {
     .write_global();
 }
 
-/// The same for a command line that was not understood, or asks for help.
+/// Sets the choice for a command line that `clap` did not parse, or that asks for help.
 pub(crate) fn choose_by_words(words: &[OsString]) {
     let text: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     let given = text.iter().any(|word| word == "--color=never")
@@ -56,7 +56,7 @@ pub(crate) fn print_report(text: &str) -> anyhow::Result<()> {
     streams::print_bytes(for_stdout(text, |_| false).as_bytes())
 }
 
-/// A report for standard error, whose rows have their colours already.
+/// A report for standard error; its rows already have their colours.
 pub(crate) fn for_stderr(text: &str) -> String {
     if on_stderr() { with_colours(text) } else { printable_lines(text) }
 }

@@ -1,4 +1,4 @@
-//! Where output goes: standard streams, files, and the colours of text.
+//! Output to standard streams and files, and the colours of text.
 
 pub(crate) mod colour;
 pub(crate) mod replace_file;

@@ -1,4 +1,4 @@
-//! Writes a file at once or not at all.
+//! Writes a file as a whole or not at all.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, IsTerminal as _, Write as _};
@@ -10,18 +10,18 @@ use anyhow::Context as _;
 use clockscope_sys::access::folder;
 use clockscope_text::foreign::printable_lines;
 
-/// Replaces a file by a new one, so that whoever reads it meanwhile sees the old bytes or the new
-/// ones. Mode and, where that is allowed, owner and group are those of the old file; a
-/// new one has 0644 less the umask.
+/// Replaces a file by a new one; a concurrent reader sees either the old bytes or the new ones. The new file
+/// keeps the mode and, if permitted, the owner and group of the old one. Without an old file, the mode is
+/// 0644 less the umask.
 ///
-/// What is no regular file or is below `/dev` (but not `/dev/shm`) or `/proc`, such as `/dev/stdout`, is written to; a
-/// link stays, and what it names is replaced. A link that names nothing is replaced itself: another user
-/// may have made it, for root to make a file where that user cannot. A file in a folder that nobody may write
-/// to is written in place.
+/// A path that is no regular file, or is below `/dev` (but not `/dev/shm`) or `/proc`, such as `/dev/stdout`,
+/// is written in place. A link stays, and its target is replaced. A dangling link is itself replaced: another
+/// user may have made it to let root create a file where that user cannot. A file in a folder without write
+/// permission is written in place.
 ///
 /// # Errors
 ///
-/// Where it cannot be written; nothing is left behind then.
+/// When the file cannot be written; no temporary file is left behind.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Prepared::new(path)?.write(bytes)
 }
@@ -30,27 +30,27 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Where it cannot be written, with what to try.
+/// When the file cannot be written; the error has a remedy.
 pub(crate) fn replace_text(path: &Path, text: &str) -> anyhow::Result<()> {
     replace(path, printable_lines(text).as_bytes())
         .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display()))
 }
 
-/// A file that will be written as a whole, known to be writable before the work is done whose result
-/// it is to hold. Until then it is as it was.
+/// A file that will be written as a whole, checked to be writable before the work on its content starts.
+/// Until then it is unchanged.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     target: PathBuf,
-    /// It is written to through this instead of being replaced.
+    /// Open file for paths that are written in place instead of being replaced.
     in_place: Option<File>,
 }
 
 impl Prepared {
-    /// Finds out whether the file can be written.
+    /// Checks whether the file can be written.
     ///
     /// # Errors
     ///
-    /// When it cannot.
+    /// When the file cannot be written.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
         let target = match fs::canonicalize(path) {
             Ok(target) => target,
@@ -66,7 +66,7 @@ impl Prepared {
         if target.file_name().is_none() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        // Without a name it cannot be left behind.
+        // A file without a name cannot be left behind.
         let in_place = match tempfile::tempfile_in(folder(&target)) {
             Ok(_) if target.exists() => open().map(|_| None)?,
             Ok(_) => None,
@@ -75,11 +75,11 @@ impl Prepared {
         Ok(Self { target, in_place })
     }
 
-    /// Writes it.
+    /// Writes the file.
     ///
     /// # Errors
     ///
-    /// When it cannot be written; a file that was to be replaced is as it was then.
+    /// When the file cannot be written; a file to be replaced is then unchanged.
     pub(crate) fn write(self, bytes: &[u8]) -> io::Result<()> {
         if let Some(mut file) = self.in_place {
             if file.metadata()?.is_file() {
@@ -96,7 +96,8 @@ impl Prepared {
             .tempfile_in(folder(&self.target))?;
         file.write_all(bytes)?;
         if let Some(old) = old {
-            // First, because another owner may cost bits of the mode. Who may not give a file away keeps it.
+            // The owner comes first, because changing it may clear bits of the mode. Without the right to
+            // give a file away, the user keeps it.
             let _ = fchown(file.as_file(), Some(old.uid()), Some(old.gid()));
             file.as_file().set_permissions(Permissions::from_mode(mode))?;
         }
@@ -105,7 +106,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// Whether it is a terminal, where bytes that are no text help nobody.
+    /// Whether the path is a terminal, on which binary output is useless.
     pub(crate) fn is_terminal(&self) -> bool {
         self.in_place.as_ref().is_some_and(File::is_terminal)
     }

@@ -1,7 +1,7 @@
 //! The only place that writes to standard output and standard error (kept by `tests/tidy.rs`).
 //!
-//! Whatever text passes here is made harmless once more. Reports make foreign text printable where
-//! they lay it out; this also covers what no report lays out, such as the path in an error message.
+//! All text that passes here is made printable once more. Reports do that for foreign text in their layout;
+//! this also covers text outside of reports, such as the path in an error message.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -10,17 +10,17 @@ use anyhow::{Context as _, Result};
 
 use clockscope_text::foreign::{is_hidden, printable, printable_lines};
 
-/// Says what went wrong, in one line on standard error.
+/// Prints an error or a warning, in one line on standard error.
 pub(crate) fn warn_user(what: &(impl Display + ?Sized)) {
     warn(&format!("clockscope: {}\n", clause(what)));
 }
 
-/// The same as a clause, for those who print it elsewhere.
+/// An error as a clause, for output by other means.
 pub(crate) fn clause(what: &(impl Display + ?Sized)) -> String {
     printable(&without_numbers(&format!("{what:#}")))
 }
 
-/// The words of the C library in the text without the number that Rust adds, and in lower case.
+/// The text without Rust's error numbers, and with the C library's words in lower case.
 fn without_numbers(text: &str) -> String {
     let Some((before, after)) = text.split_once(" (os error ") else { return text.to_owned() };
     let Some((_, after)) = after.split_once(')') else { return text.to_owned() };
@@ -33,20 +33,20 @@ fn without_numbers(text: &str) -> String {
 
 /// Prints lines of text to standard error.
 pub(crate) fn warn(text: &str) {
-    // Nothing can be done about a standard error that is closed.
+    // A closed standard error cannot be reported.
     let _ = io::stderr().lock().write_all(printable_lines(text).as_bytes());
 }
 
-/// Prints text to standard output; a reader that has seen enough is no error.
+/// Prints text to standard output; a reader that closes the pipe early is no error.
 ///
 /// # Errors
 ///
-/// When it cannot be written to for another reason.
+/// When standard output cannot be written to for another reason.
 pub(crate) fn print(text: &str) -> Result<()> {
     print_bytes(printable_lines(text).as_bytes())
 }
 
-/// Prints text with colours of ours: sequences that choose a colour are left in it.
+/// Prints text with colours of our own: sequences that choose a colour are kept.
 ///
 /// # Errors
 ///
@@ -55,7 +55,7 @@ pub(crate) fn print_coloured(text: &str) -> Result<()> {
     print_bytes(coloured(text, |_| true).as_bytes())
 }
 
-/// Prints what is no text, such as an archive.
+/// Prints binary data, such as an archive.
 ///
 /// # Errors
 ///
@@ -69,29 +69,29 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// The same, where a reader that leaves early is an error: half an archive is none.
+/// Prints binary data; a reader that closes the pipe early is an error, because half an archive is useless.
 ///
 /// # Errors
 ///
-/// When it cannot be written to.
+/// When standard output cannot be written to.
 pub(crate) fn print_all(bytes: &[u8]) -> Result<()> {
     write(&mut io::stdout().lock(), bytes).context("cannot write to standard output")
 }
 
-/// Prints a line that others may follow; says whether somebody still reads.
+/// Prints one line of several.
 ///
 /// # Errors
 ///
-/// When it cannot be written, also where the reader has left.
+/// When the line cannot be written, or the reader has closed the pipe.
 pub(crate) fn print_line(line: &str) -> io::Result<()> {
     write(&mut io::stdout().lock(), printable_lines(line).as_bytes())
 }
 
-/// Writes the report of `trace` and `run` to standard error, which may be bytes of a profile.
+/// Writes the report of `trace` and `run` to standard error; it may be a binary profile.
 ///
 /// # Errors
 ///
-/// When it cannot be written.
+/// When standard error cannot be written to.
 pub(crate) fn warn_bytes(bytes: &[u8]) -> io::Result<()> {
     write(&mut io::stderr().lock(), bytes)
 }
@@ -100,7 +100,7 @@ fn write(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     out.write_all(bytes).and_then(|()| out.flush())
 }
 
-/// `text` without hidden characters, except in those sequences `ESC [ 1 ; 2 m` (ECMA-48, 8.3.117) that are `ours`.
+/// `text` without hidden characters, except in sequences `ESC [ 1 ; 2 m` (ECMA-48, 8.3.117) accepted by `ours`.
 pub(crate) fn coloured(text: &str, ours: impl Fn(&str) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Where the summary goes, and what other commands print.
+//! Formats the summary of `trace` and `run`, and writes it to standard error or a file.
 
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
@@ -18,7 +18,7 @@ use clockscope_report::text;
 use clockscope_text::foreign::json_document;
 use clockscope_text::foreign::printable_lines;
 
-/// Standard error, or a file that is known to be writable before the program starts.
+/// Standard error, or a file checked to be writable before the program starts.
 pub(crate) enum Output {
     /// Standard error.
     Stderr,
@@ -31,7 +31,7 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// When it cannot be written to.
+    /// When the file cannot be written to.
     pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         match path {
             None => Ok(Self::Stderr),
@@ -41,7 +41,7 @@ impl Output {
         }
     }
 
-    /// Whether it is a terminal, where binary output helps nobody.
+    /// Whether the output is a terminal, on which binary output is useless.
     pub(crate) fn is_terminal(&self) -> bool {
         match self {
             Self::Stderr => io::stderr().is_terminal(),
@@ -49,7 +49,7 @@ impl Output {
         }
     }
 
-    /// Writes the report; what fails now is only said, because the program has ended well.
+    /// Writes the report. A failure is only a warning, because the program has already ended.
     pub(crate) fn write(self, report: &TraceReport, format: TraceFormat, options: &TextOptions) {
         let to_stderr = matches!(self, Self::Stderr);
         let bytes = match rendered(report, format, options, to_stderr) {
@@ -89,7 +89,7 @@ fn rendered(
     })
 }
 
-/// Nanoseconds since 1970 UTC; 0 before.
+/// Nanoseconds since 1970 UTC; 0 for a clock before that.
 fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)

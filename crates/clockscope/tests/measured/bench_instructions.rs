@@ -1,4 +1,4 @@
-//! Instructions of one call, on this machine: what is known by construction comes out.
+//! `bench --instructions` on this machine: counts that follow from how a route works come out as expected.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn args(words: &str) -> BenchArgs {
     }
 }
 
-/// What `clockscope bench --instructions WORDS` counts, and its notes.
+/// The instruction counts of `clockscope bench --instructions WORDS`, and its notes.
 fn measured(words: &str) -> (Instructions, Vec<String>) {
     let chosen = chosen::choose(&args(words).plan().request).expect("names that exist");
     bench::instructions::of(&chosen.paths)
@@ -33,8 +33,8 @@ fn instructions_of(words: &str) -> BTreeMap<String, InstructionsRow> {
     found.rows.iter().map(|row| (name(row), row.clone())).collect()
 }
 
-/// The vDSO route makes no system call, the system call route makes one and is not in the vDSO, and
-/// the library does what the vDSO does and something more.
+/// The vDSO route makes no system call. The system call route makes one and executes nothing of the vDSO. The C
+/// library executes the instructions of the vDSO and some of its own.
 #[test]
 fn instructions_show_who_enters_the_kernel() {
     let found = instructions_of("monotonic monotonic_coarse time getcpu");
@@ -61,8 +61,8 @@ fn two_system_calls_are_two_and_each_enters_the_kernel() {
     }
 }
 
-/// Counters are there for all rows, with more instructions than stepping has seen, or for none, and
-/// then the section says why.
+/// The CPU's counters give a figure for every row, larger than the stepped count; or for none, and then the section
+/// gives the reason.
 #[test]
 fn counters_are_there_or_their_absence_is_said() {
     let (found, _) = measured("syscalls read");

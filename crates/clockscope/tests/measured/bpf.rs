@@ -1,7 +1,7 @@
-//! Counting system calls by eBPF, against programs that say how many they make.
+//! Counting system calls by eBPF, checked against programs that print how many calls they make.
 //!
-//! These tests need root (or CAP_BPF and CAP_PERFMON) and a C compiler; without the privilege each
-//! says so and returns.
+//! These tests need root (or CAP_BPF and CAP_PERFMON) and a C compiler. Without the privilege each test is skipped
+//! with a message.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use clockscope_syscalls::{Abi, BpfDecline, Breakdown, SyscallTally};
 const MARK: u64 = 0x6d61_726b_6564_0001;
 const GETPPID: u32 = 110;
 
-/// Process, thread, ABI and number.
+/// Process, thread, ABI and number of a system call.
 type Key = (i32, i32, &'static str, u32);
 /// Calls and errors.
 type Counts = BTreeMap<Key, (u64, u64)>;
@@ -37,7 +37,7 @@ fn workload() -> &'static PathBuf {
     })
 }
 
-/// A counter, or `None` with a word about it if the user may not have one.
+/// A counter, or `None` (a skip) if the user, the build or the kernel does not allow one.
 fn start(options: &BpfOptions) -> Option<BpfCounter> {
     match BpfCounter::start(options) {
         Ok(counter) => Some(counter),
@@ -53,7 +53,7 @@ fn options() -> BpfOptions {
     BpfOptions { time: true, mark: MARK, ..BpfOptions::default() }
 }
 
-/// Starts the workload, which has made its first calls and waits to be told to go.
+/// Starts the workload. On return the workload has made its first calls and waits to be told to go.
 fn spawn(what: &str) -> Child {
     let mut child = Command::new(workload())
         .arg(what)
@@ -71,7 +71,7 @@ fn go(child: &mut Child) {
     stdin.write_all(b"g").expect("the workload reads");
 }
 
-/// What the workload says it did, added up as finely as `breakdown` asks for.
+/// The counts that the workload prints, summed as finely as `breakdown` asks for.
 fn finish(mut child: Child, breakdown: Breakdown) -> Counts {
     let mut text = String::new();
     let mut stdout = child.stdout.take().expect("stdout is a pipe");
@@ -102,8 +102,8 @@ fn key(row: &SyscallTally) -> Key {
     (row.pid, row.tid, abi, row.number)
 }
 
-/// Of the counted rows those that the workload speaks of; other threads of a call that it speaks
-/// of are there too, so that nothing is counted for them unsaid.
+/// The counted rows of system calls that the workload prints. Rows of other threads are kept, so that a call counted
+/// for the wrong thread makes the comparison fail.
 fn counted(rows: &[SyscallTally], said: &Counts) -> Counts {
     let spoken_of =
         |row: &SyscallTally| said.keys().any(|said| (said.2, said.3) == (key(row).2, key(row).3));
@@ -115,7 +115,7 @@ fn counted(rows: &[SyscallTally], said: &Counts) -> Counts {
     counts
 }
 
-/// Runs one workload followed and compares what it says with what was counted.
+/// Follows one workload and compares the counts with the ones that the workload prints.
 fn assert_exact(what: &str, options: &BpfOptions) -> Option<Vec<SyscallTally>> {
     let mut counter = start(options)?;
     let mut child = spawn(what);
@@ -131,8 +131,8 @@ fn assert_exact(what: &str, options: &BpfOptions) -> Option<Vec<SyscallTally>> {
     Some(rows)
 }
 
-/// One thread, eight, children, errors and numbers without a name, chains of programs, calls of 32 bits, calls that a
-/// filter refuses, calls with our mark.
+/// One thread, eight threads, children, errors and unnamed numbers, chains of programs, 32-bit calls, calls that a
+/// seccomp filter refuses, calls with clockscope's mark.
 #[test]
 fn each_kind_of_program_is_counted_exactly() {
     for what in ["loop", "threads", "forks", "failures", "executes", "compat", "refused", "marked"]
@@ -141,7 +141,7 @@ fn each_kind_of_program_is_counted_exactly() {
     }
 }
 
-/// Kernels take them where a thread may be preempted in the others.
+/// clockscope uses the probes of perf events on kernels that may preempt a thread in the cheaper ones; here always.
 #[test]
 fn probes_of_perf_events_count_the_same() {
     let kinds = ["threads", "forks", "failures", "executes", "compat", "refused", "marked"];

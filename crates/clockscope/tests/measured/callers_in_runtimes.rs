@@ -1,7 +1,7 @@
-//! The user's functions in programs that a runtime executes: services with three functions that read the
-//! clock in shares that they say themselves.
+//! The user's functions in programs that a runtime executes: services whose three functions read the clock in shares
+//! that the services print.
 //!
-//! Shares as in [`crate::trace_callers_truth`]. What was found is printed.
+//! Shares are compared as in [`crate::trace_callers_truth`]. The figures found are printed.
 #![allow(clippy::print_stdout, reason = "the figures, for who runs it with --nocapture")]
 
 use std::collections::BTreeMap;
@@ -15,16 +15,16 @@ use crate::support::{installed_or_skip, sources};
 use crate::trace_callers_truth::{demand, may_not_sample, more};
 use serde_json::Value;
 
-/// Share of stacks that reach the first function of their thread.
+/// Share of stacks that must reach the first function of their thread.
 const WHOLE: f64 = 0.95;
 
-/// What a service says of a function: its calls, and how they should be seen.
+/// A function of a service and the number of its calls, as the service prints them.
 struct Truth {
     function: String,
     calls: u64,
 }
 
-/// What its report says.
+/// The samples and calls of the service's functions in a report.
 #[derive(Debug, Default)]
 struct Seen {
     samples: u64,
@@ -48,7 +48,7 @@ fn truths(output: &str) -> (Key, Vec<Truth>) {
     (of.expect("a call"), truths)
 }
 
-/// The stacks of a call that come from code of the runtime's language.
+/// Sums up the stacks of the call `key`, if they contain code of the runtime's language.
 fn seen(
     report: &Report,
     key: &Key,
@@ -67,7 +67,7 @@ fn seen(
         }
         let stacked: Vec<&Value> =
             rows(&stack["frames"]).map(|frame| frames[index(frame)]).collect();
-        // The runtime's own threads read the clock as well.
+        // The runtime's own threads read the clock as well. Their samples are left out.
         let of_user = |frame: &&Value| {
             let modules = ["[java]", "[javascript]", "[python]"];
             frame["kind"] == "jit" && modules.iter().any(|module| frame["module"] == *module)
@@ -90,7 +90,7 @@ fn seen(
     seen
 }
 
-/// Of no more samples it is said that they are not exact than there are.
+/// Checks that a report calls no more samples inexact than it has.
 #[track_caller]
 fn assert_inexact_are_samples(report: &Report) {
     let callers = report.field("callers");
@@ -109,7 +109,7 @@ fn share(part: u64, whole: u64) -> f64 {
     share
 }
 
-/// Traces a service until there are enough samples; gives what was seen and what is true.
+/// Traces a service until there are enough samples; gives the report, the sums of its stacks and the true counts.
 #[track_caller]
 fn service(
     name: &str,
@@ -173,7 +173,7 @@ fn is_of_java(frame: &Value, name: &str) -> bool {
     frame["module"] == "[java]" && frame["function"] == name
 }
 
-/// The JVM that is installed; for `make test-callers` all of `JVMS`, and below /usr/lib/jvm.
+/// The installed JVM; for `make test-callers` also the JVMs in `JVMS` and below /usr/lib/jvm.
 fn jvms() -> Vec<PathBuf> {
     let Some(installed) = installed_or_skip(&["/usr/bin/java"]) else { return Vec::new() };
     if std::env::var_os("THOROUGH").is_none() {
@@ -190,7 +190,7 @@ fn jvms() -> Vec<PathBuf> {
     all
 }
 
-/// Whether a JVM has virtual threads: its release file says which it is.
+/// Whether a JVM has virtual threads (version 21 or later, by its `release` file).
 fn has_virtual_threads(java: &Path) -> bool {
     let release = java.parent().and_then(Path::parent).map(|home| home.join("release"));
     let release = release.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
@@ -225,8 +225,8 @@ fn java_compiled_with_all_places_described() {
     }
 }
 
-/// What was compiled into a method is not known at a place that the compiler does not describe: stacks
-/// are whole, and the compiled method is named.
+/// The compiler describes only some places of compiled code. Elsewhere the methods inlined into a compiled method are
+/// not known, so shares are not compared: stacks are whole, and the compiled method is named.
 #[test]
 fn java_compiled() {
     for jvm in jvms() {
@@ -245,7 +245,7 @@ fn java_in_virtual_threads() {
     }
 }
 
-/// Collectors lay the heap out differently; what is read is none of it.
+/// Other collectors lay the heap out differently. clockscope reads nothing of it that depends on the layout.
 #[test]
 #[ignore = "the same as other tests with other collectors: part of make test-callers"]
 fn java_with_other_collectors() {
@@ -261,7 +261,7 @@ fn is_of_javascript(frame: &Value, name: &str) -> bool {
     frame["module"] == "[javascript]" && frame["function"] == name && file.ends_with("/callers.js")
 }
 
-/// Node that is installed; for `make test-callers` those of `NODES` too.
+/// The installed Node; for `make test-callers` also the ones in `NODES`.
 fn nodes() -> Vec<PathBuf> {
     let places = ["/usr/bin/node", "/usr/local/bin/node"];
     let mut all: Vec<PathBuf> = installed_or_skip(&places).into_iter().collect();
@@ -293,7 +293,7 @@ fn node_without_inlining() {
     }
 }
 
-/// Functions stand on the lines on which they begin.
+/// The line of a JavaScript function is the one on which the function begins.
 #[track_caller]
 fn assert_lines(report: &Report) {
     let callers = report.field("callers");
@@ -309,7 +309,7 @@ fn assert_lines(report: &Report) {
     }
 }
 
-/// What the optimising compiler puts into another function has no frame; the rest is there.
+/// Functions that the optimising compiler has inlined have no frame. The rest of the stack is there.
 #[test]
 fn node_as_it_is() {
     for program in nodes() {
@@ -319,14 +319,14 @@ fn node_as_it_is() {
 }
 
 fn is_of_python(frame: &Value, name: &str) -> bool {
-    // Before 3.11 a code object does not know its class.
+    // Before Python 3.11 a code object does not know its class.
     let function = frame["function"].as_str().unwrap_or_default();
     let is_it = function == name || Some(function) == name.rsplit('.').next();
     let file = frame["file"].as_str().unwrap_or_default();
     frame["module"] == "[python]" && is_it && file.ends_with("/callers.py")
 }
 
-/// Python that is installed; for `make test-callers` those of `PYTHONS` too.
+/// The installed Python; for `make test-callers` also the ones in `PYTHONS`.
 fn pythons() -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = installed_or_skip(&["/usr/bin/python3"]).into_iter().collect();
     if std::env::var_os("THOROUGH").is_some() {
@@ -336,8 +336,8 @@ fn pythons() -> Vec<PathBuf> {
     all
 }
 
-/// Samples that are asked for, and how far a share may be off then: they are fewer, because threads wait for
-/// them.
+/// Number of samples wanted, and points by which a share may then be off. Fewer samples than elsewhere, because
+/// Python's threads wait while they are sampled.
 fn demand_of_waiting() -> (u64, f64) {
     if std::env::var_os("THOROUGH").is_some() { (4_000, 3.0) } else { (1_000, 6.0) }
 }
@@ -361,7 +361,7 @@ fn python() {
     }
 }
 
-/// The lines are those on which the next function is called.
+/// The line of a Python frame is the one on which the next function is called.
 #[track_caller]
 fn assert_python_lines(report: &Report) {
     let callers = report.field("callers");

@@ -1,7 +1,7 @@
-//! `clockscope doctor` on the machine that it runs on, as a user runs it: what it says of a healthy
-//! machine, of a tracer beside it and of a process with less rights.
+//! `clockscope doctor` on this machine, as a user runs it: its verdict on a healthy machine, beside a tracer, and in a
+//! process with fewer rights.
 //!
-//! Some of these tests need root, or a program of the system; without it each says so and returns.
+//! Some of these tests need root, or a program of the system; without it each test is skipped with a message.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::support::running::{self, rows};
 use crate::support::tracefs::with_tracefs;
 use crate::support::{installed_or_skip, is_root_or_skip, skip};
 
-/// What doctor says of this machine, as JSON, with how it ended.
+/// doctor's verdict on this machine as JSON, and the finished process.
 struct Said {
     json: Value,
     output: Output,
@@ -47,14 +47,14 @@ impl Said {
         rows(&self.json["findings"]).find(|finding| finding["id"] == label)
     }
 
-    /// Everything that a finding rests on, in one text.
+    /// All evidence of a finding, in one text.
     fn evidence(&self, label: &str) -> String {
         let lines = self.finding(label).into_iter().flat_map(|finding| rows(&finding["evidence"]));
         lines.filter_map(|line| line["text"].as_str()).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// Checks that doctor says of this machine what follows from its clocksource.
+/// Checks that doctor's verdict on this machine fits its clocksource.
 #[track_caller]
 fn assert_fits_the_clocksource(said: &Said) {
     let clocksource = clocksource::current();
@@ -108,7 +108,7 @@ impl Drop for Beside {
     }
 }
 
-/// Runs doctor until it names the tracer: that attaches itself, or ends with an error.
+/// Runs doctor until it names the tracer, which needs time to attach itself or ends with an error.
 #[track_caller]
 fn assert_named(tracer: &mut Beside) {
     let marker = format!("(pid {})", tracer.0.id());
@@ -170,7 +170,7 @@ fn a_time_namespace_is_said() {
     if !Path::new("/proc/self/ns/time").exists() {
         return skip("the kernel has no time namespaces");
     }
-    // -T puts children of the unsharing process into the namespace.
+    // The unsharing process stays outside of its time namespace; its child, the shell, is inside.
     let script = "\"$@\"; exit $?";
     let starter =
         words!["unshare", "--time", "--monotonic=86400", "--fork", "sh", "-c", script, "sh"];
@@ -187,8 +187,8 @@ fn a_tracer_of_this_process_is_said() {
     assert!(said.has("traced-by-ptrace"), "{}", said.json["labels"]);
 }
 
-/// A library that does something before `main`, to be named in `LD_PRELOAD`: what a program that
-/// starts another one leaves to it. Without a C compiler there is none.
+/// Builds a library that executes `body` before `main`, for `LD_PRELOAD`: it stands for limits that a program
+/// inherits from the one that started it. `None` (a skip) without a C compiler.
 fn preload(body: &str) -> Option<(tempfile::TempDir, PathBuf)> {
     let cc = installed_or_skip(&["/usr/bin/cc", "/usr/bin/gcc"])?;
     let directory = tempfile::tempdir().expect("make a temporary directory");
@@ -210,7 +210,7 @@ const FILTER_ALL: &str = "
     struct sock_fprog program = { 1, allow };
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);";
-/// A filter that refuses `prctl(PR_SET_TSC, ...)`, whose number is 26, and lets all else pass.
+/// A filter that refuses `prctl(PR_SET_TSC, ...)` (26 is PR_SET_TSC) and allows all other calls.
 const KEEP_DENIED: &str = "
     struct sock_filter refuse[] = {
         { BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr) },

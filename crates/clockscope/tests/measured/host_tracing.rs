@@ -1,7 +1,7 @@
-//! Whether clockscope sees who traces system calls on this host: real tracers are started, and must
-//! be named. Others may be tracing at the same time; only our own are looked for.
+//! clockscope names the processes that trace system calls on this host: real tracers are started, and must be named.
+//! Other tracers may run at the same time; the tests look for their own only.
 //!
-//! These tests need root; without it each says so and returns.
+//! These tests need root; without it each test is skipped with a message.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -22,10 +22,9 @@ impl Tracer {
         Self(child.expect("the tracer starts"))
     }
 
-    /// Waits until it, or the process with this id, is seen to trace by these means, and gives the
-    /// clause about it.
+    /// Waits until clockscope sees this process id trace by these means, and gives the clause that says so.
     ///
-    /// A tracer attaches itself, to one event after another, or ends with an error.
+    /// Meanwhile the tracer attaches itself to one event after another, or ends with an error.
     fn seen(&mut self, pid: u32, means: &str) -> String {
         let marker = format!("(pid {pid})");
         let start = Instant::now();

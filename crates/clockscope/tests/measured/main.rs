@@ -1,5 +1,5 @@
-//! What looks at the machine itself and would see the neighbours: figures of this moment, real-time
-//! priorities, clocks that must be right in time, and who traces the whole host.
+//! Tests that look at the machine itself, so that neighbours disturb them: figures of this moment, real-time
+//! priorities, clocks that must be right in time, and tracers of the whole host.
 
 #[allow(dead_code, unused_macros, reason = "each of the test binaries uses another part")]
 #[macro_use]

@@ -29,7 +29,7 @@ fn assert_fails(output: &Output, code: i32, words: &str) {
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
-/// A folder, and a page's name in a folder in it that is not there yet.
+/// A temporary folder, and a path for a page in a subfolder that does not exist yet.
 fn place() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("run/page");
@@ -60,7 +60,7 @@ fn a_page_is_made_for_everybody_and_says_what_it_is_worth() {
     let (code, said) = served.end("-TERM");
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("clockscope: the page answered for "), "{said}");
-    // It is left for the next one.
+    // The page is left in place for the next timekeeper.
     assert_eq!(status(&path).0, Some(0));
 }
 
@@ -89,7 +89,7 @@ fn a_page_says_who_serves_it_since_when_and_how_to_end_that() {
     assert!(Served::start(&path, &[]).is_running(), "another one may begin");
 }
 
-/// Whether a process runs; one that has ended and was not waited for does not.
+/// Whether a process runs. A zombie does not.
 fn is_alive(process: u64) -> bool {
     let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
@@ -185,7 +185,7 @@ fn readers_notice_nothing_of_a_restart_but_a_wider_bound() {
         for _ in 0..4 {
             let (code, said) = served.end("-TERM");
             served = Served::start(&path, READ_WHILE_VALID);
-            // A reader that failed has said why.
+            // A reader thread that failed has printed the reason.
             assert!(!reader.is_finished(), "{code:?} {said}");
         }
         done.store(true, Ordering::Release);
@@ -202,7 +202,7 @@ fn after_sigkill_the_line_holds_to_its_end_and_then_the_kernel_answers() {
     for round in 0..3 {
         let served = Served::start(&path, valid);
         let page = map(&path).unwrap();
-        // Both answers are right, and one follows the other without a step back.
+        // The kernel's answer and then the page's are both right, and time does not step back between them.
         while program.read(page).declined.is_some() {}
         drop(served);
         let reason = loop {
@@ -263,7 +263,7 @@ fn a_full_file_system_is_an_error_and_no_signal() {
     }
     let (folder, _) = place();
     let mount = folder.path().to_str().unwrap();
-    // In a mount namespace of its own, gone with its last process.
+    // In its own mount namespace, which goes away with its last process.
     let script = format!(
         "mount -t tmpfs -o size=16k none {mount} && (cat /dev/zero > {mount}/full; true) 2>/dev/null
          exec {} serve --foreground --page {mount}/page",
@@ -357,12 +357,12 @@ fn the_unit_is_one_that_systemd_understands() {
     let folder = tempfile::tempdir().unwrap();
     let unit = folder.path().join("clockscope-serve.service");
     fs::write(&unit, here).unwrap();
-    // Its manual page need not be installed here: the packages bring it, and `manual_pages` reads it.
+    // The manual page that the unit names need not be installed here: packages install it, and `manual_pages` tests it.
     let output = Command::new(analyze).args(["verify", "--man=no"]).arg(&unit).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
-/// A page in a directory of its own, as a timekeeper leaves it.
+/// A page in its own directory, as a timekeeper leaves it at its end.
 fn left_page() -> (tempfile::TempDir, PathBuf) {
     let (folder, path) = place();
     let (code, said) = Served::start(&path, &[]).end("-TERM");
@@ -401,7 +401,7 @@ fn a_directory_in_which_others_may_write_is_refused() {
         open(mode);
         assert_fails(&run(&path, &["--foreground"]), 125, "others may write to the directory");
     }
-    // As /tmp is: nobody can take away what is there.
+    // With the sticky bit, as in /tmp, users cannot remove each other's files.
     open(0o1777);
     Served::start(&path, &[]);
 }
@@ -439,8 +439,8 @@ fn whoever_could_write_the_page_once_cannot_end_its_timekeeper() {
     assert!(said.contains("others could write to the page: it is replaced"), "{said}");
 }
 
-/// The page stays root's, so that not even a timekeeper that somebody has taken over can end the
-/// programs that read it.
+/// The page belongs to root. So even a compromised timekeeper cannot truncate it, which would end the programs that
+/// read it.
 #[test]
 fn a_timekeeper_without_privileges_cannot_cut_its_page_off() {
     if !is_root_or_skip() {

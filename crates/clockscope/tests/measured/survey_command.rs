@@ -1,7 +1,7 @@
-//! `clockscope survey`: what it estimates, against programs that say how often they read the clock.
+//! `clockscope survey`: its estimates, against programs that print how often they read the clock.
 //!
-//! Intervals of 95 % miss the truth one time in twenty, and a test must not. So a truth may lie outside of an interval by
-//! half as much again as its limit; docs/survey.md says how often intervals really cover.
+//! Intervals of 95 % miss the truth one time in twenty, and a test must not. So a truth may lie outside of an interval
+//! by half as much again as its limit; docs/survey.md says how often intervals really cover.
 
 use std::process::{Command, Output};
 
@@ -16,7 +16,7 @@ fn survey(options: &[&str]) -> Output {
     Command::new(clockscope()).arg("survey").args(options).output().expect("run clockscope")
 }
 
-/// The report as JSON, or `None` if this machine or user may have none.
+/// The report as JSON, or `None` (a skip) if this machine or user cannot make a survey.
 #[track_caller]
 fn report(options: &[&str]) -> Option<Value> {
     if !is_root_or_skip() {
@@ -32,7 +32,7 @@ fn report(options: &[&str]) -> Option<Value> {
     Some(serde_json::from_slice(&output.stdout).expect("it prints JSON"))
 }
 
-/// A program that reads one clock all the time.
+/// A running program that reads one clock all the time.
 struct Reader {
     kind: &'static str,
     program: Conversation,
@@ -44,7 +44,7 @@ impl Reader {
         Some(Self { kind, program: Conversation::start(&words![program, kind]) })
     }
 
-    /// Reads and nanoseconds so far.
+    /// The program's clock reads and nanoseconds so far.
     fn said(&mut self) -> (f64, f64) {
         self.program.say("how many?");
         let line = self.program.line();
@@ -60,7 +60,7 @@ impl Reader {
     }
 }
 
-/// Each reader's own rate while `work` was done.
+/// Runs `work`; gives its result and each reader's clock reads per second meanwhile.
 fn rates<T>(readers: &mut [Reader], work: impl FnOnce() -> T) -> (T, Vec<f64>) {
     let before: Vec<_> = readers.iter_mut().map(Reader::said).collect();
     let done = work();
@@ -101,7 +101,7 @@ fn estimates_cover_what_programs_say_of_themselves() {
         };
         assert_eq!(clock["function"], wanted.0, "{row:#}");
         assert_eq!(clock["clock"].as_str(), wanted.1, "{row:#}");
-        // On a host whose clocksource programs cannot read, each read by the vDSO falls back.
+        // On a host whose clocksource the vDSO cannot read, each vDSO read falls back to a system call.
         if report["has_fallen_back"] == false {
             assert_eq!(clock["route"], wanted.2, "{row:#}");
         }
@@ -111,11 +111,11 @@ fn estimates_cover_what_programs_say_of_themselves() {
     assert_eq!(report["lost_samples"], 0);
 }
 
-/// So it is on a busy machine, whose CPUs are seldom given to the threads that measure what a read costs.
+/// A survey also goes on longer on a busy machine, which seldom runs the threads that measure the cost of a read.
 #[test]
 fn a_survey_goes_on_until_its_own_reads_were_sampled() {
     let Some(report) = report(&["--duration", "0.1", "--freq", "20"]) else { return };
-    // In the time asked for, each CPU is sampled twice, and five samples are needed.
+    // In 0.1 s at 20 Hz each CPU is sampled twice, and five samples are needed.
     assert!(number(&report["elapsed_ns"]) > 1.2e8, "{report:#}");
     assert!(rows(&report["costs"]).all(|cost| number(&cost["read_ps"]) > 0.0), "{report:#}");
 }
@@ -126,7 +126,7 @@ fn coarse_reads_are_seen_and_have_no_rate() {
     let Some(report) = report(&["--duration", "2", "--freq", "997"]) else { return };
     let row = reader.row(&report);
     assert_eq!(row["has_coarse_reads"], true, "{row:#}");
-    // What is estimated beside them is a small part of what they would be as precise reads.
+    // The precise reads estimated beside the coarse ones have less than a ninth of the coarse reads' samples.
     let samples = |of: &Value| number(&of["samples"]);
     let coarse: f64 =
         rows(&row["clocks"]).filter(|clock| clock["reads"].is_null()).map(samples).sum();

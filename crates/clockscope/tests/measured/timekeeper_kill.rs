@@ -1,4 +1,4 @@
-//! A timekeeper that dies by SIGKILL is noticed at the next read, if it owns its page.
+//! If a page has an owner and its timekeeper dies by SIGKILL, the next read notices.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -13,10 +13,10 @@ use clockscope_timekeeper::{Options, Timekeeper};
 use fastclock::Decline;
 use fastclock::page::{OWNER_DIED, SIZE};
 
-/// Names the page to the process that keeps it.
+/// Environment variable with the path of the page that `keeper_to_be_killed` keeps.
 const PAGE: &str = "TIMEKEEPER_KILL_PAGE";
 
-/// Not a test of its own: what the other one starts, to kill it.
+/// Not a test of its own: `the_death_of_the_owner_is_noticed_at_once` starts this process and kills it.
 #[test]
 fn keeper_to_be_killed() {
     let Some(path) = std::env::var_os(PAGE) else { return };
@@ -24,7 +24,7 @@ fn keeper_to_be_killed() {
     let page = page_file::map(&file, Access::Write).unwrap();
     let valid = Duration::from_secs(3600);
     let keeper = Timekeeper::start(page, Options { valid, ..Options::default() }).unwrap();
-    // It is killed long before the end of its input, which comes when the other test has failed.
+    // Normally killed during this read. The read ends only if the other test has failed.
     let _ = std::io::stdin().read(&mut [0]);
     assert!(keeper.is_alive(), "the timekeeper has ended");
 }

@@ -1,12 +1,11 @@
-//! The callers that are reported are those that made the calls: every program here says how often
-//! it called what from where.
+//! The callers that are reported are the ones that made the calls: every program here prints how often each of its
+//! call paths led to a call.
 //!
-//! A share that is drawn from n samples has a standard error of at most sqrt(0.25 / n), and a little
-//! more because they do not all stand for the same number of calls: 0.4 points for 20,000 samples, 0.8
-//! for 5,000. So chance alone is off by what is allowed once in a million times. Sampling may take a
-//! fiftieth of processor time, which is about 800 samples a second: `make test-callers` (`THOROUGH=1`)
-//! asks for more of them, and allows less. Programs run until there are as many samples as that, however
-//! long it takes on the machine. What was found is printed.
+//! A share that is drawn from n samples has a standard error of at most sqrt(0.25 / n), and a little more because
+//! samples stand for different numbers of calls: 0.4 points for 20,000 samples, 0.8 for 5,000. So chance alone exceeds
+//! the allowance once in a million times. Sampling may take a fiftieth of processor time, which is about 800 samples a
+//! second: `make test-callers` (`THOROUGH=1`) asks for more of them, and allows less. Programs run until there are
+//! enough samples, however long that takes on the machine. The figures found are printed.
 #![allow(clippy::print_stdout, reason = "the figures, for who runs it with --nocapture")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,17 +21,17 @@ use crate::support::true_callers::{
 };
 use serde_json::Value;
 
-/// What is asked for.
+/// Numbers of samples wanted, and the allowed error of a share.
 pub(crate) struct Demand {
     /// Samples that are enough to compare shares.
     pub(crate) for_shares: u64,
     /// How far a share may be off, in points.
     pub(crate) allowance: f64,
-    /// Samples that are enough to say that 99 % are right.
+    /// Samples that are enough to check that 99 % have the true caller.
     enough: u64,
 }
 
-/// What `make test` asks for, or `make test-callers`.
+/// The demand of `make test`, or of `make test-callers` if `THOROUGH` is set.
 pub(crate) fn demand() -> Demand {
     if std::env::var_os("THOROUGH").is_some() {
         Demand { for_shares: 20_000, allowance: 2.0, enough: 10_000 }
@@ -41,7 +40,7 @@ pub(crate) fn demand() -> Demand {
     }
 }
 
-/// Samples of each clock among them.
+/// Samples wanted of each clock that is read often.
 const ENOUGH_OF_A_CLOCK: u64 = 200;
 #[test]
 fn names_of_all_languages_are_made_plain() {
@@ -61,7 +60,7 @@ fn names_of_all_languages_are_made_plain() {
     }
 }
 
-/// What a language's runtime reads for itself, which the program does not count.
+/// Clock reads that a language's runtime makes by itself and the program does not count.
 #[derive(Clone, Copy)]
 enum Runtime {
     Silent,
@@ -70,14 +69,14 @@ enum Runtime {
     Go,
 }
 
-/// A program with its ways, sampled.
+/// The call paths that a program prints, and the report of its sampled run.
 struct Sampled {
     ways: Vec<Way>,
     report: Report,
 }
 
-/// Runs a program, with so many rounds that there are enough samples: those that a first run lacks
-/// say how many, so it is a short one. `missing` is by how much there are too few, at most 1 if there are enough.
+/// Runs a program with more and more rounds until there are enough samples; the samples of one run give the rounds of
+/// the next. `missing` gives the factor by which there are too few samples, at most 1 if there are enough.
 #[track_caller]
 fn sample(
     command: &[OsString],
@@ -104,16 +103,16 @@ fn sample(
     panic!("too few samples with {rounds} rounds");
 }
 
-/// So many rounds that there are probably enough samples.
+/// A number of rounds that probably gives enough samples.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub(crate) fn more(rounds: u64, missing: f64) -> u64 {
     (rounds as f64 * (missing * 1.3).min(20.0)) as u64
 }
 
-/// Many samples a second, as far as they are allowed.
+/// Samples as often as the limit on processor time allows.
 const SAMPLING: [&str; 5] = ["--via", "none", "--callers", "--freq", "20000"];
 
-/// Whether the kernel lets nobody sample; the test is skipped then.
+/// Whether the kernel lets this user sample no process; the test is skipped then.
 pub(crate) fn may_not_sample(report: &Report) -> bool {
     let callers = report.field("callers");
     let decline = rows(&callers["declines"]).find(|row| row["pid"] == 0);
@@ -131,7 +130,7 @@ fn samples_of(report: &Report, key: &Key) -> u64 {
         .sum()
 }
 
-/// However few are sampled, all are counted, and the stacks of a call add up to its count.
+/// Calls are counted exactly, whatever number of them is sampled, and the calls of a call's stacks add up to its count.
 #[track_caller]
 fn assert_calls_are_exact(sampled: &Sampled, runtime: Runtime) {
     let mut sums: BTreeMap<&Key, u64> = BTreeMap::new();
@@ -158,8 +157,8 @@ fn assert_calls_are_exact(sampled: &Sampled, runtime: Runtime) {
     }
 }
 
-/// By how much there are too few samples, of all and of each clock; clocks that are read rarely are
-/// not asked.
+/// The factor by which there are too few samples, of all calls and of each clock; clocks that are read rarely do not
+/// count.
 #[expect(clippy::cast_precision_loss)]
 fn missing(sampled: &Sampled) -> f64 {
     let all: u64 = sampled.ways.iter().map(|way| way.calls).sum();
@@ -172,7 +171,7 @@ fn missing(sampled: &Sampled) -> f64 {
         .fold(of(total, demand().enough), f64::max)
 }
 
-/// `None` where nobody may sample.
+/// `None` (a skip) if the kernel does not allow sampling.
 #[track_caller]
 fn true_callers(
     name: &str,
@@ -230,8 +229,8 @@ fn go() {
     true_callers("Go", &words![program], 40_000, "callers.go", true);
 }
 
-/// Nothing is known of the code of a program without unwind tables, symbols and frame pointers:
-/// then nothing is said of it, besides where it is.
+/// A program without unwind tables, symbols and frame pointers: clockscope cannot walk its frames, so a stack has at
+/// most one frame of the program, without a function.
 #[test]
 fn nothing_is_invented_without_unwind_information() {
     let options = [
@@ -266,7 +265,7 @@ fn nothing_is_invented_without_unwind_information() {
     assert!(explained >= cut, "each has a reason: {explained} of {cut}");
 }
 
-/// freeDiameter's picture: which of its functions read the clock, and on whose behalf.
+/// The figure on freeDiameter: which of its functions read the clock, and on whose behalf.
 #[test]
 fn shares_of_a_server_of_threads_and_queues() {
     let options = ["-fomit-frame-pointer"];
@@ -305,7 +304,7 @@ fn shares_of_a_server_of_threads_and_queues() {
     println!("diameter: off by {worst:.2} points at most");
 }
 
-/// By how much there are too few samples to compare shares.
+/// The factor by which there are too few samples to compare shares.
 #[expect(clippy::cast_precision_loss)]
 fn short_of_shares(samples: u64) -> f64 {
     demand().for_shares as f64 / samples.max(1) as f64
@@ -335,7 +334,7 @@ fn monotonic() -> Key {
     ("clock_gettime".into(), "CLOCK_MONOTONIC".into())
 }
 
-/// Has a query over so many rows explained, by a server of its own.
+/// Runs EXPLAIN ANALYZE of a query over so many rows in a single-user server, and gives the report.
 #[track_caller]
 fn explained(programs: &Path, rows_of_query: u64) -> Report {
     let place = servers::postgres_cluster(programs);
@@ -352,7 +351,7 @@ fn explained(programs: &Path, rows_of_query: u64) -> Report {
     traced.report()
 }
 
-/// As many reads are made at the start of a row as at its end.
+/// A row has as many reads at its start as at its end, one each.
 #[track_caller]
 fn assert_halves(report: &Report, rows_of_query: u64) {
     assert!(report.vdso_calls(&monotonic()) >= 2 * rows_of_query, "two reads a row: {report:#?}");

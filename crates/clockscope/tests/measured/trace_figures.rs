@@ -1,5 +1,5 @@
-//! What the reports make of counts and times: prices, shares of processor time, and what is too
-//! little to say anything.
+//! Figures that reports compute from counts and times: prices, shares of processor time, and data that are too few for
+//! a figure.
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,14 +9,14 @@ use crate::support::attaching::Attachment;
 use crate::support::builds::{self, Link};
 use crate::support::running::{Report, clockscope, trace_vdso, untraced};
 
-/// `prices reads COARSE CPU PRECISE`; none if there is no compiler.
+/// The command `prices reads COARSE CPU PRECISE`; `None` without a compiler.
 fn reads(coarse: u64, cpu: u64, precise: u64) -> Option<Vec<OsString>> {
     let program = builds::c("prices", Link::Dynamic)?;
     let numbers = [coarse, cpu, precise].map(|number| OsString::from(number.to_string()));
     Some([&words![program, "reads"][..], &numbers].concat())
 }
 
-/// The report as text.
+/// The report as text, with single spaces.
 fn text(command: &[OsString]) -> String {
     let words = [&words![clockscope(), "trace", "--via", "none", "--"][..], command].concat();
     let said = String::from_utf8(untraced(&words).stderr).expect("is text");
@@ -68,7 +68,7 @@ fn a_dozen_reads_have_no_price_and_no_advice() {
     assert!(text(&none).contains("Clock reads: none"), "{}", text(&none));
 }
 
-/// Attaches to the parent, lets it have children, and demands that their processor time is counted.
+/// Attaches to the parent, lets it start children, and checks that their processor time is counted.
 #[track_caller]
 fn has_the_time_of_children(kinds: &[&str]) {
     let Some(program) = builds::c("prices", Link::Dynamic) else { return };
@@ -110,7 +110,7 @@ fn the_processor_time_of_children_that_live_is_counted() {
     has_the_time_of_children(&["live", "wait", "live"]);
 }
 
-/// A report as JSON, of a clockscope command that writes it to the file that is put behind `options`.
+/// The JSON report of a clockscope command, which writes to a file given after `options`.
 fn json(options: &[&str], command: &[OsString]) -> serde_json::Value {
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let file = directory.path().join("report.json");
@@ -122,7 +122,7 @@ fn json(options: &[&str], command: &[OsString]) -> serde_json::Value {
     serde_json::from_str(&report).expect("the report is JSON")
 }
 
-/// What docs/run.md claims: a computed slowdown is the measured one within 15 %.
+/// docs/run.md says: a computed slowdown is within 15 % of the measured one.
 #[test]
 fn what_a_cost_of_a_read_would_do_is_what_it_does() {
     let Some(command) = reads(3_000, 1_000, 20_000) else { return };

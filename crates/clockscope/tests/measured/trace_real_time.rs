@@ -1,4 +1,4 @@
-//! How clockscope is scheduled: above the real-time threads that wait for it, and not a moment longer.
+//! clockscope's scheduling class: above the real-time threads that wait for it, and only as long as they do.
 
 use std::fs;
 
@@ -28,7 +28,7 @@ fn are_priorities_allowed_or_skip() -> bool {
 
 const A_PRIORITY_FOR_A_MOMENT: &str = "chrt -f 5 true; echo ready; read line; exit 7";
 
-/// Though nothing happens in the program any more.
+/// clockscope lowers its priority although the program makes no further stop.
 #[test]
 fn root_is_ordinary_again_after_a_real_time_program() {
     if !are_priorities_allowed_or_skip() {
@@ -43,7 +43,7 @@ fn root_is_ordinary_again_after_a_real_time_program() {
     assert_eq!(tracer.status().code(), Some(7));
 }
 
-/// A thread that spins on clockscope's CPU runs on before the others do, and they wait for clockscope.
+/// One thread of the target spins on clockscope's CPU. It goes on before the other threads, which wait for clockscope.
 #[test]
 fn a_program_is_not_kept_in_its_stops_by_a_real_time_thread_of_its_own() {
     if !are_priorities_allowed_or_skip() {
@@ -64,7 +64,7 @@ fn a_program_is_not_kept_in_its_stops_by_a_real_time_thread_of_its_own() {
         line.and_then(|number| number.trim().parse::<u64>().ok()).expect("it says how many")
     };
     assert_eq!(target.status().code(), Some(0), "the thread spins until it is told to end");
-    // One a millisecond, and the longest time without one in milliseconds.
+    // There is one alarm a millisecond. `longest` is the longest time without one, in milliseconds.
     let (alarms, longest) = (number("alarms"), number("longest-ms"));
     assert!(longest < alarms, "{longest} ms without an alarm, of {alarms} alarms");
 }

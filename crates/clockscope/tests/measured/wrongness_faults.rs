@@ -1,5 +1,5 @@
-//! Clocks with known faults, through the code that measures the real machine: each is found by its
-//! class and by no other, and the machine as it is has none.
+//! Clocks with known faults, through the code that measures the real machine: each fault is reported as its own class
+//! and no other. The unchanged machine has no fault.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -38,8 +38,8 @@ fn faults(report: &WrongnessReport) -> Vec<(&str, &str)> {
     report.faults.iter().map(|fault| (fault.kind.as_str(), fault.clock.as_str())).collect()
 }
 
-/// As [`report`], of a fault of one clock between two CPUs: again until it `is_seen`, because on a busy
-/// machine two threads may hardly run at the same time, and then nobody can see it.
+/// As [`report`], for a fault of one clock between two CPUs. Repeats until `is_seen`: on a busy machine two threads may
+/// hardly run at the same time, and then the fault does not show.
 fn report_of_two_cpus(
     machine: &MachineClocks,
     name: &'static str,
@@ -76,7 +76,7 @@ fn bent<F: Fn(i64) -> i64 + Send + Sync + 'static>(name: &str, bend: F) -> Machi
     machine
 }
 
-/// The CPU that the tests on one CPU do not run on; `None` if there is only one.
+/// A CPU other than the one that single-CPU tests use; `None` (a skip) if there is only one.
 fn other_cpu_or_skip() -> Option<u32> {
     let cpus = affinity::allowed().unwrap();
     if cpus.len() == 1 {
@@ -212,7 +212,7 @@ fn a_slewed_realtime_has_a_wrong_rate_but_no_step() {
 #[test]
 fn a_step_of_realtime_is_found_and_nothing_else_is_blamed() {
     for step in [300_000_000, -300_000_000] {
-        // From half a second after the first reading.
+        // The step comes half a second after the first reading.
         let when = OnceLock::new();
         let machine = bent("CLOCK_REALTIME", move |now| {
             let time = tsc::now(ClockId::Monotonic).0;

@@ -1,24 +1,24 @@
-//! `--color`, `NO_COLOR` and `CLICOLOR_FORCE`: where reports have colours, and that these are all.
+//! `--color`, `NO_COLOR` and `CLICOLOR_FORCE`: which reports have colours, and that without colours the text is equal.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::support::terminal::Terminal;
 
-/// Reports that are the same each time, and what stands out in them.
+/// Reports that are the same each time, and a coloured part of each.
 const REPORTS: [(&str, &str); 3] = [
     ("compare fixtures/bench/before.json fixtures/bench/after.json", "\x1b[36mgetppid by syscall"),
     ("doctor --root fixtures/doctor-cases/vbox-seed-deb7-3.2", "\x1b[1"),
     ("compare --ministat fixtures/ministat/c1_smp_gtod.txt fixtures/ministat/c1_up_gtod.txt", ""),
 ];
-/// The environment decides nothing unless a test says so; in `CI` even `TERM=dumb` has colours.
+/// Variables that choose colours, removed unless a test sets them; in `CI` even `TERM=dumb` has colours.
 const VARIABLES: [&str; 5] = ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM", "CI"];
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// What clockscope prints on a pipe.
+/// A report that clockscope writes to a pipe.
 fn printed(line: &str, options: &[&str], variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_clockscope"));
     for name in VARIABLES {

@@ -15,7 +15,7 @@ fn compare_in(directory: &Path, args: &[&str]) -> Said {
     command::said_in(directory, &[&["compare"], args].concat(), "")
 }
 
-/// The same with words between blanks.
+/// As [`compare_in`], with a line of words between blanks.
 fn compare(directory: &Path, line: &str) -> Said {
     compare_in(directory, &line.split(' ').collect::<Vec<_>>())
 }
@@ -54,7 +54,7 @@ fn ministats_output_comes_out_byte_for_byte() {
     let directory = fixtures("ministat");
     for (name, args) in MINISTAT {
         let output = compare(&directory, &format!("--ministat {args}"));
-        // One of the two is empty.
+        // Either standard output or standard error is empty.
         let found = format!("{}{}exit {}\n", output.stdout, output.stderr, output.code.unwrap());
         let expected = fs::read_to_string(directory.join(format!("{name}.out"))).unwrap();
         assert_eq!(found, expected, "{name}");

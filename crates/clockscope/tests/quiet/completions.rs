@@ -1,5 +1,5 @@
-//! The scripts of `clockscope completions` in the real shells: a test types a line with Tab, and reads the
-//! words that the shell gives to a program called clockscope.
+//! The scripts of `clockscope completions` in the real shells: a test types a line with Tab, and checks the words that
+//! the shell passes to a program called clockscope.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ use crate::support::terminal::Terminal;
 use clap::CommandFactory as _;
 use clockscope::cli::Cli;
 
-/// What is typed, with Tab, and the words that clockscope is to get.
+/// Keys typed, and the words that clockscope must then be called with.
 const TYPED: [(&str, &str); 8] = [
     ("clockscope doc\t", "doctor"),
     ("clockscope trace --form\tjs\t", "trace --format json"),
@@ -32,11 +32,11 @@ fn script(shell: &str) -> String {
     String::from_utf8(output.stdout).expect("a script is text")
 }
 
-/// A directory with two files to complete, and a program that says with which words it was called.
+/// A directory with two files to complete, and a program `clockscope` that prints its arguments.
 fn directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let program = directory.path().join("clockscope");
-    // zsh completes `--format=json`, the others `--format json`.
+    // zsh completes to `--format=json`, the other shells to `--format json`.
     fs::write(&program, "#!/bin/sh\necho \"given: <$*>\" | tr = ' '\n").expect("write a program");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("make it executable");
     for file in ["before.json", "page.html"] {
@@ -45,7 +45,7 @@ fn directory() -> tempfile::TempDir {
     directory
 }
 
-/// Types the lines into a shell that `start` starts in the directory, and waits for the words.
+/// Types the lines into a shell that `start` starts in the directory, and waits for the completed words.
 fn type_into(shell: &str, files: &[(&str, String)], start: &str) {
     if installed_or_skip(&[&format!("/usr/bin/{shell}")]).is_none() {
         return;
@@ -88,7 +88,7 @@ fn fish_completes_the_words() {
     type_into("fish", &files, start);
 }
 
-/// What a script offers behind a line, where the shell can be asked without a terminal.
+/// The completions that a script offers for a line, from shells that can be asked without a terminal.
 fn offered(shell: &str, line: &str, directory: &Path) -> Option<Vec<String>> {
     let program = installed_or_skip(&[&format!("/usr/bin/{shell}")])?;
     let file = directory.join(shell);
@@ -108,7 +108,7 @@ fn offered(shell: &str, line: &str, directory: &Path) -> Option<Vec<String>> {
         .output()
         .expect("run a shell");
     let text = String::from_utf8(output.stdout).expect("words are text");
-    // fish adds what a word means, behind a tab.
+    // fish appends a tab and an explanation to a completion.
     let words = text.lines().map(|line| line.split('\t').next().unwrap_or(line).to_owned());
     Some(words.collect())
 }

@@ -1,9 +1,8 @@
 //! The documentation is true as far as a machine can tell: its commands work.
 //!
-//! In a block fenced as `console`, lines that begin with `$ ` are commands and the others are
-//! output, which is of one machine and not compared; but the line that refuses a command line, with exit
-//! status 2, is. The commands of a page run one after another
-//! in a directory of their own, with the repository's `tests`, `fixtures` and `demo` in it. Blocks fenced as
+//! In a block fenced as `console`, lines that begin with `$ ` are commands. The other lines are output of one machine
+//! and are not compared, except the line that refuses a command line (exit status 2). The commands of a page run one
+//! after another in their own directory, with the repository's `tests`, `fixtures` and `demo` in it. Blocks fenced as
 //! `console-root` run as root only, those fenced as `console-x86-64` on that architecture only. Blocks fenced otherwise
 //! (`text`, `console-server`) need a server, a package or minutes, and do not run.
 
@@ -22,9 +21,9 @@ use crate::support::is_root_or_skip;
 
 /// After this many seconds a command counts as hung.
 const HUNG_AFTER: &str = "300";
-/// On emulated machines large numbers in commands, which say how often something is done, are divided by this.
+/// Emulated machines set this to a divisor for large numbers in commands, which give how often something is done.
 const SMALLER: &str = "CLOCKSCOPE_DOCS_SMALLER";
-/// From this number on.
+/// Numbers from this one on are divided.
 const LARGE: u64 = 100_000;
 
 fn root() -> PathBuf {
@@ -43,7 +42,7 @@ fn pages() -> Vec<PathBuf> {
 /// The exit status of a command line that is refused.
 const REFUSED: i32 = 2;
 
-/// A command of a page, the exit status that it must have, and the line that refuses it, if the page has one.
+/// A command of a page, its expected exit status, and the line that refuses it if the page has one.
 #[derive(Debug, PartialEq, Eq)]
 struct Example {
     command: String,
@@ -60,11 +59,11 @@ impl Example {
         Self { command: command.trim().to_owned(), status, refusal: None }
     }
 
-    /// Whether this is how the command ended, perhaps on an emulated machine.
+    /// Whether the command ended as the page says. Emulated machines may differ in `wrongness`.
     fn is_true(&self, output: &Output, is_emulated: bool) -> bool {
         let said = String::from_utf8_lossy(&output.stderr);
         let is_said = |refusal: &String| said.lines().any(|line| line == refusal);
-        // `wrongness` ends with 1 where a clock of the machine is wrong: the emulated one stands still now and then.
+        // `wrongness` ends with 1 if a clock of the machine is wrong. An emulated clock stands still now and then.
         let is_wrongness = self.command.starts_with("clockscope wrongness ");
         let of_machine = is_emulated && self.status == 0 && is_wrongness;
         let is_right = |code| code == self.status || of_machine && code == 1;
@@ -72,7 +71,7 @@ impl Example {
     }
 }
 
-/// The commands in the `console` blocks of a page, in those for root if `is_root`, and in those for this architecture.
+/// The commands in the `console` blocks of a page, plus those for root if `is_root` and those for this architecture.
 fn examples_for(page: &str, is_root: bool, architecture: &str) -> Vec<Example> {
     let runs = |fence: &str| match fence {
         "console" => true,
@@ -103,7 +102,7 @@ fn examples_for(page: &str, is_root: bool, architecture: &str) -> Vec<Example> {
     examples
 }
 
-/// Those for any user.
+/// The commands of a page that any user can run.
 fn examples(page: &str) -> Vec<Example> {
     examples_for(page, false, ARCH)
 }
@@ -142,7 +141,7 @@ fn shell(command: &str, directory: &Path) -> Output {
         .expect("run timeout(1)")
 }
 
-/// A command that runs a program, with its large numbers divided.
+/// Divides the large numbers in a command that runs a program.
 fn with_smaller_numbers(command: &str, divisor: u64) -> String {
     if !["clockscope ", "./"].iter().any(|begin| command.starts_with(begin)) {
         return command.to_owned();
@@ -166,7 +165,7 @@ fn large_numbers_are_divided_and_no_others() {
     assert_eq!(with_smaller_numbers(text, 100), text);
 }
 
-/// Runs the commands of a page; gives what is wrong.
+/// Runs the commands of a page; gives the commands that ended otherwise, with their output.
 fn complaints_of(page: &Path) -> Vec<String> {
     let divisor = std::env::var(SMALLER).map_or(1, |by| by.parse().expect("a number"));
     let name = page.file_name().expect("has a name").to_string_lossy().into_owned();
@@ -190,7 +189,7 @@ fn complaints_of(page: &Path) -> Vec<String> {
 
 #[test]
 fn commands_in_the_documentation_work() {
-    // Most commands wait for something, but not all.
+    // Most commands spend their time waiting, so more pages than CPUs run at once.
     let at_once = 4 * thread::available_parallelism().map_or(1, NonZero::get);
     let pages = Mutex::new(pages());
     let next = || pages.lock().expect("no page panics").pop();

@@ -40,7 +40,7 @@ fn the_exit_status_is_that_of_monitoring_plugins() {
     assert_eq!(status(slow.path().to_str().unwrap()), Some(1));
 }
 
-/// `refusals.rs` has more.
+/// `refusals.rs` tests more command lines.
 #[test]
 fn help_is_no_alarm() {
     for args in [["--help"], ["-h"], ["--version"]] {
@@ -114,7 +114,7 @@ fn every_label_is_explained_and_listed() {
     assert_eq!(page["label"], "tsc-warp");
 }
 
-/// Runs `promtool check metrics`; gives what it complains of.
+/// Runs `promtool check metrics`; gives its complaints.
 fn promtool(metrics: &str) -> String {
     let mut command = Command::new("promtool");
     command.args(["check", "metrics"]).stdin(Stdio::piped());
@@ -136,7 +136,7 @@ fn promtool_accepts_the_metrics() {
         assert!(output.stdout.starts_with("# HELP clockscope_"), "{name}");
         assert_eq!(promtool(&output.stdout), "", "{name}");
     }
-    // With measurements, and with names that need escaping.
+    // On this machine with measurements, and with names that need escaping.
     let live = doctor(&["--format", "metrics"]);
     assert!(live.stdout.contains("clockscope_doctor_status "), "{}", live.stderr);
     assert_eq!(promtool(&live.stdout), "");

@@ -1,5 +1,5 @@
-//! `clockscope doctor` and `capture` on input that is hostile, damaged or odd: each ends with a clear
-//! word and a status, and nothing outside of the root is read.
+//! `clockscope doctor` and `capture` on hostile, damaged or odd input: each run ends with a clear message and an exit
+//! status, and reads nothing outside of the root.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -16,7 +16,7 @@ use crate::support::{is_root_or_skip, skip};
 const SECRET: &str = "planted-secret";
 const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// A report, with nothing of a panic, of a terminal's commands, or of the secret.
+/// Checks that doctor printed a report without a panic, terminal control characters, or the secret.
 #[track_caller]
 fn is_report(said: &Said) {
     assert!(matches!(said.code, Some(0..=3)), "{said:?}");
@@ -31,7 +31,7 @@ fn doctor(root: &Path) -> Said {
     command::said(&["doctor", "--root", root.to_str().expect("UTF-8")])
 }
 
-/// What doctor's JSON says was not read: `FILE: WHY`.
+/// The files that doctor's JSON lists as unread: `FILE: WHY`.
 fn unread(root: &Path) -> Vec<String> {
     let words = ["doctor", "--format", "json", "--root", root.to_str().expect("UTF-8")];
     let one = |entry: &serde_json::Value| {
@@ -40,7 +40,7 @@ fn unread(root: &Path) -> Vec<String> {
     rows(&command::said(&words).json()["unread"]).map(one).collect()
 }
 
-/// A root with these files, on hpet so that there is something to say.
+/// A root with these files. Its clocksource is hpet, so doctor has a finding.
 fn root(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     let current = format!("{CLOCKSOURCE}/current_clocksource");
@@ -57,7 +57,7 @@ fn write(root: &Path, path: &str, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Makes the folders around `path` and gives its place.
+/// Makes the folders around `path` and gives its full path.
 fn place(root: &Path, path: &str) -> std::path::PathBuf {
     let path = root.join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -135,7 +135,7 @@ fn links_never_lead_out_of_the_root() {
     symlink(&climb, place(root.path(), "var/log/dmesg")).unwrap();
     symlink(outside.path(), place(root.path(), "run/systemd")).unwrap();
     fs::write(outside.path().join("container"), SECRET).unwrap();
-    // A folder that is a link, with `..` after it.
+    // A folder that is a symbolic link to the outside.
     symlink(outside.path(), root.path().join("etc")).unwrap();
     is_report(&doctor(root.path()));
     let unread = unread(root.path());
@@ -205,7 +205,7 @@ fn a_device_in_place_of_a_file_is_told() {
     }
     let root = root(&[]);
     let device = place(root.path(), "proc/version");
-    // /dev/zero, which has no end.
+    // Device 1:5 is /dev/zero, which has no end.
     let made = Command::new("mknod").arg(device).args(["c", "1", "5"]).status().unwrap();
     if !made.success() {
         return skip("devices cannot be made here");
@@ -233,7 +233,7 @@ fn a_file_without_permission_is_told_once() {
     fs::set_permissions(root.path().join("var/log"), Permissions::from_mode(0o755)).unwrap();
 }
 
-/// An archive of members `(name, content)`; names are written as they stand.
+/// An archive of members `(name, content)`; names are not checked or changed.
 fn tar_of(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     for (name, content) in members {
@@ -309,7 +309,7 @@ fn members_that_lead_elsewhere_are_told_and_not_read() {
 #[test]
 fn an_archive_that_unpacks_to_more_than_its_memory_takes_none_for_it() {
     let folder = tempfile::tempdir().unwrap();
-    // One member, a log, longer than all memory that doctor may have.
+    // One member, a log, longer than the memory that doctor may use.
     for (packer, mib) in [("gzip -1c", 200), ("zstd -1qc", 600)] {
         let mut header = tar::Header::new_gnu();
         header.set_path("var/log/dmesg").unwrap();
@@ -323,7 +323,7 @@ fn an_archive_that_unpacks_to_more_than_its_memory_takes_none_for_it() {
         let words = words!["prlimit", "--as=160000000", clockscope(), "doctor", "--root", bomb];
         let said = Said::of(untraced(&words));
         match packer {
-            // Not far from what a log that repeats itself reaches: it is read to its end.
+            // gzip's ratio is near that of a log that repeats itself, so doctor reads the log to its end.
             "gzip -1c" => {
                 is_report(&said);
                 assert_eq!(said.code, Some(3), "{said:?}");

@@ -26,7 +26,8 @@ fn names(lines: &[MachineLine]) -> BTreeSet<String> {
     lines.iter().map(|line| line.host.clone()).collect()
 }
 
-/// A folder with a whole archive, one that is cut off, one that is none, and a file that is no capture.
+/// A folder with a complete archive, a truncated one, a file that is no archive despite its name, and a file that is
+/// no capture.
 fn captures() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut builder = tar::Builder::new(Vec::new());
@@ -109,7 +110,7 @@ fn what_was_done_is_not_done_again_and_half_a_line_is() {
     let whole = fs::read_to_string(&file).unwrap();
     assert!(first.stderr.contains("machines; 0 could not be read"), "{}", first.stderr);
 
-    // Killed in the middle of a line.
+    // The file as a kill in the middle of a line leaves it.
     let at = whole.len() / 2;
     fs::write(&file, &whole[..at]).unwrap();
     let kept = whole[..at].matches('\n').count();
@@ -118,7 +119,7 @@ fn what_was_done_is_not_done_again_and_half_a_line_is() {
     assert!(resumed.stderr.contains(&format!("{kept} of them before")), "{}", resumed.stderr);
     assert_eq!(resumed.code, first.code);
 
-    // Somebody else's file stays as it is.
+    // A file with other text is left unchanged.
     fs::write(&file, "a diary\n").unwrap();
     let refused = doctor(&[&args[..], &["--resume"]].concat(), "");
     assert_eq!((refused.code, fs::read(&file).unwrap()), (Some(3), b"a diary\n".to_vec()));

@@ -1,4 +1,4 @@
-//! What is installed for Prometheus and systemd: rules, their tests, and the units that write metrics.
+//! The files installed for Prometheus and systemd: rules, their tests, and the units that write metrics.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const RULES: [&str; 2] = ["clockscope", "clockscope-node"];
-/// The worst exposure that `systemd-analyze security` may find, in tenths; 100 is the worst of all.
+/// The worst exposure that `systemd-analyze security` may find, in tenths of its scale of 0 to 10 (worst).
 const EXPOSURE: &str = "--threshold=20";
 
 fn repository() -> PathBuf {
@@ -21,7 +21,7 @@ fn rules(name: &str) -> String {
     read(&format!("packaging/prometheus/{name}.rules.yml"))
 }
 
-/// Runs a command in a folder; gives whether it succeeded, and what it said.
+/// Runs a command in a folder; gives whether it succeeded, and its output.
 fn run(folder: &Path, words: &[&str]) -> (bool, String) {
     let output = Command::new(words[0])
         .args(&words[1..])
@@ -46,7 +46,7 @@ fn the_rules_fire_on_what_their_tests_say_and_on_nothing_else() {
     }
 }
 
-/// A file of rules, the beginning of the test in it that minds the fault, what is right, and the fault.
+/// Planted faults: the file of rules, the begin of the test that must fail, the right text, and the wrong text.
 const FAULTS: [[&str; 4]; 12] = [
     [
         "clockscope",
@@ -112,7 +112,7 @@ const FAULTS: [[&str; 4]; 12] = [
     ],
 ];
 
-/// A file of tests with this one only.
+/// A file of tests reduced to the test that begins so.
 fn one_test(tests: &str, begin: &str) -> String {
     let mut parts = tests.split("\n  - name: ");
     let head = parts.next().expect("a head");
@@ -142,7 +142,7 @@ fn a_fault_of_the_rules_is_found() {
     }
 }
 
-/// The parts of the rules that begin with an alert's name.
+/// The alerts in a file of rules: name, and the text up to the next alert.
 fn alerts(rules: &str) -> Vec<(&str, &str)> {
     rules.split("- alert: ").skip(1).filter_map(|part| part.split_once('\n')).collect()
 }
@@ -159,7 +159,7 @@ fn every_alert_has_a_test_a_fix_and_a_runbook_that_is_there() {
             {
                 assert!(rule.contains(part), "{alert} has no `{part}`");
             }
-            // What the template may lead to: the page of the cause, or a section.
+            // The runbook URL leads to the page of the cause, or to this section.
             let section = format!("fleet.md#{}", alert.to_lowercase());
             assert!(rule.contains(&section), "{alert} does not name {section}");
             assert!(
@@ -176,7 +176,7 @@ fn every_alert_has_a_test_a_fix_and_a_runbook_that_is_there() {
     }
 }
 
-/// The words that begin as our metrics do.
+/// The words in a text that begin like names of clockscope's metrics.
 fn metrics(text: &str) -> BTreeSet<&str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'))
         .filter(|word| word.starts_with("clockscope_"))
@@ -235,7 +235,7 @@ fn the_units_are_sound_and_confined() {
     ];
     let (confined, said) = run(folder.path(), &security);
     assert!(confined, "{said}");
-    // Both are no judges of a unit that they would take in any case.
+    // A less confined and a misspelt unit must fail these checks, or the checks above prove nothing.
     fs::write(folder.path().join(service), here.replace("CapabilityBoundingSet=CAP_SYSLOG", ""))
         .unwrap();
     assert!(!run(folder.path(), &security).0, "less confinement is not found");

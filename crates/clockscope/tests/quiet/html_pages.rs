@@ -1,8 +1,8 @@
 //! The pages of `--format html` in a real browser: Chromium, without a window.
 //!
-//! Each page is laid out at 1200 and at 400 pixels, on light and on dark ground. A script of the
-//! test, outside the page, measures what a reader would see: whether the page is wider than the
-//! window, whether labels overlap, are cut off or too small.
+//! Each page is laid out at 1200 and at 400 pixels, on light and on dark ground. A script of the test, outside the
+//! page, measures the layout: whether the page is wider than the window, whether labels overlap, are cut off or too
+//! small.
 
 mod browser;
 
@@ -38,12 +38,12 @@ fn page_of(name: &str) -> String {
     pages::of_document(&document, None).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// Where pictures of the pages go if somebody wants to look at them.
+/// The folder for pictures of the pages, if `CLOCKSCOPE_PICTURES` names one.
 fn pictures_wanted() -> Option<PathBuf> {
     std::env::var_os("CLOCKSCOPE_PICTURES").map(PathBuf::from)
 }
 
-/// Opens the page in all forms and asserts what a reader may expect.
+/// Opens the page in all forms and checks that it is readable.
 fn assert_readable(name: &str, html: &str, figures: usize) {
     if let Some(folder) = pictures_wanted() {
         fs::write(folder.join(format!("{name}.html")), html).expect("save the page");
@@ -181,7 +181,7 @@ fn the_flame_graph_of_trace_zooms_and_finds() {
     assert_eq!(browser.console(), Vec::<String>::new());
 }
 
-/// Counts who connects to it, and hangs up at once.
+/// Accepts connections, hangs up at once, and counts them.
 struct Listener {
     address: SocketAddr,
     callers: Receiver<SocketAddr>,
@@ -200,7 +200,7 @@ impl Listener {
         Listener { address, callers }
     }
 
-    /// How many have connected before this call: connections are accepted in their order.
+    /// The number of connections made before this call: connections are accepted in their order.
     fn count(self) -> usize {
         let own = TcpStream::connect(self.address).expect("connect");
         let own = own.local_addr().expect("have an address");
@@ -208,7 +208,7 @@ impl Listener {
     }
 }
 
-/// What the page has loaded besides itself, as far as it was let.
+/// Whether a foreign script has run, and the number of resources that the page has loaded besides itself.
 const LOADED: &str =
     "return [view.ran || 0, view.performance.getEntriesByType('resource').length];";
 
@@ -219,7 +219,7 @@ fn the_page_of_trace_asks_for_nothing_and_lets_nothing_in() {
     assert_eq!(browser.act(&html, 400, LOADED), json!([0, 0]));
     assert_eq!(browser.console(), Vec::<String>::new());
 
-    // Markup that got through would neither load nor run; without the policy it would.
+    // The content security policy keeps foreign markup in the page from loading or running anything.
     let listener = Listener::new();
     let through = format!(
         "<script>window.ran = 1</script><img src='http://{}/x.png'></main>",
@@ -268,7 +268,7 @@ fn the_page_of_a_traced_program_is_whole() {
     assert_eq!(browser.console(), Vec::<String>::new());
 }
 
-/// What a reader without script sees at 400 px: the text report, in a box that scrolls by itself.
+/// A reader without script at 400 px has the text report, in a box that scrolls by itself.
 #[test]
 fn without_script_the_report_is_there_as_text() {
     for (html, words) in [
@@ -283,12 +283,12 @@ fn without_script_the_report_is_there_as_text() {
     }
 }
 
-/// The cells of a column of the page's first table, as they are shown, and the heading above them.
+/// The cells of the column with this heading in the page's first table, as shown.
 fn column(html: &str, heading: &str) -> Vec<String> {
     column_of(html, "", heading)
 }
 
-/// The same of the first table whose caption begins so.
+/// As [`column`], of the first table whose caption begins so.
 fn column_of(html: &str, caption: &str, heading: &str) -> Vec<String> {
     let steps = format!(
         "const table = [...inner.querySelectorAll('table')]
@@ -340,7 +340,7 @@ fn the_page_of_a_saved_report_is_that_of_the_command() {
     assert_eq!(run("view json -o page"), "");
     assert_eq!(read("page"), read("html"));
     assert_eq!(run("view json"), read("html"));
-    // A saved report of trace says where it was made, and so does its page.
+    // A saved report of trace names its machine, and so does its page.
     run("run --stats --clock kernel --format json -o run -- date");
     run("view run -o page");
     let shown =
@@ -350,7 +350,7 @@ fn the_page_of_a_saved_report_is_that_of_the_command() {
     assert!(shown.contains("The machine"), "{shown}");
 }
 
-/// Puts JSON's `null` in place of each field that is no whole number; gives how many there were.
+/// Replaces each fraction by JSON's `null`; gives how many there were.
 fn without_fractions(value: &mut Value) -> usize {
     match value {
         Value::Object(fields) => fields
@@ -368,7 +368,7 @@ fn without_fractions(value: &mut Value) -> usize {
     }
 }
 
-/// What is not a number, such as a ratio to nothing, is `null` in JSON.
+/// JSON has `null` for a figure that is not a number, such as a ratio to zero.
 #[test]
 fn a_report_with_figures_that_are_no_numbers_has_a_page() {
     for (name, least) in [("bench.json", 25), ("wrongness.json", 28)] {
@@ -441,7 +441,7 @@ fn words_of_other_versions_are_shown() {
     assert!(compared.contains("counted by bpf, then by unknown means"), "{compared}");
 }
 
-/// A page that breaks the rules is caught, so that the others passed for a reason.
+/// The measurements detect a page that breaks the rules, so the pages above passed for a reason.
 #[test]
 fn a_bad_page_is_noticed() {
     let browser = Browser::new();

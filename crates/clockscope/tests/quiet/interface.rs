@@ -1,13 +1,13 @@
-//! What programs can use of `fastclock`, as a list: a change of it shows in a review.
+//! The public interface of `fastclock` as a snapshot, so a review shows each change of it.
 //!
-//! `cargo rustdoc` gives the list as JSON, in a format that is not stable: the test takes the compiler that is there, and
-//! `public-api` must know its format.
+//! `cargo rustdoc` gives the list as JSON, in an unstable format: the test uses the installed compiler, whose format
+//! `public-api` must know.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// Those that the compiler derives and programs rely on; others come and go with the compiler.
+/// Auto traits that programs rely on. Others come and go with the compiler.
 const AUTO_TRAITS: [&str; 5] = [
     "core::marker::Send",
     "core::marker::Sync",
@@ -25,7 +25,7 @@ fn rustdoc(target: &Path, flags: &str) {
         .current_dir(
             Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders up"),
         )
-        // The format is one of nightly compilers; this lets the others write it.
+        // Only nightly compilers write this format; the variable lets stable ones write it.
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", flags)
         .env("RUSTDOCFLAGS", flags)
@@ -34,7 +34,7 @@ fn rustdoc(target: &Path, flags: &str) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The public items of `fastclock`, one a line; the error says why there is no list.
+/// The public items of `fastclock`, one a line; the error gives the reason if there is no list.
 fn items(flags: &str) -> Result<String, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interface");
     rustdoc(&target, flags);

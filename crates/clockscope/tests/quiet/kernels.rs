@@ -1,7 +1,7 @@
-//! The same on every kernel: the results that `vm/test-kernels` brought out of virtual machines. `make
+//! Equal results on every kernel: checks the results that `vm/test-kernels` brought out of virtual machines. `make
 //! test-kernels` makes them and runs these tests; see vm/README.md.
 //!
-//! Without `CLOCKSCOPE_KERNELS_RESULTS` there is nothing to look at, and they are skipped.
+//! Without `CLOCKSCOPE_KERNELS_RESULTS` there are no results, and the tests are skipped.
 
 mod programs;
 
@@ -41,11 +41,11 @@ const COUNTED: [&str; 18] = [
     "attach-1",
     "attach-2",
 ];
-/// Servers that are attached to, and how often.
+/// Servers that clockscope attaches to; each is attached to as often as [`ATTACHED`] has names.
 const SERVERS: [&str; 4] =
     ["attach_server", "attach_server-static", "attach_server-musl", "attach_server-go"];
 const ATTACHED: [&str; 3] = ["1", "2", "3"];
-/// Programs that live with signals, and are attached to.
+/// Programs with timers and signals that clockscope attaches to.
 const TIMERS: [&str; 5] = [
     "timers-real-all",
     "timers-thread-all",
@@ -54,8 +54,8 @@ const TIMERS: [&str; 5] = [
     "timers-wake-pause",
 ];
 
-/// Reads that take longer with `--clock slow`, as `slow_reads` names them. Of the others it measures processor time, which on
-/// a busy host may be anything in a virtual machine.
+/// Reads that take longer with `--clock slow`, as `slow_reads` names them. `slow_reads` measures the processor time of
+/// all other reads, which is unpredictable in a virtual machine on a busy host.
 const DELAYED: [&str; 6] = [
     "CLOCK_REALTIME",
     "CLOCK_MONOTONIC",
@@ -65,13 +65,13 @@ const DELAYED: [&str; 6] = [
     "gettimeofday",
 ];
 
-/// The end of a machine's name on which each instruction is translated for itself, and which does less than the others.
+/// Suffix of the machine on which QEMU translates each instruction by itself. That machine runs fewer steps.
 const SINGLE: &str = "-single";
 
-/// The end of a machine's name whose CPUs take turns, so that much happens between two instructions of one.
+/// Suffix of the machine whose CPUs take turns, so much can happen between two instructions of one CPU.
 const TURNS: &str = "-turns";
 
-/// The end of a machine's name on which the command's own tests run, and the documentation's commands.
+/// Suffix of the machine on which the command's own tests and the documentation's commands run.
 const COMMANDS: &str = "-commands";
 
 /// Crates whose tests run on arm64 kernels.
@@ -85,7 +85,7 @@ fn results() -> Option<PathBuf> {
     results.map(PathBuf::from)
 }
 
-/// The machines of an architecture that were booted, and how many seconds all of each run took.
+/// The machines of an architecture that were booted, and how many seconds each run took.
 fn booted(results: &Path, architecture: &str) -> Vec<(Boot, String)> {
     let list = std::fs::read_to_string(results.join("booted")).expect("vm/test-kernels writes it");
     let machine = |line: &str| {
@@ -101,7 +101,7 @@ fn booted(results: &Path, architecture: &str) -> Vec<(Boot, String)> {
     list.lines().filter(is_wanted).map(machine).collect()
 }
 
-/// Calls that programs made and that clockscope counted.
+/// Numbers of calls that programs made and that clockscope counted.
 #[derive(Default)]
 struct Sums {
     steps: usize,
@@ -111,7 +111,7 @@ struct Sums {
     system_calls_counted: u64,
 }
 
-/// Whether a program of ours reads a hash table that this kernel's image does not have, and so ends with 1.
+/// Whether the step's program needs a hash table that this kernel's vDSO does not have. The program then ends with 1.
 fn lacks_table(boot: &Boot, step: &str) -> bool {
     let tag = match step {
         "trace-own_parser" => DT_HASH,
@@ -164,15 +164,15 @@ impl Sums {
     }
 }
 
-/// Whether the program was attached to where `clock_getres` begins with short instructions that cannot be undone, far from
-/// any padding.
+/// Whether clockscope attached to the program and leaves `clock_getres` uncounted: on x86-64 5.10 the function begins
+/// with short instructions that cannot be put back for suspended contexts, too far from any padding.
 fn leaves_getres_out(boot: &Boot, report: &Report) -> bool {
     let is_attached = report.field("attached").as_array().is_some_and(|all| !all.is_empty());
     is_attached && boot.name == "x86_64-5.10"
 }
 
-/// Whether the C library of a step's program finds no function in the vDSO: musl to 1.2.5 wants `DT_HASH`, which arm64 kernels
-/// from 6.12 on do not have. If another clock was given to the program, it reads that.
+/// Whether the C library of a step's program finds no function in the vDSO: musl up to 1.2.5 needs `DT_HASH`, which
+/// arm64 kernels from 6.12 on do not have. A program that was given another clock reads that one.
 fn cannot_read_the_vdso(boot: &Boot, step: &str) -> bool {
     let has_another_clock = step.starts_with("run-") && !step.starts_with("run-kernel-");
     step.contains("musl") && !has_another_clock && !has_hash_table(boot)
@@ -185,7 +185,7 @@ fn has_hash_table(boot: &Boot) -> bool {
     image.dynamic().iter().any(|entry| entry.0 == 4)
 }
 
-/// The same calls, when the C library makes a system call for each.
+/// Turns vDSO calls into system calls, for a C library that makes a system call for each.
 fn make_system_calls(printed: &mut Printed) {
     for (key, calls) in &mut printed.vdso {
         *printed.syscalls.entry(key.0.clone()).or_default() += std::mem::take(calls);
@@ -228,7 +228,7 @@ fn counts_are_exact_on_every_kernel() {
     println!("\n{table}");
 }
 
-/// An addition by load, add and store without a reservation loses counts there.
+/// On this machine an addition by load, add and store without a reservation would lose counts.
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn counts_are_exact_where_any_two_instructions_may_be_interrupted() {
@@ -295,7 +295,7 @@ fn crates_pass_their_tests_on_every_arm64_kernel() {
     println!("\n{table}");
 }
 
-/// `vm/inside-kernel` has the tests that are left out there, for want of a browser, of cargo and of Prometheus.
+/// `vm/inside-kernel` lists the tests that do not run there because a browser, cargo or Prometheus is missing.
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn the_commands_and_their_documentation_hold_on_arm64() {
@@ -312,7 +312,7 @@ fn the_commands_and_their_documentation_hold_on_arm64() {
     }
 }
 
-/// After each attachment the functions are as before. In the padding between them jumps stay.
+/// After each attachment the code of the functions is as before. Jumps stay in the padding between functions.
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn functions_are_restored_on_every_kernel() {
@@ -329,7 +329,7 @@ fn functions_are_restored_on_every_kernel() {
                 for symbol in image.functions() {
                     let from = usize::try_from(symbol.offset).expect("fits");
                     let size = usize::try_from(symbol.size).expect("fits");
-                    // `int3` behind the last `ret` is padding that the symbol covers.
+                    // The symbol's size includes padding (`int3`) behind the last `ret`.
                     let code = &before[from..from + size];
                     let last = code.iter().rposition(|byte| *byte != 0xcc).expect("has code");
                     let now = &after[from..=from + last];
@@ -357,11 +357,11 @@ fn nothing_else_fails_on_any_kernel() {
                 _ if SERVERS.contains(&step) || TIMERS.contains(&step) || step == "asleep" => {
                     &["7"]
                 }
-                // What these find is another test's matter.
+                // The verdicts of doctor are checked by another test.
                 "doctor" | "doctor-json" => &["0", "1", "2"],
-                // Before Linux 6.3 there is no such limit.
+                // PR_SET_MDWE exists since Linux 6.3.
                 "writes-or-executes" | "own-limit" => &["0", "77"],
-                // Kernels with pages of 16 KiB run no programs of 32 bits.
+                // Kernels with pages of 16 KiB run no 32-bit programs.
                 "bits-32" => &["7", "126"],
                 "serve-status-ended" | "wrongness" | "compare" => &["0", "1"],
                 _ => &["0"],
@@ -423,7 +423,7 @@ fn answers_are_right_on_every_kernel() {
     }
 }
 
-/// The bytes of each server's vDSO are compared by the machine itself (`vm/inside-kernel`).
+/// The machine itself (`vm/inside-kernel`) compares the bytes of each server's vDSO.
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn programs_that_are_attached_to_are_not_harmed_on_any_kernel() {
@@ -449,7 +449,7 @@ fn programs_that_are_attached_to_are_not_harmed_on_any_kernel() {
     }
 }
 
-/// Ten attachments are twenty stops at least of each thread.
+/// Ten attachments stop each thread twenty times at least.
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn calls_that_wait_are_not_seen_to_be_interrupted_on_any_kernel() {
@@ -457,7 +457,7 @@ fn calls_that_wait_are_not_seen_to_be_interrupted_on_any_kernel() {
     for (boot, _) in booted(&results, "") {
         let said = boot.text("asleep.out");
         let ended = said.lines().filter(|line| line.starts_with("result "));
-        // With a limit, it returns EINTR after any stop, by any tracer (signal(7)).
+        // A sigtimedwait with a limit returns EINTR after any stop, by any tracer (signal(7)).
         let ended: Vec<_> = ended.filter(|line| !line.contains("sigtimedwait")).collect();
         assert_eq!(ended, ["result ended well backwards 0 wrong 0"], "{}", boot.name);
     }
@@ -472,15 +472,16 @@ const SAMPLED: [(&str, &str); 5] = [
     ("diameter", "diameter.c"),
 ];
 
-/// The fewest samples of a call that would say as much if all stood for as many calls.
+/// The smallest effective sample size of a call: the number of equally weighted samples with the same error.
 fn effective_samples(report: &Report) -> f64 {
     let callers = report.field("callers");
     let of_call = rows(&callers["called"]).filter(|row| row["samples"].as_u64() > Some(10));
     of_call.filter_map(|row| row["samples_effective"].as_f64()).fold(f64::INFINITY, f64::min)
 }
 
-/// Points by which shares may be off. Where programs with several callers of a clock run for long, 2: that needs some thousands of
-/// samples. Elsewhere five standard errors: a share that is drawn from n samples has one of at most sqrt(0.25 / n).
+/// Points by which shares may be off. For programs with several callers of a clock that run for long: 2, which needs
+/// some thousands of samples. Otherwise five standard errors: a share drawn from n samples has one of at most
+/// sqrt(0.25 / n).
 fn share_may_be_off(boot: &Boot, program: &str, report: &Report) -> f64 {
     let effective = effective_samples(report);
     if boot.name.ends_with("-6.12") && ["callers-go", "diameter"].contains(&program) {
@@ -526,8 +527,8 @@ fn callers_are_true_on_every_kernel() {
     println!("\n{table}");
 }
 
-/// Linux 5.10 follows frame pointers of arm64 only where they are multiples of 16, which Go's are not: its stacks end where
-/// they go on on another stack, and the report says so.
+/// Linux 5.10 on arm64 follows frame pointers only if they are multiples of 16. Go's are not, so its stacks are cut
+/// where they continue on another stack, and the report gives that reason.
 #[track_caller]
 fn assert_nobody_is_named(verdict: &Verdict, report: &Report) {
     let nameless = |(stack, _): (&String, &u64)| stack.ends_with(": ");
@@ -539,8 +540,8 @@ fn assert_nobody_is_named(verdict: &Verdict, report: &Report) {
     assert!(samples >= verdict.samples, "{samples}: {}", verdict.worst());
 }
 
-/// A thread to which a signal comes while it is sampled passes no breakpoint any more on arm64, if its system calls are counted by
-/// ptrace: the report says that shares are wrong. x86-64 knows nothing of the kind.
+/// On arm64, a thread that gets a signal while it is sampled passes no breakpoint any more if ptrace counts its system
+/// calls. The report then says that shares are wrong. x86-64 is not affected.
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn wrong_shares_are_told_of_on_every_kernel() {
@@ -555,7 +556,7 @@ fn wrong_shares_are_told_of_on_every_kernel() {
     }
 }
 
-/// The images in `fixtures/vdso` are those of these kernels, or of earlier ones of the same series.
+/// Compares with the images in `fixtures/vdso`, which are of these kernels or of earlier releases of the same series.
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn every_kernels_image_has_the_functions_of_its_fixture() {
@@ -571,7 +572,7 @@ fn every_kernels_image_has_the_functions_of_its_fixture() {
     };
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vdso");
     for (boot, _) in booted(&results, "") {
-        // The same kernel on another CPU.
+        // The suffix names the same kernel on another CPU.
         let kernel = boot.name.trim_end_matches("-a72");
         let fixture = fixtures.join(format!("{kernel}.so"));
         assert_eq!(functions(&boot.out.join("vdso.so")), functions(&fixture), "{}", boot.name);

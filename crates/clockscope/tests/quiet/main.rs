@@ -1,5 +1,5 @@
-//! What needs neither another process nor the machine for itself: the command line, reports of what was
-//! recorded, pages, documents.
+//! Tests that need neither another process nor the machine for themselves: the command line, reports from recorded
+//! data, pages, documents.
 
 #[allow(dead_code, unused_macros, reason = "each of the test binaries uses another part")]
 #[macro_use]

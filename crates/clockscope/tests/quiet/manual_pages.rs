@@ -1,4 +1,4 @@
-//! The manual pages that `make man` writes, as mandoc shows them: complete, and without a complaint.
+//! The manual pages that `make man` writes, as mandoc shows them: complete, and without a warning.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -18,7 +18,7 @@ use pages::{Page, pages};
 const SECTIONS: [&str; 7] =
     ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES", "EXIT STATUS", "SEE ALSO"];
 
-/// What mandoc prints for a page.
+/// mandoc's output for a page.
 fn mandoc(arguments: &[&str], page: &str) -> Option<String> {
     let program = installed_or_skip(&["/usr/bin/mandoc"])?;
     let mut child = Command::new(program)
@@ -78,12 +78,12 @@ fn defined(page: &Page) -> BTreeSet<String> {
         .collect()
 }
 
-/// One space between words, as lines are broken anywhere.
+/// The text with single blanks, because mandoc breaks lines anywhere.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What is missing in a page, or too much.
+/// Missing and superfluous parts of a page.
 fn complaints(page: &Page, shown: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let heads: Vec<&str> = shown.lines().filter(|line| SECTIONS.contains(line)).collect();

@@ -1,4 +1,4 @@
-//! Where reports go, for each subcommand that has one: to a file, to a disk that is full, to a reader that goes away.
+//! The output of each subcommand with a report: to a file, to a full disk, to a reader that goes away.
 
 use std::fs;
 use std::io::Read as _;
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::command::{Said, root, said_in};
 
-/// Commands with a report, what is in it, and whether they end with a status for what they found.
+/// Commands with a report, words in the report, and whether the exit status depends on the findings.
 const REPORTS: [(&str, &str, bool); 8] = [
     ("bench --quick tai", "TAI", false),
     ("compare fixtures/bench/before.json fixtures/bench/before.json", "No change proven", false),
@@ -41,7 +41,7 @@ fn a_report_goes_to_a_file_and_nowhere_else() {
 fn a_full_disk_is_said_in_one_line() {
     for (line, _, _) in REPORTS {
         let said = said(line, &["-o", "/dev/full"]);
-        // The status of a program that has run is its own.
+        // After a run of a program, clockscope exits with the program's status.
         let wanted = if line.ends_with(" true") {
             0
         } else if line.starts_with("doctor") {
@@ -72,7 +72,7 @@ fn a_reader_that_goes_away_is_no_failure() {
         assert!(output.stderr.is_empty(), "{line}: {output:?}");
         assert!(matches!(output.status.code(), Some(0 | 1)), "{line}: {output:?}");
     }
-    // In the middle of what it prints.
+    // The reader goes away in the middle of the report.
     let mut child = start("bench --quick tai --format ndjson");
     let mut stdout = child.stdout.take().expect("is piped");
     stdout.read_exact(&mut [0; 10]).expect("begins to print");

@@ -1,4 +1,4 @@
-//! The benchmark suite reads its peers' tables right. The samples are shortened real output.
+//! The benchmark suite parses its peers' tables correctly. The samples are shortened real output.
 
 #[path = "../../benches/peers/counted.rs"]
 mod counted;

@@ -1,4 +1,4 @@
-//! Command lines that are refused: each by one line and an exit status.
+//! Refused command lines: each gets one line and an exit status.
 
 use std::env::consts::ARCH;
 use std::ffi::{OsStr, OsString};
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
-/// Words as a shell would take them apart, the exit status, and what is said after `clockscope: `.
+/// The command line in shell quoting, the exit status, and the message behind `clockscope: `.
 const TABLE: &str = r#"
 trace | 2 | the following required arguments were not provided: <CMD>...; see clockscope trace --help
 trace --fomat json ls | 2 | unexpected argument '--fomat' found; tip: a similar argument exists: '--format'; tip: to pass '--fomat' as a value, use '-- --fomat'; see clockscope trace --help
@@ -122,7 +122,7 @@ stat ls | 2 | stat: to count the calls of a program: clockscope trace CMD
 -c date | 2 | unexpected argument '-c' found; see clockscope --help
 "#;
 
-/// Runs clockscope in a directory where nothing is.
+/// Runs clockscope in an empty directory, which must stay empty.
 fn clockscope(words: &[OsString]) -> Output {
     let nowhere = tempfile::tempdir().expect("make a temporary directory");
     let mut command = Command::new(env!("CARGO_BIN_EXE_clockscope"));
@@ -133,7 +133,7 @@ fn clockscope(words: &[OsString]) -> Output {
     output
 }
 
-/// Words between blanks; one in quotes may have blanks in it, or be empty.
+/// Words between blanks; a quoted word may have blanks in it, or be empty.
 fn words(line: &str) -> Vec<OsString> {
     let mut words = Vec::new();
     for (index, part) in line.split('\'').enumerate() {
@@ -146,7 +146,7 @@ fn words(line: &str) -> Vec<OsString> {
     words
 }
 
-/// What is said on this architecture, if the table says this.
+/// The message on this architecture for a line of the table with message `said`.
 fn said_here(line: &str, said: &str) -> String {
     let ways = ["--via sites", "--via both"];
     match ways.into_iter().find(|way| line.contains(way)) {

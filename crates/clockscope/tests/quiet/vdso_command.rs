@@ -134,7 +134,7 @@ fn a_saved_image_is_measured_like_the_mapped_one() {
 fn another_process_is_shown_or_the_refusal_says_what_to_try() {
     let mut child =
         Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // A new program goes on before the kernel has mapped its vDSO; one that answers has it.
+    // A child that has answered has executed `cat`, so the kernel has mapped its vDSO.
     child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     let pid = child.id().to_string();
@@ -193,7 +193,7 @@ fn symbols_are_those_that_readelf_shows() {
         let symbols = view["symbols"].as_array().unwrap().iter();
         let shown = symbols.map(|symbol| {
             let field = |key: &str| symbol[key].as_str().unwrap().to_owned();
-            // The symbol that is named as its version is printed by readelf without it.
+            // A symbol with the same name as its version is printed by readelf without the version.
             let version = field("version");
             let name = if field("name") == version {
                 version

@@ -1,7 +1,7 @@
-//! What clockscope makes of machines whose clock is slow: the results that `vm/test` brought out of
-//! virtual machines without KVM. `make test-vm` makes them and runs these tests; see vm/README.md.
+//! Machines whose clock is slow: checks the results that `vm/test` brought out of virtual machines without KVM. `make
+//! test-vm` makes them and runs these tests; see vm/README.md.
 //!
-//! Without `CLOCKSCOPE_VM_RESULTS` there is nothing to look at, and they are skipped.
+//! Without `CLOCKSCOPE_VM_RESULTS` there are no results, and the tests are skipped.
 
 mod by_counter;
 pub(crate) mod machine;
@@ -15,11 +15,10 @@ use crate::support::compare::assert_counts;
 use crate::support::running::{clockscope, rows};
 use machine::{Boot, boot, boots, slow_boots};
 
-/// Below this ratio of a system call's cost to that of the vDSO's function, the function has made
-/// the system call itself.
+/// If a system call costs less than this many times the vDSO's function, the function has made the system call itself.
 const FALLS_BACK: f64 = 1.5;
-/// How much cheaper `run --clock coarse` must be than `--clock syscall` at least. It is 2 to 20 on
-/// hpet and 40 to 100 on acpi_pm.
+/// By how many times `run --clock coarse` must be cheaper than `--clock syscall`. Usual are 2 to 20 on hpet and 40 to
+/// 100 on acpi_pm.
 const COARSE_SAVES: f64 = 1.5;
 
 #[track_caller]
@@ -123,10 +122,10 @@ fn doctor_names_the_slow_clocksource_and_why() {
     }
 }
 
-/// The labels say what became of the TSC, and blame nothing else.
+/// Checks that the labels give the TSC's fate and blame no other cause.
 #[track_caller]
 fn assert_tells_why(boot: &Boot, labels: &BTreeSet<String>) {
-    // The watchdog may take the TSC away between two looks.
+    // The watchdog may give up the TSC between the two snapshots.
     let Some((_, available)) = boot.clocksources("before", "after") else { return };
     if available.contains("tsc") {
         assert_has(boot, labels, &["tsc-available-not-selected"]);
@@ -152,7 +151,7 @@ fn doctor_finds_nothing_to_mend_where_the_tsc_is_read() {
         ("doctor-json", "doctor-json.out", "before", "after"),
         ("doctor-late", "doctor-late.out", "before-late", "after-late"),
     ] {
-        // The kernel's watchdog may take the TSC of an emulated machine away at any time.
+        // The kernel's watchdog may give up the TSC of an emulated machine at any time.
         let Some((current, _)) = boot.clocksources(before, after) else { continue };
         let labels = labels(&boot.json(file));
         if current.starts_with("tsc") {
@@ -279,7 +278,7 @@ fn a_read_that_the_vdso_passes_on_is_one_read() {
         let text = boot.text("trace-text.err");
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(!text.contains("Fallen back:"), "{text}");
-        // Without `rdtscp` no call is timed, so that only the counts tell.
+        // Without `rdtscp` no call is timed, so the report has the counts only.
         let told = ["Slow reads:", "no vDSO call was timed"].iter().any(|line| text.contains(line));
         assert!(told && text.contains("10,007 of them the vDSO"), "{text}");
     }

@@ -1,4 +1,4 @@
-//! Running `clockscope trace -p`, and looking at the memory of the process that it attaches to.
+//! Runs `clockscope trace -p`, and looks at the memory of the attached process.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -16,14 +16,14 @@ use super::compare::assert_counts;
 use super::conversation::Conversation;
 use super::running::{Report, Traced, clockscope, finish};
 
-/// A limit for what is stuck, not for what is slow.
+/// A limit for a hung process, not for a slow one.
 const HUNG_AFTER: Duration = Duration::from_secs(120);
 
-/// Waits until something is so that nobody tells.
+/// Polls every 2 ms until a condition holds, for changes without a notification.
 ///
 /// # Panics
 ///
-/// If it is not so for much too long.
+/// If the condition does not hold within `HUNG_AFTER`.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -33,27 +33,27 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The executable memory that the kernel gave a process as its vDSO, as it is now.
+/// The vDSO image in a process's memory, at one moment.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Image {
-    /// Where it is.
+    /// Address of the image.
     pub(crate) base: u64,
-    /// What is in it.
+    /// Content of the image.
     pub(crate) bytes: Vec<u8>,
-    /// The System V segments that the process has attached, by the lines of `/proc/PID/maps`, with their numbers.
+    /// The process's attached System V segments: their lines of `/proc/PID/maps`, with the segment ids.
     segments: Vec<String>,
 }
 
 impl Image {
-    /// Reads it; `None` if the process has none, or is gone. By any thread of it: the first one may
-    /// have ended.
+    /// Reads the vDSO of a process; `None` if the process has none, or is gone. Tries each thread, because the first
+    /// one may have ended.
     pub(crate) fn of(pid: i32) -> Option<Self> {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
         let threads = threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok());
         threads.into_iter().find_map(Self::through)
     }
 
-    /// Those of some processes. One that has only just been started may not have its vDSO yet.
+    /// The vDSOs of several processes. Waits, because a new process may not have its vDSO yet.
     #[track_caller]
     pub(crate) fn of_all(pids: &[i32]) -> Vec<Self> {
         let mut all = Vec::new();
@@ -64,7 +64,7 @@ impl Image {
         all
     }
 
-    /// Reads it by the memory of a thread.
+    /// Reads the vDSO through the memory of a thread.
     fn through(pid: i32) -> Option<Self> {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
         let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
@@ -77,8 +77,8 @@ impl Image {
         Some(Self { base, bytes, segments: segments.collect() })
     }
 
-    /// Checks that a process's image is still this one, but for jumps to clockscope's image in the padding between
-    /// functions, which nobody executes.
+    /// Checks that a process's vDSO is unchanged, except for jumps to clockscope's image in the padding between
+    /// functions, which is never executed.
     #[track_caller]
     pub(crate) fn assert_as_before(&self, pid: i32) {
         let now = Self::of(pid).expect("it has its vDSO");
@@ -110,14 +110,14 @@ impl Image {
         );
     }
 
-    /// Its code, to the end of the last function.
+    /// The image's code, to the end of the last function.
     pub(crate) fn code(&self) -> &[u8] {
         let ends = self.functions().into_iter().map(|function| function.at + function.size);
         let end = ends.max().expect("it has functions") - self.base;
         &self.bytes[..usize::try_from(end).expect("is in the image")]
     }
 
-    /// Its functions.
+    /// The functions among the image's symbols.
     pub(crate) fn functions(&self) -> Vec<Function> {
         let file = object::File::parse(&self.bytes[..]).expect("a vDSO is an ELF file");
         let named = |symbol: object::Symbol<'_, '_>| {
@@ -137,12 +137,12 @@ impl Image {
     }
 }
 
-/// A function of the vDSO.
+/// A function of the vDSO, as its symbol describes it.
 #[derive(Debug)]
 pub(crate) struct Function {
-    /// Its name without prefix.
+    /// Name without the prefix `__vdso_`.
     pub(crate) name: String,
-    /// Its address.
+    /// Address in the process.
     pub(crate) at: u64,
     size: u64,
 }
@@ -153,7 +153,7 @@ impl Function {
     }
 }
 
-/// Where a process has images of clockscope, with all that belongs to each.
+/// Address ranges of clockscope's images in a process, each with the areas that belong to the image.
 pub(crate) fn images_of_clockscope(pid: i32) -> Vec<Range<u64>> {
     let maps = mappings(pid);
     let starts = maps
@@ -163,14 +163,14 @@ pub(crate) fn images_of_clockscope(pid: i32) -> Vec<Range<u64>> {
     starts.map(|start| start..start + TOTAL_SIZE as u64).collect()
 }
 
-/// The mappings of a process, without the stacks and heaps that it changes by itself.
+/// The mappings of a process, without its stacks and heaps, which change by themselves.
 pub(crate) fn mappings(pid: i32) -> Vec<String> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("read its maps");
     let named = |line: &&str| line.contains('/') || line.contains("[v") || is_clockscopes(line);
     maps.lines().filter(named).map(str::to_owned).collect()
 }
 
-/// Checks that all code of a process that is of files is what stands in them; gives how many bytes.
+/// Checks that all file-backed code of a process equals its files; gives the number of bytes compared.
 #[track_caller]
 pub(crate) fn assert_code_is_of_its_files(pid: i32) -> usize {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("read its maps");
@@ -193,8 +193,8 @@ pub(crate) fn assert_code_is_of_its_files(pid: i32) -> usize {
     all
 }
 
-/// Whether a line of `/proc/PID/maps` may be of clockscope's: shared memory, or code that no file has, of
-/// eight pages or of 1 MiB.
+/// Whether a line of `/proc/PID/maps` may be a mapping of clockscope: shared memory, or anonymous code of 32 KiB (an
+/// image) or 512 KiB.
 fn is_clockscopes(line: &str) -> bool {
     line.contains("SYSV") || is_an_image(line) || is_code_of(line, 0x8_0000)
 }
@@ -212,8 +212,8 @@ fn is_code_of(line: &str, size: u64) -> bool {
     line.contains(" r-xp 00000000 00:00 0") && line.split(' ').next().and_then(of) == Some(size)
 }
 
-/// Checks that a process has the kernel's mappings and the shared memory that it had, and has one
-/// image of it at most, or those that it had.
+/// Checks that a process has the same kernel mappings and shared memory as before, and at most one image of clockscope
+/// or as many as before.
 #[track_caller]
 pub(crate) fn assert_nothing_piles_up(pid: i32, before: &[String]) {
     let now = mappings(pid);
@@ -226,28 +226,28 @@ pub(crate) fn assert_nothing_piles_up(pid: i32, before: &[String]) {
     assert!(images(&now) <= images(before).max(1), "images of clockscope: {now:#?}");
 }
 
-/// A field of `/proc/PID/status`.
+/// The value of a field of `/proc/PID/status`.
 pub(crate) fn status_of(pid: i32, field: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     line.map(|value| value.trim().to_owned())
 }
 
-/// Sends a signal by its name.
+/// Sends a signal by its name without `SIG`.
 #[track_caller]
 pub(crate) fn signal(name: &str, pid: i32) {
     let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
     assert!(sent.expect("run kill").success(), "send SIG{name} to {pid}");
 }
 
-/// `clockscope trace -p` while it runs.
+/// A running `clockscope trace -p`.
 pub(crate) struct Attachment {
     child: Option<Child>,
     directory: TempDir,
 }
 
 impl Attachment {
-    /// Starts it, and waits until all of these processes go through the shim.
+    /// Starts clockscope, and waits until the vDSO calls of all these processes go through the shim.
     #[track_caller]
     pub(crate) fn to(pids: &[i32], options: &[&str]) -> Self {
         let before = Image::of_all(pids);
@@ -256,7 +256,7 @@ impl Attachment {
         attachment
     }
 
-    /// The same where the options say which processes are meant.
+    /// As [`Attachment::to`], with the processes chosen by the options instead of `-p`.
     #[track_caller]
     pub(crate) fn to_those_of(options: &[&str], pids: &[i32]) -> Self {
         let before = Image::of_all(pids);
@@ -265,10 +265,10 @@ impl Attachment {
         attachment
     }
 
-    /// Waits until all of these processes go through the shim, whose images were these.
+    /// Waits until the vDSO calls of all these processes go through the shim. `before` are their images until then.
     #[track_caller]
     pub(crate) fn reaches(&mut self, pids: &[i32], before: &[Image]) {
-        // Where a clockscope was killed the jumps stand already, and lead to the same image.
+        // After a killed clockscope, the jumps exist already and lead to the same image.
         let attached = |pid: &i32, before: &Image| {
             Image::of(*pid).is_none_or(|now| {
                 let had_jump = before.entry()[..3].iter().any(|byte| [0xe9, 0xeb].contains(byte));
@@ -281,7 +281,7 @@ impl Attachment {
         });
     }
 
-    /// Starts it below other words, and does not wait.
+    /// Starts clockscope below the words of `starter`, without waiting for the attachment.
     #[track_caller]
     pub(crate) fn start(starter: &[OsString], pids: &[i32], options: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("make a temporary directory");
@@ -298,7 +298,7 @@ impl Attachment {
         Self { child: Some(child), directory }
     }
 
-    /// Its own process id.
+    /// The process id of clockscope.
     pub(crate) fn pid(&self) -> i32 {
         self.child.as_ref().expect("is running").id().try_into().expect("is a pid")
     }
@@ -312,7 +312,7 @@ impl Attachment {
         }
     }
 
-    /// Waits for its end, and gives what it wrote.
+    /// Waits for the end of clockscope, and gives its report and output.
     #[track_caller]
     pub(crate) fn wait(&mut self) -> Traced {
         let output = finish(self.child.take().expect("is running"));
@@ -320,7 +320,7 @@ impl Attachment {
         Traced::of(&output, report)
     }
 
-    /// Interrupts it as Ctrl-C does, and gives its report.
+    /// Interrupts clockscope as Ctrl-C does, and gives the report, which must exist.
     #[track_caller]
     pub(crate) fn detach(mut self) -> Traced {
         signal("INT", self.pid());
@@ -330,7 +330,7 @@ impl Attachment {
         traced
     }
 
-    /// Lets a server of `attach_server.c` work, detaches, and checks what was counted.
+    /// Lets a server of `attach_server.c` work, detaches, and checks the counts.
     #[track_caller]
     pub(crate) fn counts_exactly(self, server: &mut Conversation) -> Report {
         server.begin();
@@ -341,14 +341,14 @@ impl Attachment {
         report
     }
 
-    /// Kills it so long after this, whatever it does then.
+    /// Kills clockscope after this time, in whatever state it is then.
     #[track_caller]
     pub(crate) fn kill_after(self, time: Duration) {
         thread::sleep(time);
         self.kill();
     }
 
-    /// Kills it.
+    /// Kills clockscope by SIGKILL.
     #[track_caller]
     pub(crate) fn kill(mut self) {
         signal("KILL", self.pid());
@@ -357,7 +357,7 @@ impl Attachment {
 }
 
 impl Drop for Attachment {
-    /// A test that failed leaves no tracer behind.
+    /// A failed test leaves no tracer behind.
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -366,13 +366,13 @@ impl Drop for Attachment {
     }
 }
 
-/// Attaches for a time, and gives what came of it.
+/// Attaches for some seconds (`--duration`), and gives the outcome.
 #[track_caller]
 pub(crate) fn attach_for(time: &str, pids: &[i32], options: &[&str]) -> Traced {
     attach_below(&[], time, pids, options)
 }
 
-/// The same by a clockscope that other words start.
+/// As [`attach_for`], with clockscope started by the words of `starter`.
 #[track_caller]
 pub(crate) fn attach_below(
     starter: &[OsString],
@@ -383,7 +383,7 @@ pub(crate) fn attach_below(
     Attachment::start(starter, pids, &[options, &["--duration", time]].concat()).wait()
 }
 
-/// Checks a refusal: exit status 125, and one line that says why and what to try.
+/// Checks a refusal: exit status 125, and one line with the reason and advice.
 #[track_caller]
 pub(crate) fn assert_refused(traced: &Traced, words: &[&str]) {
     assert_eq!(traced.code(), 125, "{traced:?}");
@@ -396,14 +396,14 @@ pub(crate) fn assert_refused(traced: &Traced, words: &[&str]) {
     }
 }
 
-/// Why an attachment fails to a process that ends.
+/// Possible reasons when the process ends during the attachment.
 pub(crate) const HAS_ENDED: &[&str] = &[
     "it ended while it was being attached to",
     "it has ended already; its parent has not waited for it",
     "there is no such process (any more)",
 ];
 
-/// Whether it was counted. If not, it was refused in one line that gives one of these reasons.
+/// Whether the attachment succeeded. A refusal must be one line with one of these reasons.
 #[track_caller]
 pub(crate) fn is_attached_or_refused(traced: &Traced, reasons: &[&str]) -> bool {
     if traced.code() == 0 {
@@ -416,7 +416,7 @@ pub(crate) fn is_attached_or_refused(traced: &Traced, reasons: &[&str]) -> bool 
     false
 }
 
-/// Checks that it attached.
+/// Checks that the attachment succeeded.
 #[track_caller]
 pub(crate) fn assert_attached(traced: &Traced) {
     assert_eq!(traced.code(), 0, "{traced:?}");

@@ -1,5 +1,5 @@
-//! Builds tracees, each once: into `CARGO_TARGET_TMPDIR`, with a stamp, so that the next run of
-//! the tests finds them there.
+//! Builds tracees once, into `CARGO_TARGET_TMPDIR`. A stamp beside each program lets the next run of the tests use it
+//! again.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -19,7 +19,7 @@ pub(crate) enum Link {
     Static,
     /// glibc, static and position-independent.
     StaticPie,
-    /// glibc, static, at an address of its own choice.
+    /// glibc, static, at a fixed address of the program's choice.
     StaticFixed,
     /// musl, static.
     MuslStatic,
@@ -31,14 +31,14 @@ pub(crate) enum Link {
     Bits32,
 }
 
-/// Stands for the file to make in a compiler's arguments.
+/// Stands for the output file in a compiler's arguments.
 const OUTPUT: &str = "OUTPUT";
 
-/// One program at a time: each compiler uses all CPUs, and tests share tracees.
+/// Compilers run one after another: each uses all CPUs, and tests share tracees.
 static BUILDING: Mutex<()> = Mutex::new(());
 
 impl Link {
-    /// Every C library with every way of linking, for the CPU as it is.
+    /// Every C library with every way of linking, for 64 bits and without sanitizers.
     pub(crate) const EVERY: [Self; 6] = [
         Self::Dynamic,
         Self::Static,
@@ -62,7 +62,7 @@ impl Link {
     }
 }
 
-/// Builds a C program, or says what is missing.
+/// Builds a C program; `None` (a skip) if the compiler or a library is missing.
 pub(crate) fn c(name: &str, link: Link) -> Option<PathBuf> {
     c_with(name, link, &[])
 }
@@ -150,10 +150,10 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("the path of the workspace is UTF-8")
 }
 
-/// Runs a compiler unless its product is newer than all sources and was made by the same words.
+/// Runs a compiler, unless the product exists and its stamp names the same words and the same newest source.
 ///
-/// `probe` is a compiler run on an empty program: if that fails too, the compiler or a library is
-/// missing, and not the program wrong.
+/// `probe` compiles a minimal program. If that fails too, the compiler or a library is missing; otherwise the
+/// program itself is wrong.
 fn build(words: &[&str], product: &Path, probe: Option<&[&str]>) -> Option<PathBuf> {
     let _one_at_a_time = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     let stamp = product.with_extension("stamp");
@@ -200,13 +200,13 @@ fn compile(words: &[&str], output: &Path) -> Result<Option<String>, String> {
         }
         child => child.expect("start a compiler"),
     };
-    // A compiler that does not read its input may have ended already; its status says more.
+    // A compiler that does not read its input may have ended already; the exit status says more than the error.
     let _ = child.stdin.take().expect("is piped").write_all(b"int main(void) { return 0; }");
     let output = child.wait_with_output().expect("wait for a compiler");
     Ok((!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
-/// When a file in `tests/tracees` last changed.
+/// Time of the last change of a file in `tests/tracees`.
 fn newest_source() -> Option<SystemTime> {
     let directories = [sources(), sources().join("rustix"), sources().join("rustix/src")];
     let files = directories

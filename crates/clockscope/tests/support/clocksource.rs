@@ -1,4 +1,4 @@
-//! What this machine reads its time from, so that no test expects the one on which it was written.
+//! The clocksource of this machine, so that tests do not expect the clocksource of the machine they were written on.
 
 use super::running::run;
 
@@ -8,13 +8,13 @@ pub(crate) fn current() -> String {
     std::fs::read_to_string(path).expect("the kernel names its clocksource").trim().to_owned()
 }
 
-/// Whether the vDSO can read it without a system call (`vdso_clock_mode`, Linux 6.18). A hypervisor may
-/// forbid it for its own two.
+/// Whether the vDSO can read a clocksource without a system call (`vdso_clock_mode`, Linux 6.18). A hypervisor may
+/// forbid this for kvm-clock and hyperv_clocksource_tsc_page.
 pub(crate) fn is_read_by_the_vdso(clocksource: &str) -> bool {
     matches!(clocksource, "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page")
 }
 
-/// Whether `run --clock tsc` takes the counter here. Checks that otherwise it gives a reason, which holds.
+/// Whether `run --clock tsc` accepts this machine's TSC. If not, checks that the reason given is true.
 #[track_caller]
 pub(crate) fn counter_is_a_clock() -> bool {
     let output = run(&["--clock", "tsc"], &words!["true"]);

@@ -1,4 +1,4 @@
-//! Comparing a report with what the tracee printed.
+//! Compares a report with the counts that the tracee printed.
 
 use super::printed::Printed;
 use super::running::{Report, Traced};
@@ -42,16 +42,16 @@ fn assert_syscalls(printed: &Printed, report: &Report) {
     for (name, calls) in &printed.syscalls {
         assert_eq!(report.syscall(name, "calls"), *calls, "calls of {name}\n{report:#?}");
     }
-    // Code in the program does not always see them.
+    // Code in the program does not see the errors of every call.
     let errors = printed.errors.iter().filter(|(name, _)| report.knows_errors(name));
     for (name, errors) in errors {
         assert_eq!(report.syscall(name, "errors"), *errors, "errors of {name}");
     }
 }
 
-/// Checks also that nothing else was counted: for programs whose runtime makes no vDSO calls.
+/// As [`assert_exact`], and nothing else may be counted: for programs whose runtime makes no vDSO calls.
 ///
-/// `getrandom` may be left over: newer C libraries call it through the vDSO for themselves.
+/// `getrandom` is allowed, because newer C libraries call it through the vDSO for themselves.
 #[track_caller]
 pub(crate) fn assert_exact_and_nothing_else(traced: &Traced) -> Printed {
     let printed = assert_exact(traced);
@@ -64,7 +64,7 @@ pub(crate) fn assert_exact_and_nothing_else(traced: &Traced) -> Printed {
     printed
 }
 
-/// Checks two runs with different numbers of calls: the reports differ by just the difference.
+/// Checks two runs with different numbers of calls: the reports must differ by the same number.
 #[track_caller]
 pub(crate) fn assert_exact_by_difference(few: &Traced, many: &Traced) {
     let (printed_few, printed_many) = (assert_exact(few), assert_exact(many));
@@ -78,7 +78,7 @@ pub(crate) fn assert_exact_by_difference(few: &Traced, many: &Traced) {
 
 /// Checks that one process was not counted, for this reason and no other.
 ///
-/// Its vDSO calls may be missing in part, but never be too many.
+/// vDSO calls of that process may be missing in part, but the report must not have too many.
 #[track_caller]
 pub(crate) fn assert_declined(traced: &Traced, reason: &str) -> Printed {
     let report = traced.report();
@@ -90,7 +90,7 @@ pub(crate) fn assert_declined(traced: &Traced, reason: &str) -> Printed {
     printed
 }
 
-/// Checks the counts of a process that may be counted, or that it was not for this reason.
+/// Checks the counts of a process, or with a `reason` that the process was not counted for that reason.
 #[track_caller]
 pub(crate) fn assert_exact_unless(reason: Option<&str>, traced: &Traced) -> Printed {
     match reason {
@@ -102,7 +102,7 @@ pub(crate) fn assert_exact_unless(reason: Option<&str>, traced: &Traced) -> Prin
     }
 }
 
-/// Checks that the program did and said the same as without clockscope.
+/// Checks that the program's output and exit status are the same as without clockscope.
 #[track_caller]
 pub(crate) fn assert_same_as_untraced(traced: &Traced, untraced: &std::process::Output) {
     let stdout = String::from_utf8_lossy(&untraced.stdout);

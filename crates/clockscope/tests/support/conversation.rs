@@ -1,4 +1,4 @@
-//! A program that answers lines: the servers of `attach_server.c` and its kin.
+//! A program that answers lines: the servers of `attach_server.c` and of its relatives in other languages.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
@@ -21,7 +21,7 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    /// Starts it and waits until it says "ready".
+    /// Starts a program and waits for its line "ready".
     #[track_caller]
     pub(crate) fn start(command: &[OsString]) -> Self {
         let mut conversation = Self::start_silent(command);
@@ -29,7 +29,7 @@ impl Conversation {
         conversation
     }
 
-    /// Starts it.
+    /// Starts a program.
     #[track_caller]
     pub(crate) fn start_silent(command: &[OsString]) -> Self {
         let mut child = Command::new(&command[0])
@@ -51,17 +51,17 @@ impl Conversation {
         Self { child, input, lines }
     }
 
-    /// Its process id.
+    /// The program's process id.
     pub(crate) fn pid(&self) -> i32 {
         self.child.id().try_into().expect("is a pid")
     }
 
-    /// Whether it has not ended.
+    /// Whether the program still runs.
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Sends a line.
+    /// Sends a line to the program.
     #[track_caller]
     pub(crate) fn say(&mut self, line: &str) {
         let input = self.input.as_mut().expect("its input is open");
@@ -71,7 +71,7 @@ impl Conversation {
         }
     }
 
-    /// The next line.
+    /// The program's next line.
     #[track_caller]
     pub(crate) fn line(&mut self) -> String {
         match self.lines.recv_timeout(HUNG_AFTER) {
@@ -83,7 +83,7 @@ impl Conversation {
         }
     }
 
-    /// The lines up to this one, without it.
+    /// The program's lines before the line `last`.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, last: &str) -> String {
         let mut text = String::new();
@@ -97,21 +97,21 @@ impl Conversation {
         }
     }
 
-    /// Sends a line and gives what is said until "done".
+    /// Sends a line and gives the lines before "done".
     #[track_caller]
     pub(crate) fn ask(&mut self, line: &str) -> String {
         self.say(line);
         self.wait_for("done")
     }
 
-    /// Lets the counted workers begin.
+    /// Starts the counted time of the server's workers.
     #[track_caller]
     pub(crate) fn begin(&mut self) {
         self.say("begin");
         assert_eq!(self.line(), "begun");
     }
 
-    /// Ends the counted time; what they did in it.
+    /// Ends the counted time; gives the calls that the workers made in it.
     #[track_caller]
     pub(crate) fn end(&mut self) -> Printed {
         Printed::parse(&self.ask("end"))
@@ -124,14 +124,14 @@ impl Conversation {
         assert_eq!(self.line(), format!("sum {number} {}", checksum(number)));
     }
 
-    /// Checks that no time has run backwards, and nothing went wrong.
+    /// Checks that no time has run backwards in the server, and that it found nothing wrong.
     #[track_caller]
     pub(crate) fn check_health(&mut self) {
         self.say("health");
         assert_eq!(self.line(), "health backwards 0 wrong 0");
     }
 
-    /// Ends its input, and checks that it ends well.
+    /// Ends the program's input, and checks that the program ends well.
     #[track_caller]
     pub(crate) fn ends_well(mut self) {
         drop(self.input.take());
@@ -139,7 +139,7 @@ impl Conversation {
         assert_eq!(self.status().code(), Some(7));
     }
 
-    /// Ends its input; gives what it says to that, and how it ended.
+    /// Ends the program's input; gives the remaining output and the exit status.
     #[track_caller]
     pub(crate) fn last_words(mut self) -> (String, ExitStatus) {
         drop(self.input.take());
@@ -154,7 +154,7 @@ impl Conversation {
         (said, self.child.wait().expect("wait for a server"))
     }
 
-    /// Ends its input and waits for its end, whatever it says.
+    /// Ends the program's input, skips the remaining output, and gives the exit status.
     #[track_caller]
     pub(crate) fn status(mut self) -> ExitStatus {
         drop(self.input.take());
@@ -162,7 +162,7 @@ impl Conversation {
         self.child.wait().expect("wait for a server")
     }
 
-    /// What the kernel says of it, for messages.
+    /// The program's state by `/proc/PID/status`, for messages.
     fn state(&mut self) -> String {
         let ended = self.child.try_wait();
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
@@ -174,7 +174,7 @@ impl Conversation {
 }
 
 impl Drop for Conversation {
-    /// A test that failed leaves nothing behind; one that passed has waited already.
+    /// A failed test leaves no program behind; a test that passed has waited already.
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = self.child.kill();
@@ -183,12 +183,12 @@ impl Drop for Conversation {
     }
 }
 
-/// Sends a line in one write: the program may answer, or end, as soon as it has read a part of it.
+/// Sends a line in one write, because the program may answer or end as soon as it has read a part.
 pub(crate) fn send_line(input: &mut impl Write, line: &str) -> io::Result<()> {
     input.write_all(format!("{line}\n").as_bytes())
 }
 
-/// What the servers answer to `sum NUMBER`.
+/// The servers' answer to `sum NUMBER`.
 fn checksum(number: u64) -> u64 {
     (0..1000).fold(14_695_981_039_346_656_037, |mixed: u64, step| {
         (mixed ^ number.wrapping_add(step)).wrapping_mul(1_099_511_628_211)

@@ -1,7 +1,7 @@
-//! What the tests of `trace` and `run` share: building the programs of `tests/tracees`, running
-//! them, and comparing what they print with what clockscope reports.
+//! Shared code of the tests: builds the programs of `tests/tracees`, runs them, and compares their output with
+//! clockscope's reports.
 
-// The others use its macro.
+// First, because the other modules use its macro.
 #[macro_use]
 pub(crate) mod running;
 
@@ -29,13 +29,13 @@ pub(crate) fn sources() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/tracees"))
 }
 
-/// The server of `attach_server.c` with so many threads.
+/// A running server of `attach_server.c` with so many threads.
 pub(crate) fn server(threads: u32) -> Option<conversation::Conversation> {
     let program = builds::c("attach_server", builds::Link::Dynamic)?;
     Some(conversation::Conversation::start(&words![program, threads.to_string()]))
 }
 
-/// Whether this process is root; says so when it is not.
+/// Whether this process is root; otherwise prints a skip.
 pub(crate) fn is_root_or_skip() -> bool {
     let output = std::process::Command::new("id").arg("-u").output().expect("run id");
     let root = output.stdout == b"0\n";
@@ -45,7 +45,7 @@ pub(crate) fn is_root_or_skip() -> bool {
     root
 }
 
-/// An installed program; says so when it is missing.
+/// The first of these paths that is a file; otherwise prints a skip.
 pub(crate) fn installed_or_skip(paths: &[&str]) -> Option<PathBuf> {
     let found = paths.iter().map(PathBuf::from).find(|path| path.is_file());
     if found.is_none() {

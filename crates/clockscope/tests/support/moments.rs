@@ -1,38 +1,38 @@
-//! Moments to kill something at, which shall be spread over its whole run.
+//! Moments for a kill, spread over the whole run of the killed program.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// No run is shorter, microseconds.
+/// Lower limit of the estimated run time, microseconds.
 const SHORTEST: u64 = 1_000;
 
-/// What a kill met.
+/// State of the traced program when clockscope was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// clockscope was dead before the program began.
     BeforeStart,
     /// The program was running, and ended well without clockscope.
     Survived,
-    /// The program had ended before, and clockscope had seen it.
+    /// The program and clockscope had ended before the kill.
     TooLate,
 }
 
-/// How long a run takes, as far as the kills until now have shown: what else the machine does may
-/// change that at any time. For several threads that kill.
+/// Estimated duration of a run, adjusted by each kill, because the load of the machine may change at any time. Shared
+/// by several threads that kill.
 pub(crate) struct RunTime(AtomicU64);
 
 impl RunTime {
-    /// Begins with a guess, microseconds.
+    /// Starts with an estimate, microseconds.
     pub(crate) fn about(micros: u64) -> Self {
         Self(AtomicU64::new(micros.max(SHORTEST)))
     }
 
-    /// The guess of now, microseconds.
+    /// The present estimate, microseconds.
     pub(crate) fn micros(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// A kill at any moment of the guessed time has met this. Two of three moments are not too late
-    /// in the long run.
+    /// Adjusts the estimate to the outcome of a kill. In the long run, two of three random moments within the estimate
+    /// come before the program's end.
     pub(crate) fn learn(&self, outcome: Outcome) {
         let now = self.micros();
         let next = if outcome == Outcome::TooLate { now - now / 8 } else { now + now / 16 };
@@ -40,7 +40,7 @@ impl RunTime {
     }
 }
 
-/// A seeded generator (`SplitMix64`), so that a failing moment can be tried again.
+/// A seeded generator (`SplitMix64`), so that a kill that failed can be repeated.
 pub(crate) fn random(seed: u64) -> u64 {
     let mut mixed = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

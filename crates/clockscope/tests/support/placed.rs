@@ -1,9 +1,8 @@
-//! Programs and scripts that a test puts somewhere to have them executed.
+//! Places programs and scripts where a test executes them.
 //!
-//! By a process of its own, install(1). A file that this process has open for writing is open in
-//! every child that another test's thread forks at that moment too, until that child executes its
-//! program; and the kernel executes no file that anybody has open for writing (`ETXTBSY`,
-//! execve(2)).
+//! install(1) writes the files, because the kernel executes no file that any process has open for writing (`ETXTBSY`,
+//! execve(2)). If this process wrote them, a child that another test's thread forks at that moment would keep the file
+//! open until the child executes its program.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -16,13 +15,13 @@ use tempfile::TempDir;
 
 use super::running;
 
-/// Copies a program to a place, with these permissions.
+/// Copies a program to a path, with these permissions.
 #[track_caller]
 pub(crate) fn program(program: &Path, place: &Path, mode: u32) {
     is_done(install(program, place, mode));
 }
 
-/// A directory that every user can enter, with these files in it, their names and permissions.
+/// A directory that every user can enter, with these files: source, name and permissions of each.
 pub(crate) fn for_everybody(files: &[(&Path, &str, u32)]) -> TempDir {
     let directory = tempfile::tempdir_in("/tmp").expect("make a temporary directory");
     fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).expect("open it");
@@ -32,12 +31,12 @@ pub(crate) fn for_everybody(files: &[(&Path, &str, u32)]) -> TempDir {
     directory
 }
 
-/// Words that start a command as a user without rights.
+/// Words that start a command as the user 65534 without supplementary groups.
 pub(crate) fn as_nobody() -> [OsString; 4] {
     words!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 }
 
-/// Puts a text that is to be executed to a place, with these permissions.
+/// Writes an executable text to a path, with these permissions.
 #[track_caller]
 pub(crate) fn script(text: &str, place: &Path, mode: u32) {
     let mut child = install(Path::new("/dev/stdin"), place, mode);

@@ -1,33 +1,33 @@
-//! What a tracee says it did: lines as `tests/tracees/README.md` lists them.
+//! The lines that a tracee prints about itself, as `tests/tracees/README.md` lists them.
 
 use std::collections::BTreeMap;
 
-/// A vDSO function and its clock, `-` without one.
+/// A vDSO function and its clock, or `-` if the function has none.
 pub(crate) type Key = (String, String);
 
-/// All lines of a run, those of the same kind and name added up.
+/// All lines of a run; numbers of the same kind and name are added up.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Printed {
     /// Calls of vDSO functions.
     pub(crate) vdso: BTreeMap<Key, u64>,
-    /// Calls besides a constant number by the runtime.
+    /// Calls of vDSO functions, besides a constant number of calls by the runtime.
     pub(crate) by_difference: BTreeMap<Key, u64>,
-    /// Calls besides any number by the runtime.
+    /// Calls of vDSO functions, besides any number of calls by the runtime.
     pub(crate) at_least: BTreeMap<Key, u64>,
     /// System calls.
     pub(crate) syscalls: BTreeMap<String, u64>,
     /// System calls that failed.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// Processes in all.
+    /// Number of processes.
     pub(crate) processes: Option<u64>,
-    /// Threads in all.
+    /// Number of threads.
     pub(crate) threads: Option<u64>,
-    /// Findings, sorted, because processes print in any order.
+    /// Results, sorted, because processes print in any order.
     pub(crate) results: Vec<String>,
 }
 
 impl Printed {
-    /// Reads a tracee's standard output; other lines than its own are skipped.
+    /// Parses a tracee's standard output; skips all other lines.
     ///
     /// # Panics
     ///
@@ -59,7 +59,7 @@ impl Printed {
         true
     }
 
-    /// Whether the tracee found this out.
+    /// Whether the tracee printed this result.
     pub(crate) fn has_result(&self, result: &str) -> bool {
         self.results.iter().any(|found| found == result)
     }

@@ -1,4 +1,4 @@
-//! Running a program under `clockscope trace` and `clockscope run`, and reading the report.
+//! Runs programs under `clockscope trace` and `clockscope run`, and reads the report.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,16 +16,16 @@ use tempfile::TempDir;
 
 use super::printed::Key;
 
-/// After this long a run counts as hung. It is a limit for stuck programs, not for slow ones.
+/// A limit for a hung run, not for a slow one.
 pub(crate) const HUNG_AFTER: Duration = Duration::from_secs(300);
 
-/// The command under test; `CLOCKSCOPE_UNDER_TEST` names another build of it, such as the release.
+/// The command under test; `CLOCKSCOPE_UNDER_TEST` names another build, such as the release.
 pub(crate) fn clockscope() -> PathBuf {
     let other = std::env::var_os("CLOCKSCOPE_UNDER_TEST");
     other.unwrap_or_else(|| env!("CARGO_BIN_EXE_clockscope").into()).into()
 }
 
-/// A program and its arguments, of any path or text types.
+/// A program and its arguments as `OsString`s, from any path or text types.
 macro_rules! words {
     ($($word:expr),* $(,)?) => {
         [$(std::ffi::OsString::from(&$word)),*]
@@ -34,17 +34,17 @@ macro_rules! words {
 
 /// One finished run under `clockscope trace`.
 pub(crate) struct Traced {
-    /// How clockscope ended.
+    /// Exit status of clockscope.
     pub(crate) status: ExitStatus,
-    /// What the program wrote to standard output.
+    /// Standard output of the program.
     pub(crate) stdout: String,
-    /// What the program and clockscope wrote to standard error.
+    /// Standard error of the program and of clockscope.
     pub(crate) stderr: String,
     report: Option<Report>,
 }
 
 impl Traced {
-    /// Joins what a finished run wrote with the report.
+    /// Joins the output of a finished run with its report.
     pub(crate) fn of(output: &Output, report: Option<Report>) -> Self {
         Self {
             status: output.status,
@@ -58,7 +58,7 @@ impl Traced {
     ///
     /// # Panics
     ///
-    /// If there is none.
+    /// If no report was written.
     #[track_caller]
     pub(crate) fn report(&self) -> Report {
         self.report.clone().unwrap_or_else(|| panic!("no report; {self:?}"))
@@ -94,7 +94,7 @@ pub(crate) fn trace(options: &[&str], command: &[OsString]) -> Traced {
     tracing.finish()
 }
 
-/// Counts vDSO calls only: for tests of many calls, or where the system calls are not the point.
+/// Runs `clockscope trace --via none`: for tests with many calls, or with no interest in system calls.
 #[track_caller]
 pub(crate) fn trace_vdso(command: &[OsString]) -> Traced {
     trace(&["--via", "none"], command)
@@ -130,7 +130,7 @@ impl Tracing {
         Self::below(&words![clockscope()], options, command)
     }
 
-    /// Prepares the command, to be started by other words: `setpriv ... clockscope`.
+    /// Prepares the command with words in front: `setpriv ... clockscope`.
     pub(crate) fn below(starter: &[OsString], options: &[&str], traced: &[OsString]) -> Self {
         let directory = tempfile::tempdir().expect("make a temporary directory");
         let report_path = directory.path().join("report.json");
@@ -161,7 +161,7 @@ impl Tracing {
         Self { command, report_path, _directory: directory }
     }
 
-    /// Where the report goes.
+    /// Path of the report file.
     pub(crate) fn report_path(&self) -> &Path {
         &self.report_path
     }
@@ -172,29 +172,29 @@ impl Tracing {
         program.chain(self.command.get_args()).map(OsStr::to_owned).collect()
     }
 
-    /// Runs it to its end.
+    /// Runs the command to its end.
     #[track_caller]
     pub(crate) fn finish(mut self) -> Traced {
         let child = self.command.spawn().expect("start clockscope");
         self.traced(&finish(child))
     }
 
-    /// Runs it to its end with this standard input.
+    /// Runs the command to its end with this standard input.
     #[track_caller]
     pub(crate) fn finish_with_input(mut self, input: &str) -> Traced {
         let mut child = self.command.spawn().expect("start clockscope");
-        // A program that does not read it may have ended already.
+        // A program that does not read its input may have ended already.
         let _ = child.stdin.take().expect("is piped").write_all(input.as_bytes());
         self.traced(&finish(child))
     }
 
-    /// Joins what a finished run wrote with the report.
+    /// Joins the output of a finished run with its report.
     pub(crate) fn traced(&self, output: &Output) -> Traced {
         Traced::of(output, Report::read(&self.report_path))
     }
 }
 
-/// Waits for a process and reads its pipes; ends it if it hangs.
+/// Waits for a process and reads its pipes; kills a hung process.
 #[track_caller]
 pub(crate) fn finish(mut child: Child) -> Output {
     drop(child.stdin.take());
@@ -204,7 +204,7 @@ pub(crate) fn finish(mut child: Child) -> Output {
     match ended.recv_timeout(HUNG_AFTER) {
         Ok(output) => output.expect("wait for a process"),
         Err(_) => {
-            // It has not been waited for, so the number is still its own.
+            // The thread has not waited for the process yet, so its id is not reused.
             let _ = Command::new("kill").args(["-KILL", &pid]).status();
             panic!("still running after {HUNG_AFTER:?}");
         }
@@ -228,12 +228,12 @@ impl Report {
         Some(Self(report))
     }
 
-    /// A field, by its JSON pointer.
+    /// A top-level field of the report.
     pub(crate) fn field(&self, name: &str) -> &Value {
         &self.0[name]
     }
 
-    /// A field that is a number.
+    /// A top-level field that is a number.
     #[track_caller]
     pub(crate) fn number(&self, name: &str) -> u64 {
         self.0[name].as_u64().unwrap_or_else(|| panic!("{name} is not a number: {}", self.0[name]))
@@ -257,18 +257,18 @@ impl Report {
             .sum()
     }
 
-    /// Whether it is known how many calls of this name were in error.
+    /// Whether the report knows the errors of this system call.
     pub(crate) fn knows_errors(&self, name: &str) -> bool {
         let mut of_name = rows(&self.0["syscalls"]).filter(|row| row["name"] == name);
         of_name.all(|row| !row["errors"].is_null())
     }
 
-    /// Whether system calls were counted.
+    /// Whether the report counts system calls.
     pub(crate) fn counts_syscalls(&self) -> bool {
         self.0["via"] != "none"
     }
 
-    /// Why something was not counted, for each process.
+    /// Reasons why `what` ("vdso" or "syscalls") was not counted, one for each process.
     pub(crate) fn reasons(&self, what: &str) -> Vec<&str> {
         let declines = rows(&self.0["declines"]).filter(|row| row["what"] == what);
         declines.map(|row| row["reason"].as_str().expect("a reason")).collect()

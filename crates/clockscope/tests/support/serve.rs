@@ -1,4 +1,4 @@
-//! Starting `clockscope serve`, and reading its page as a program does.
+//! Starts `clockscope serve`, and reads its page as a program does.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -15,26 +15,26 @@ use fastclock::{ClockId, Decline, Nanos};
 
 use super::attaching::wait_until;
 
-/// `clockscope serve` with these arguments.
+/// The command `clockscope serve` with these arguments.
 pub(crate) fn command(page: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_clockscope"));
     command.arg("serve").arg("--page").arg(page).args(arguments).stdin(Stdio::null());
     command
 }
 
-/// Its status and output where it ends by itself.
+/// Exit status and output of a `serve` that ends by itself.
 pub(crate) fn run(page: &Path, arguments: &[&str]) -> Output {
     command(page, arguments).output().expect("run clockscope")
 }
 
-/// A timekeeper in the foreground; killed if the test forgets it.
+/// A timekeeper in the foreground. Dropping it kills it.
 pub(crate) struct Served {
     child: Child,
     path: PathBuf,
 }
 
 impl Served {
-    /// Starts it and waits until it has published two lines of its own.
+    /// Starts a timekeeper and waits until it has published two lines.
     pub(crate) fn start(page: &Path, arguments: &[&str]) -> Self {
         let mut command = command(page, &["--foreground"]);
         Self::spawn(command.args(arguments), page)
@@ -43,7 +43,7 @@ impl Served {
     pub(crate) fn spawn(command: &mut Command, page: &Path) -> Self {
         let child = command.stderr(Stdio::piped()).spawn().expect("start clockscope");
         let mut served = Self { child, path: page.to_owned() };
-        // First it signs, then it publishes: what was published before that is another's.
+        // The timekeeper signs the page first and publishes then; lines from before are a predecessor's.
         let id = served.id();
         let page = served.wait_for(|page| page.writer.load(Ordering::Acquire) == id);
         let before = count(page);
@@ -51,7 +51,7 @@ impl Served {
         served
     }
 
-    /// Waits until the page is in some state.
+    /// Waits until the page meets a condition.
     fn wait_for(&mut self, is: impl Fn(&Page) -> bool) -> &'static Page {
         let mut found = None;
         wait_until("the page is so", || {
@@ -70,12 +70,12 @@ impl Served {
         self.child.id()
     }
 
-    /// Whether it has not ended.
+    /// Whether the timekeeper still runs.
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Sends a signal and gives what it said by its end.
+    /// Sends a signal; gives the exit status and standard error.
     pub(crate) fn end(mut self, signal: &str) -> (Option<i32>, String) {
         let sent = Command::new("kill").args([signal, &self.id().to_string()]).status();
         assert!(sent.expect("run kill").success());
@@ -93,17 +93,17 @@ impl Drop for Served {
     }
 }
 
-/// How often a page was published.
+/// The head's count, which two steps raise for each line.
 pub(crate) fn count(page: &Page) -> u64 {
     page.head.load(Ordering::Acquire) & 0xffff_ffff
 }
 
-/// A page as every program may map it; `None` if it is not there or not whole.
+/// Maps a page for reading; `None` if the page does not exist or is incomplete.
 pub(crate) fn map(path: &Path) -> Option<&'static Page> {
     page_file::map(&File::open(path).ok()?, Access::Read).ok()
 }
 
-/// A program that reads the clock.
+/// The state of a program that reads the clock from a page.
 #[derive(Default)]
 pub(crate) struct Program {
     trust: Trust,
@@ -111,7 +111,7 @@ pub(crate) struct Program {
     last: Cell<Nanos>,
 }
 
-/// The kernel's clock.
+/// Answers with the kernel's clock.
 #[derive(Default)]
 struct Asked;
 
@@ -123,7 +123,7 @@ impl Kernel for &Asked {
 }
 
 impl Program {
-    /// Reads the clock, which must not go back and must be right.
+    /// Reads the clock, which must be right and not go back.
     #[track_caller]
     pub(crate) fn read(&self, page: &Page) -> Bounded {
         let reader = Reader { page, trust: &self.trust, counter: CpuCounter, kernel: &self.asked };
@@ -131,7 +131,7 @@ impl Program {
         let read = reader.bounded(PageClock::Monotonic, Order::Ordered);
         let after = tsc::now(ClockId::Monotonic);
         assert!(read.time >= self.last.get(), "{read:?} after {:?}", self.last);
-        // What the page's last answer was ahead, the kernel's first is held back for.
+        // If the page's last answer was ahead of the kernel, the kernel's first answer is held back by as much.
         let slack = read.bound.0 + if read.declined.is_some() { 20_000 } else { 0 };
         assert!(read.time.0 + slack >= before.0, "{before:?} {read:?}");
         assert!(read.time.0 - slack <= after.0, "{read:?} {after:?}");

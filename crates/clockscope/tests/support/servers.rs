@@ -1,5 +1,5 @@
-//! Real servers from the distribution's packages, on loopback or a Unix socket, each in a
-//! directory of its own and ended by the test.
+//! Real servers from the distribution's packages, on loopback or a Unix socket. Each has its own directory, and the
+//! test ends it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,14 +14,14 @@ use super::conversation::Conversation;
 use super::running::{finish, untraced};
 use super::{installed_or_skip, is_root_or_skip};
 
-/// A server that a test has started.
+/// A running server.
 pub(crate) struct Server {
     child: Child,
-    /// The signal that makes it end well.
+    /// The signal for an orderly end.
     ended_by: &'static str,
-    /// Its port, where it has one.
+    /// The TCP port, or 0.
     pub(crate) port: u16,
-    /// Removed with this value.
+    /// The server's files; removed with this value.
     directory: TempDir,
 }
 
@@ -42,24 +42,24 @@ impl Server {
         server
     }
 
-    /// Its process id.
+    /// The server's process id.
     pub(crate) fn pid(&self) -> i32 {
         self.child.id().try_into().expect("is a pid")
     }
 
-    /// Its child processes, sorted.
+    /// The server's child processes, sorted.
     pub(crate) fn children(&self) -> Vec<i32> {
         let listed = untraced(&words!["pgrep", "-P", self.pid().to_string()]);
         let text = String::from_utf8_lossy(&listed.stdout).into_owned();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Its directory.
+    /// The directory with the server's files.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Ends it, and checks that it ends well.
+    /// Ends the server, and checks that it ends well.
     #[track_caller]
     pub(crate) fn ends_well(mut self) {
         signal(self.ended_by, self.pid());
@@ -102,7 +102,7 @@ pub(crate) fn redis() -> Option<Server> {
     Some(Server::start(&command, place, port, "TERM", || accepts(port)))
 }
 
-/// What nginx serves.
+/// The content of the file that nginx serves.
 pub(crate) fn nginx_body() -> String {
     "every byte of this is looked at. ".repeat(200)
 }
@@ -133,19 +133,19 @@ fn is_root() -> bool {
     untraced(&words!["id", "-u"]).stdout == b"0\n"
 }
 
-/// A database cluster and its server, as the user `postgres`; needs root to become that.
+/// A database cluster and its server, run as the user `postgres`, which needs root.
 pub(crate) struct Postgres {
     programs: PathBuf,
     /// The server.
     pub(crate) server: Server,
 }
 
-/// The prefix that makes a command run as `postgres`: the server refuses root.
+/// Words that run a command as `postgres`, because the server refuses root.
 pub(crate) fn as_postgres() -> [OsString; 5] {
     words!["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]
 }
 
-/// The directory of the server's programs, of the newest version.
+/// The directory with PostgreSQL's newest programs.
 pub(crate) fn postgres_programs() -> Option<PathBuf> {
     if !is_root_or_skip() {
         return None;
@@ -159,7 +159,7 @@ pub(crate) fn postgres_programs() -> Option<PathBuf> {
     found
 }
 
-/// Makes a cluster below a new directory.
+/// Makes a cluster in a new directory.
 #[track_caller]
 pub(crate) fn postgres_cluster(programs: &Path) -> TempDir {
     let place = directory();
@@ -190,7 +190,7 @@ pub(crate) fn postgres() -> Option<Postgres> {
 }
 
 impl Postgres {
-    /// psql as a conversation, and the pid of its backend.
+    /// psql as a conversation, and the process id of its backend.
     #[track_caller]
     pub(crate) fn session(&self) -> (Conversation, i32) {
         let psql = words!["psql", "-X", "-q", "-A", "-t", "-h", self.server.directory()];

@@ -1,4 +1,4 @@
-//! A terminal to run programs in: `script` makes it, and the test types and reads.
+//! Runs programs in a terminal: `script` makes the terminal, and the test types and reads.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -22,10 +22,10 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Starts a command line in a new terminal, in place of the shell that reads it: a shell
-    /// that waits would die by ctrl-c itself.
+    /// Starts a command line in a new terminal. The command replaces the shell that reads the line, because a waiting
+    /// shell would be killed by Ctrl-C.
     ///
-    /// Whoever started the tests may ignore hang-ups, as nohup does; what runs here does not.
+    /// SIGHUP has its default action in the terminal, even if the tests run under nohup.
     pub(crate) fn start(command: &str) -> Option<Self> {
         let script = installed_or_skip(&["/usr/bin/script"])?;
         let mut child = Command::new("env")
@@ -48,11 +48,11 @@ impl Terminal {
         self.keyboard.flush().expect("type");
     }
 
-    /// Waits until the terminal has shown this text since the last call.
+    /// Waits until the terminal shows this text, from where the last call found its own.
     ///
     /// # Panics
     ///
-    /// If the program ends or hangs before.
+    /// If the program ends or hangs first.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, text: &str) {
         while !self.shown.contains(text) {
@@ -71,13 +71,13 @@ impl Terminal {
         self.shown.drain(..end);
     }
 
-    /// Takes the terminal away from what runs in it, as when its window is closed.
+    /// Takes the terminal away from its programs, as closing a window does.
     pub(crate) fn vanish(mut self) {
         self.child.kill().expect("end the terminal");
         self.child.wait().expect("wait for script");
     }
 
-    /// Waits for the end; the exit status is the command's.
+    /// Waits for the end; gives the command's exit status.
     #[track_caller]
     pub(crate) fn finish(mut self) -> i32 {
         while self.screen.recv_timeout(HUNG_AFTER).is_ok() {}
@@ -87,13 +87,13 @@ impl Terminal {
     }
 }
 
-/// Words as one shell command line.
+/// One shell command line with each word quoted.
 pub(crate) fn quoted(words: &[OsString]) -> String {
     let quote = |word: &OsString| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"));
     words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
-/// The command line that traces a program in a terminal.
+/// The shell command line of a tracing command.
 pub(crate) fn command_line(tracing: &running::Tracing) -> String {
     quoted(&tracing.words())
 }

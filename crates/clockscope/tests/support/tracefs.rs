@@ -1,9 +1,9 @@
-//! Programs that need tracefs.
+//! Runs programs that need tracefs.
 
 use std::path::Path;
 use std::process::Command;
 
-/// A command that sees tracefs, in a mount namespace of its own if it is not mounted.
+/// A command that sees tracefs. If tracefs is not mounted, the command mounts it in its own mount namespace.
 pub(crate) fn with_tracefs(program: &Path) -> Command {
     if Path::new("/sys/kernel/tracing/events").exists() {
         return Command::new(program);

@@ -1,4 +1,4 @@
-//! The callers that a program says it has, compared with those of a report.
+//! Compares the callers in a report with the call paths that the program prints.
 #![allow(clippy::print_stdout, reason = "the figures, for who runs it with --nocapture")]
 
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use super::running::{Report, rows};
 /// Share of samples that must have the true caller.
 pub(crate) const TRUE_CALLERS: f64 = 0.99;
 
-/// A way to a call as a program says it.
+/// A call path that the program prints.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
-    /// Names of the functions, the caller first; whether it is there only where inlined functions
-    /// are known.
+    /// Names of the functions, the caller first; `true` for a function that a report shows only if it knows inlined
+    /// functions.
     pub(crate) frames: Vec<(String, bool)>,
     pub(crate) key: Key,
     pub(crate) calls: u64,
@@ -40,22 +40,22 @@ impl Way {
         Some(Self { frames, key, calls: calls.parse().expect("a number of calls") })
     }
 
-    /// Its functions, as they are known with and without debugging information.
+    /// The path's functions, with or without inlined ones.
     pub(crate) fn names(&self, inlines: bool) -> Vec<&str> {
         let known = self.frames.iter().filter(|(_, inlined)| inlines || !inlined);
         known.map(|(name, _)| name.as_str()).collect()
     }
 }
 
-/// What a program says of its ways.
+/// The call paths in a program's output.
 pub(crate) fn ways(output: &str) -> Vec<Way> {
     let ways: Vec<Way> = output.lines().filter_map(Way::parse).collect();
     assert!(!ways.is_empty(), "no ways: {output:?}");
     ways
 }
 
-/// A function's name without what languages put around it: `<T as shop::Site>::read::h0123` and
-/// `main.(*wall).read` are `read`.
+/// A function's name without the decorations of its language: `<T as shop::Site>::read::h0123` and `main.(*wall).read`
+/// become `read`.
 pub(crate) fn plain_name(name: &str) -> String {
     let mut plain = String::new();
     let mut depth = 0_usize;
@@ -75,7 +75,7 @@ pub(crate) fn plain_name(name: &str) -> String {
     };
     let parts: Vec<&str> = plain.split("::").filter(|part| !is_hash(part)).collect();
     let last = parts.last().copied().unwrap_or("");
-    // C++ may say the type before the name, C compilers a kind of clone behind, Go a package before.
+    // C++ may put the type before the name, C compilers the kind of clone behind the name, Go a package before it.
     let last = last.rsplit(' ').next().unwrap_or(last);
     let go = ["main.", "runtime.", "time.", "sort.", "sync."];
     match go.iter().any(|package| name.starts_with(package)) {
@@ -84,29 +84,29 @@ pub(crate) fn plain_name(name: &str) -> String {
     }
 }
 
-/// The samples of one report, compared with what the program said.
+/// The samples of one report, compared with the program's call paths.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) samples: u64,
-    /// The caller is right.
+    /// Samples with a true caller.
     pub(crate) right: u64,
-    /// So is all that is known of the stack.
+    /// Samples whose named frames all agree with a path.
     pub(crate) consistent: u64,
-    /// And it is all there.
+    /// Consistent samples with all frames of the path.
     pub(crate) complete: u64,
-    /// Samples of each way, in the order of the ways.
+    /// Consistent samples of each path, in the order of the paths.
     pub(crate) of_way: Vec<u64>,
-    /// Calls that these stand for.
+    /// Calls that the consistent samples of each path stand for.
     pub(crate) calls_of_way: Vec<f64>,
-    /// What was wrong, and how often.
+    /// Stacks that agree with no path, and their samples.
     pub(crate) wrong: BTreeMap<String, u64>,
 }
 
-/// What a frame is, for somebody who knows the program.
+/// Kinds of frames in the stack of a known program.
 enum Frame {
     /// A function of the program, by its plain name.
     Own(String),
-    /// Something in it that has no name.
+    /// A frame in the program without a name.
     Nameless,
     /// A function of a library, or of a runtime.
     Foreign,
@@ -127,7 +127,7 @@ fn frame_of(row: &Value, own: &[String], source: &str, program: &str) -> Frame {
     }
 }
 
-/// Compares each stack of the report with the ways of its call.
+/// Compares each stack of the report with the paths to its call.
 pub(crate) fn judge(
     report: &Report,
     ways: &[Way],
@@ -211,7 +211,7 @@ impl Verdict {
         }
     }
 
-    /// How far the share of a way is off that is off most, in points of all ways' calls.
+    /// The largest error of a path's share, in points of the calls of all paths.
     #[expect(clippy::cast_precision_loss)]
     pub(crate) fn off_by(&self, ways: &[Way]) -> f64 {
         let seen: f64 = self.calls_of_way.iter().sum();
@@ -222,7 +222,7 @@ impl Verdict {
         ways.iter().zip(&self.calls_of_way).map(off).fold(0.0, f64::max)
     }
 
-    /// What was wrong most often.
+    /// A summary of the verdict, with the most frequent wrong stacks.
     pub(crate) fn worst(&self) -> String {
         let mut wrong: Vec<_> = self.wrong.iter().collect();
         wrong.sort_by_key(|(_, samples)| std::cmp::Reverse(**samples));
@@ -236,7 +236,7 @@ impl Verdict {
         text
     }
 
-    /// Says what was found.
+    /// Prints the shares of true callers, true stacks and complete stacks.
     pub(crate) fn print(&self, name: &str) {
         let of = |part| percent(part, self.samples);
         println!(

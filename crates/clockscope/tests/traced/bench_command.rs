@@ -1,5 +1,5 @@
-//! `clockscope bench` as a user runs it: what it prints in each format, what it says of bad input, and
-//! that it makes the calls that it claims. How long anything takes is not looked at.
+//! `clockscope bench` as a user runs it: its output in each format, its message on bad input, and the number of calls
+//! that it makes. The tests do not look at times.
 
 use std::fs;
 
@@ -48,7 +48,7 @@ fn the_json_has_the_keys_of_the_schema() {
         assert!(["quiet", "noisy", "unusable"].contains(&grade), "{path}");
         assert_eq!(path["launches"].as_array().map(Vec::len), Some(2), "{path}");
         let samples = path["samples_ps"].as_array().expect("samples");
-        // On a host that slows the guest down all the time hardly any is accepted, and all count.
+        // An "unusable" host slows the guest down all the time: hardly any batch is accepted, so all of them count.
         let counted = number(if grade == "unusable" { "batches" } else { "accepted" });
         assert_eq!(samples.len() as u64, counted.min(1000), "{grade}");
     }
@@ -180,7 +180,7 @@ fn without_pinning_it_measures_and_says_so() {
     );
 }
 
-/// What a launch claims and what `clockscope trace` counts are the same number.
+/// A launch prints as many calls as `clockscope trace` counts.
 #[test]
 fn a_launch_makes_exactly_the_calls_that_it_claims() {
     let words = ["bench", "boottime", "--route", "libc,vdso", "--quick", "--as-launch", "0"];
@@ -202,7 +202,7 @@ fn a_launch_makes_exactly_the_calls_that_it_claims() {
     };
     let (made, in_batches) = (sum("path", "calls_made"), sum("batch", "calls"));
     assert!(made > in_batches && in_batches > 100_000, "{made} {in_batches}");
-    // Each route asks the kernel once whether there is such a clock.
+    // Besides, each route checks the clock by one call.
     let routes = 2;
     let key = ("clock_gettime".to_owned(), "CLOCK_BOOTTIME".to_owned());
     assert_eq!(traced.report().vdso_rows().get(&key), Some(&(made + routes)));

@@ -1,5 +1,5 @@
-//! What a call of the vDSO leaves of its caller's state, and how much of its stack it uses, by every
-//! route: `tests/tracees/caller_state.c` calls every function from every alignment of a painted stack.
+//! The caller's registers and stack after a vDSO call, by every route: `tests/tracees/caller_state.c` calls every
+//! function from every alignment of a painted stack.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -8,10 +8,10 @@ use crate::support::builds::{self, Link};
 use crate::support::printed::Printed;
 use crate::support::running::{clockscope, untraced};
 
-/// Bytes of the caller's stack that a call uses at most, as docs/run.md says.
+/// Most bytes of the caller's stack that a call may use (docs/run.md).
 const MOST_STACK: u64 = 256;
 
-/// Every way in which a call can be answered.
+/// Every way in which clockscope answers a call.
 const ROUTES: [&[&str]; 11] = [
     &["trace", "--via", "none", "-o", "/dev/null"],
     &["trace", "--via", "none", "--callers", "-o", "/dev/null"],
@@ -30,7 +30,7 @@ fn tracee() -> Option<PathBuf> {
     builds::c("caller_state", Link::Dynamic)
 }
 
-/// How long a program has to run until the page has begun, where there is one.
+/// How long a program must run, in milliseconds, for its clock page to begin, if it has one.
 fn millis(route: &[&str]) -> &'static str {
     if route.contains(&"--force") { "1500" } else { "50" }
 }
@@ -45,7 +45,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The number behind a word at the beginning of a line.
+/// The number behind a word at the beginning of an output line.
 #[track_caller]
 fn number(output: &Output, word: &str) -> u64 {
     let text = text(output);

@@ -1,5 +1,5 @@
-//! Profiles and flame graphs in the hands of the tools that they are for, and what `trace` does
-//! with their files before the program starts.
+//! Profiles and flame graphs, read by the tools that they are made for; and the checks of their files that `trace`
+//! makes before the program starts.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use clockscope_model::callers::{CalledRow, Callers, FrameKind, FrameRow, StackRo
 use clockscope_model::trace::{ProcessDetail, TraceReport, VdsoRow, Via};
 use clockscope_report::callers::pprof;
 
-/// A program that reads the clock in two functions, one of them put into its caller.
+/// A report on a program that reads the clock in two functions, one of them inlined.
 fn report() -> TraceReport {
     let frame = |function: &str, line, kind| FrameRow {
         function: Some(function.into()),

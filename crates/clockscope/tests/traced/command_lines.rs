@@ -1,4 +1,4 @@
-//! Command lines as users of strace and perf type them: which words are ours, and which the program's.
+//! Command lines as users of strace and perf type them: which words belong to clockscope, and which to the program.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -1,4 +1,4 @@
-//! Text that somebody else wrote never acts on a terminal, whichever command prints it.
+//! Text from other programs never controls a terminal, whichever command prints it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,12 +13,12 @@ use crate::support::running::{clockscope, finish};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-/// A title for the terminal, a colour, C1, DEL, the direction of writing, a line of its own.
+/// Terminal control: a window title, a colour, C1, DEL, right-to-left override, and a forged line.
 const HOSTILE: &str = "\x1b]0;x\x07\x1b[31m\u{9b}2J\x7f\u{202e}\nclockscope: forged";
-/// The same as the name of a process, of which the kernel keeps 15 bytes.
+/// The same as a process name. The kernel keeps 15 bytes of a name.
 const NAME: &[u8] = b"\x1b]0;x\x07\x1b[31m\x7f\xff\n";
 
-/// Fails if there is anything in the bytes that acts on a terminal, or that hides.
+/// Fails if the bytes contain terminal controls, invisible characters, or the forged line.
 #[track_caller]
 fn is_harmless(what: &str, bytes: &[u8]) {
     let text = String::from_utf8(bytes.to_vec()).expect("UTF-8");
@@ -32,7 +32,7 @@ fn is_harmless(what: &str, bytes: &[u8]) {
     assert_eq!(forged, None, "{what}: {text:?}");
 }
 
-/// Runs a command; both its outputs are harmless.
+/// Runs a command, and checks that its standard output and error are harmless.
 #[track_caller]
 fn said(words: &[&OsStr]) -> Output {
     let child = Command::new(clockscope())
@@ -102,7 +102,7 @@ fn a_process_with_a_hostile_name_is_attached_to_harmlessly() {
     assert!(stderr.contains("attached to ?]0;x??[31m?"), "{stderr:?}");
     let shown = told(&["vdso", "--pid", &pid]);
     assert_eq!(shown.status.code(), Some(0), "{shown:?}");
-    // While another tracer has it, attaching is refused.
+    // While another tracer has the process, attaching is refused.
     let mut other = Command::new(clockscope())
         .args(["trace", "-p", &pid, "-o", "/dev/null"])
         .stderr(Stdio::piped())
@@ -127,7 +127,7 @@ fn a_hostile_image_is_shown_harmlessly() {
     let folder = tempfile::tempdir().expect("make a temporary directory");
     let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vdso");
     let mut bytes = fs::read(images.join("x86_64-6.18.so")).expect("an image");
-    // Of the same length, so that the image stays an image.
+    // Replacements of the same length, so that the image stays valid.
     for (from, to) in [
         (&b"linux-vdso.so.1"[..], &b"\x1b]0;x\x07\x1b[31m\x7f\xc2\x9b\n"[..]),
         (b"__vdso_gettimeofday", b"\x1b]0;x\x07\x1b[31m\n\xe2\x80\xaefor"),
@@ -156,7 +156,7 @@ fn a_hostile_image_is_shown_harmlessly() {
     said(&[OsStr::new("vdso"), OsStr::new("--file"), image.as_os_str()]);
 }
 
-/// A saved measurement with this text at the end of every string, and samples of about this cost.
+/// A saved measurement with this text appended to every string, and samples of about this cost.
 fn measurement(text: &str, cost: u64) -> String {
     let saved = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/bench/before.json");
     let saved = fs::read(saved).expect("a saved measurement");
@@ -181,7 +181,7 @@ fn changed(json: &mut serde_json::Value, text: &str) {
     }
 }
 
-/// Compares two measurements in each format; none panics.
+/// Compares two measurements in each format, and checks that no comparison panics.
 #[track_caller]
 fn compared(folder: &TempDir, before: &str, after: &str) -> Vec<Output> {
     let files = ["before", "after"].map(|name| folder.path().join(format!("{name}{HOSTILE}")));
@@ -302,7 +302,7 @@ fn devices_without_end_are_refused() {
     }
 }
 
-/// An output file that is interrupted in the middle is there as a whole, or as it was.
+/// An output file of an interrupted measurement is complete, or as it was before.
 #[test]
 fn an_interrupted_measurement_leaves_files_as_they_were() {
     let folder = tempfile::tempdir().expect("make a temporary directory");
@@ -312,7 +312,7 @@ fn an_interrupted_measurement_leaves_files_as_they_were() {
     {
         for file in [&old, &new] {
             fs::write(&old, "old").expect("write a file");
-            // A shell lets what it starts in the background ignore this signal, and so these tests.
+            // A shell starts background programs, and so these tests, with SIGINT ignored.
             let mut child = Command::new("env")
                 .arg("--default-signal=INT")
                 .arg(clockscope())
@@ -322,7 +322,7 @@ fn an_interrupted_measurement_leaves_files_as_they_were() {
                 .stderr(Stdio::null())
                 .spawn()
                 .expect("start clockscope");
-            // It has looked at the file when it measures, which takes seconds of processor time.
+            // When the command measures, which takes seconds of processor time, it has already looked at the file.
             crate::support::attaching::wait_until("it measures", || {
                 let stat = fs::read_to_string(format!("/proc/{}/stat", child.id()));
                 let stat = stat.expect("it runs");

@@ -1,7 +1,7 @@
-//! A process of the same user that may not look into a program (it is not dumpable) gains nothing by
-//! what clockscope shares: it overwrites all that it can reach, and the program goes on right.
+//! A process of the same user that may not look into a program (the program is not dumpable) gains nothing from
+//! clockscope's shared memory: the process overwrites everything in its reach, and the program still runs correctly.
 //!
-//! The user is one that nobody else is, so that other tests are left alone.
+//! The tests use user ids of their own, so other tests are not affected.
 
 use std::ffi::OsString;
 use std::fs;
@@ -25,14 +25,14 @@ result wrong children 0
 result words written to its memory 0
 ";
 
-/// Programs where an ordinary user finds them, and who that is.
+/// Programs in a folder that an ordinary user can enter, and the id of that user.
 struct Place {
     directory: TempDir,
     user: u32,
 }
 
 impl Place {
-    /// For a user with a number of the test's own.
+    /// Prepares the folder for a user id that no other test uses.
     fn new(user: u32) -> Option<Self> {
         if !is_root_or_skip() {
             return None;
@@ -64,8 +64,8 @@ impl Place {
         command
     }
 
-    /// Lets the victim hide, attacks it, and checks that it was right all the time. Gives what the
-    /// attacker has reached.
+    /// Makes the victim undumpable, attacks it, and checks that it had right answers all the time. Gives the attacker's
+    /// report on its reach.
     #[track_caller]
     fn attack(&self, victim: &mut Conversation, canary: &str) -> String {
         let canary = canary.strip_prefix("canary ").expect("it says where its canary is");
@@ -173,7 +173,7 @@ fn a_program_that_root_attaches_to() {
     attached_to(&place, &[]);
 }
 
-/// Without the right to open a file, or where `/proc` is another one's, the kernel's clock is kept.
+/// If the program cannot open the page's file, or has another `/proc`, it keeps the kernel's clock.
 #[test]
 fn a_page_that_cannot_be_reached_is_not_believed() {
     let Some(place) = Place::new(61_308).filter(|_| counter_is_a_clock()) else { return };
@@ -183,7 +183,7 @@ fn a_page_that_cannot_be_reached_is_not_believed() {
         &words!["prlimit", "--nofile=3"],
     ];
     for limit in limits {
-        // A static program: others open their libraries.
+        // Try the limit with a static program, because dynamic ones open their libraries.
         let nothing = words![place.file("hostile"), "attack", "0", "0"];
         if !untraced(&[&place.as_user(), limit, &nothing].concat()).status.success() {
             skip(format_args!("{limit:?} is not allowed"));
@@ -194,7 +194,7 @@ fn a_page_that_cannot_be_reached_is_not_believed() {
     }
 }
 
-/// Whose segments are there.
+/// The System V segments of a user: lines of `/proc/sysvipc/shm`.
 fn segments_of(user: u32) -> Vec<String> {
     let text = fs::read_to_string("/proc/sysvipc/shm").expect("read the segments");
     let owned = |line: &&str| {
@@ -214,7 +214,7 @@ fn no_segment_stays_whenever_clockscope_is_killed() {
     for kill in 0..200_u64 {
         let micros = crate::support::moments::random(kill) % 12_000;
         let trace = words![place.file("clockscope"), "trace", "--via", "none", "--"];
-        // Each of them executes: a segment each.
+        // Ten programs are executed, and clockscope makes a segment for each.
         let traced = words!["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done"];
         let killed = words![killer, micros.to_string()];
         let output = untraced(&[&place.as_user(), &killed[..], &trace, &traced].concat());

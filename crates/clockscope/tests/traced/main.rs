@@ -1,5 +1,5 @@
-//! Processes that are traced, attached to or given another clock: what they do is counted exactly, and
-//! they are as they would be without clockscope.
+//! Processes that are traced, attached to or given another clock: their calls are counted exactly, and they behave as
+//! without clockscope.
 
 #[allow(dead_code, unused_macros, reason = "each of the test binaries uses another part")]
 #[macro_use]

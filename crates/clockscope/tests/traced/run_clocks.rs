@@ -1,4 +1,4 @@
-//! `clockscope run --clock` gives a program the clock that was asked for, and leaves the rest.
+//! `clockscope run --clock` gives a program the wanted clock, and leaves other calls as they are.
 
 use std::ffi::OsString;
 
@@ -7,7 +7,7 @@ use crate::support::printed::Printed;
 use crate::support::running::{Report, code_as_shell, run, untraced};
 
 const CLOCKS: [&str; 4] = ["kernel", "syscall", "coarse", "slow"];
-/// SIGSYS, by which a seccomp filter kills.
+/// Exit status of a program that a seccomp filter has killed (by SIGSYS).
 const KILLED_BY_FILTER: i32 = 128 + 31;
 
 fn run_with(clock: &str, command: &[OsString]) -> std::process::Output {
@@ -39,7 +39,7 @@ fn coarse_clocks_lie_between_two_coarse_system_calls() {
     }
 }
 
-/// A filter that the program installs kills it at the first clock read by system call.
+/// The program installs a filter that kills it at the first clock read by system call.
 #[test]
 fn only_the_syscall_clock_makes_system_calls() {
     let Some(program) = builds::c("confined", Link::Dynamic) else { return };
@@ -95,7 +95,7 @@ fn output_and_exit_status_are_the_programs() {
 
 #[test]
 fn every_function_and_error_works_with_every_clock() {
-    // The others ignore the argument, which is a number of round trips.
+    // 1009 is the number of round trips; the other programs ignore it.
     for name in ["reads", "own_parser", "roundtrips"] {
         let Some(program) = builds::c(name, Link::Dynamic) else { return };
         let command = words![program, "1009"];

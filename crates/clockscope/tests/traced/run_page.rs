@@ -1,5 +1,5 @@
-//! `clockscope run --clock tsc` and `tsc-fast`: right within the bound, in order, and the kernel's
-//! answer wherever the page has none.
+//! `clockscope run --clock tsc` and `tsc-fast`: answers are right within the bound and in order, and come from the
+//! kernel where the page has none.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::support::printed::Printed;
 use crate::support::running::{clockscope, code_as_shell, run, untraced};
 use crate::support::{is_root_or_skip, skip};
 
-/// `None` where the counter is no clock, which is all there is to be tested.
+/// `None` (a skip) if the TSC is not usable here; then only the refusal is checked.
 fn tracee() -> Option<std::path::PathBuf> {
     builds::c("page_clock", Link::Dynamic).filter(|_| counter_is_a_clock())
 }
@@ -25,7 +25,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs with `--stats` and gives what the program wrote, and the report.
+/// Runs a program with `--stats`; gives its output and the report.
 fn with_stats(clock: &str, command: &[OsString]) -> (Output, Value) {
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let file = directory.path().join("report.json");
@@ -36,8 +36,8 @@ fn with_stats(clock: &str, command: &[OsString]) -> (Output, Value) {
     (output, serde_json::from_str(&report).expect("the report is JSON"))
 }
 
-/// Runs a program that is told for how many milliseconds to wait for the page to begin; for longer
-/// where the machine was too busy for that, and so often that at last it `is_so`.
+/// Runs a program whose argument is the number of milliseconds to wait for the page to begin. A busy machine may need
+/// longer, so up to four runs with longer waits are made until the report `is_so`.
 #[track_caller]
 fn in_time(
     clock: &str,
@@ -59,7 +59,7 @@ fn answered(report: &Value) -> u64 {
     report["clock_page"]["answered"].as_u64().expect("is a number")
 }
 
-/// Reads that the kernel answered for a reason with this number.
+/// Number of reads that the kernel answered for the reason with this number.
 fn by_kernel(report: &Value, number: u64) -> u64 {
     let rows = report["clock_page"]["by_kernel"].as_array().expect("is a list");
     let row = rows.iter().find(|row| row["number"] == number);
@@ -81,7 +81,7 @@ fn four_threads_never_see_time_run_backwards() {
 fn every_clock_lies_between_two_system_calls_within_the_bound() {
     let Some(program) = tracee() else { return };
     for clock in ["tsc", "tsc-fast"] {
-        // The bound is below a microsecond; a step or a slew is seen a renewal late.
+        // The bound is below a microsecond. A step or a slew shows in the page one renewal late.
         let output = run(&["--clock", clock], &words![program, "bound", "700", "20000"]);
         let printed = Printed::parse(&text(&output));
         for clock in ["CLOCK_REALTIME", "CLOCK_MONOTONIC", "CLOCK_BOOTTIME", "CLOCK_TAI"] {
@@ -115,7 +115,7 @@ fn every_read_is_answered_by_the_page_or_by_the_kernel() {
 #[test]
 fn a_short_program_is_answered_by_the_kernel_because_the_counter_is_not_measured_yet() {
     let Some(program) = tracee() else { return };
-    // A program that had to wait for a CPU may not have been short.
+    // A program that had to wait for a CPU may have run too long, so another run is made.
     let is_short = |_: &u32| {
         let (_, report) = with_stats("tsc", &words![program, "count", "11", "0"]);
         let page = &report["clock_page"];
@@ -176,7 +176,7 @@ fn a_process_in_a_time_namespace_has_the_kernels_clock_of_that_namespace() {
     }
 }
 
-/// Another user may read the page, and nobody but clockscope may write it.
+/// Another user may read the page. Only clockscope may write it.
 #[test]
 fn a_program_of_another_user_has_the_clock() {
     if !is_root_or_skip() {
@@ -244,7 +244,7 @@ fn languages_find_the_functions() {
     }
 }
 
-/// Kills clockscope after so long, and judges how the program ended.
+/// Kills clockscope after so many microseconds, and tells how the program ended.
 fn kill_after(killer: &Path, program: &Path, micros: u64) -> Outcome {
     let starter = words![killer, micros.to_string(), clockscope()];
     let run = words!["run", "--clock", "tsc", "--", program, "wait-order", "2", "500"];
@@ -267,7 +267,7 @@ fn time_goes_on_when_clockscope_is_killed_at_any_moment() {
     const KILLS: u64 = 60;
     let Some(program) = tracee() else { return };
     let Some(killer) = builds::c("killer", Link::Dynamic) else { return };
-    // The page begins to answer after 200 ms or so; the program ends after 500.
+    // The page begins to answer after about 200 ms; the program ends after 500 ms.
     let time = RunTime::about(600_000);
     let kills_of_worker = |worker: u64| {
         let kills = (0..KILLS).filter(|kill| kill % 3 == worker);

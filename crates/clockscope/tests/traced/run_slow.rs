@@ -1,5 +1,5 @@
-//! `clockscope run --clock slow`: reads take as long as was asked, with the kernel's answers, and nothing else
-//! takes longer.
+//! `clockscope run --clock slow`: reads take as long as `--read-cost` says, with the kernel's answers. Other calls take
+//! no longer.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,8 +12,7 @@ use crate::support::builds::{self, Link};
 use crate::support::printed::{Key, Printed};
 use crate::support::running::{clockscope, code_as_shell, run, untraced};
 
-/// What a read costs in these tests, as an option and in nanoseconds: so much that reads which are not
-/// delayed use a thousandth of it.
+/// Cost of a read in these tests, as an option and in nanoseconds. Reads without a delay take about a thousandth of it.
 const COST: &str = "100us";
 const COST_NS: &str = "100000";
 
@@ -58,7 +57,7 @@ fn assert_delayed(output: &Output) {
     }
 }
 
-/// The calls by function and clock, as the report has them.
+/// The report's vDSO calls by function and clock.
 fn counted(report: &Value) -> BTreeMap<Key, u64> {
     let rows = report["vdso"].as_array().expect("is a list");
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();

@@ -1,5 +1,5 @@
-//! Attaching to a process that clockscope traces already, or has left behind: the process goes on, is
-//! counted by one at a time, and is as it was in the end.
+//! Attaching to a process that clockscope traces already, or that a killed clockscope has left: the process goes on, is
+//! counted by one clockscope at a time, and is unchanged in the end.
 
 use crate::support::attaching::{
     Attachment, Image, assert_attached, assert_nothing_piles_up, assert_refused, attach_for,
@@ -46,7 +46,7 @@ fn two_attachments_at_once() {
         }
         before.assert_as_before(target.pid());
     }
-    // One of the two always, and the other unless it came before the first had left.
+    // In each round one attachment succeeds. The other one is refused unless it comes after the first has left.
     assert!((20..=35).contains(&attached), "{attached} of 40");
     target.ends_well();
 }
@@ -54,7 +54,7 @@ fn two_attachments_at_once() {
 #[test]
 fn a_program_that_clockscope_has_started() {
     let Some(program) = builds::c("attach_states", Link::Dynamic) else { return };
-    // Without --no-follow clockscope stays its tracer.
+    // Without --no-follow, clockscope remains the program's tracer, and a process has only one.
     for (options, is_free) in
         [(&["--via", "none"][..], false), (&["--via", "none", "--no-follow"], true)]
     {
@@ -79,7 +79,7 @@ fn a_program_that_clockscope_has_started() {
 
 // clockscope is killed.
 
-/// The next attachment works, and leaves nothing behind, also not what the killed one left.
+/// The next attachment works, and removes everything, including the remains of the killed clockscope.
 #[track_caller]
 fn cleans_up(target: &mut Conversation, image: &Image, maps: &[String]) {
     let pid = target.pid();
@@ -117,7 +117,7 @@ fn clockscope_is_killed_at_any_moment() {
     let maps = mappings(target.pid());
     let pid = target.pid().to_string();
     for round in 0..60_u64 {
-        // The attachment is made in a few milliseconds; a debug build needs more.
+        // An attachment takes some milliseconds, and longer in a debug build.
         let micros = round * 7919 % 120_000;
         let command = words![
             killer,

@@ -1,5 +1,5 @@
-//! Attaching and detaching while contexts are suspended: coroutines that a signal's handler has preempted wait on stacks
-//! that no thread has, or in the heap, and go on later wherever they were. And what stays in a process for them.
+//! Attaching and detaching while contexts are suspended: coroutines that a signal handler has preempted wait on stacks
+//! of no thread, or in the heap, and are resumed later where they were. Also the memory that stays mapped for them.
 //!
 //! `make test-signals` attaches to many more targets, of every kind.
 
@@ -15,10 +15,10 @@ use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
 use crate::support::{is_root_or_skip, server};
 
-/// What `preempted.c` is told: how it switches, how many coroutines, how often in microseconds, and how deep in KiB.
+/// Arguments of `preempted.c`: way of switching, coroutines, microseconds between switches, stack depth in KiB.
 type Shape = (&'static str, u32, u32, u32);
 
-/// Attaches again and again, in each way in turn; the target says at the end that nothing was wrong.
+/// Attaches again and again, by each of `ways` in turn. At the end the target must report no fault.
 #[track_caller]
 fn survives((how, coroutines, micros, kib): Shape, ways: &[&str], times: usize) {
     let Some(program) = builds::c("preempted", Link::Dynamic) else { return };
@@ -88,8 +88,8 @@ fn the_matrix_of_contexts() {
     let _ = writeln!(stdout(), "200 targets, {all} attachments: no death");
 }
 
-/// What a process has in all, in KiB: addresses, and memory that no file has. The kernel's count of the latter in
-/// `/proc/PID/status` is off by what each CPU has not added yet; that of its page tables is not.
+/// KiB of a process's addresses (VmSize) and of its anonymous memory. The latter is summed from the page tables: the
+/// count in `/proc/PID/status` may lag, because each CPU adds its part later.
 fn sizes(pid: i32) -> [u64; 2] {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("it has memory");
     let anonymous = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:"));
@@ -124,14 +124,14 @@ fn counts_exactly_and_grows_no_more(rounds: usize) {
             first.get_or_insert_with(|| (sizes(target.pid()), mappings(target.pid())));
         assert_eq!(mappings(target.pid()), *maps, "attachment {round}");
         let now = sizes(target.pid());
-        // The C library of the target may take a page or two at any time.
+        // The C library of the target may map a page or two at any time.
         let grown = [0, 1].map(|index| now[index].saturating_sub(first_sizes[index]));
         assert!(grown.iter().all(|kib| *kib <= 32), "attachment {round}: {grown:?} KiB more");
     }
     target.ends_well();
 }
 
-/// Another build's image stays where it is, and ours beside it; both are exact.
+/// The image of another build stays in place beside this build's image. Both count exactly.
 #[test]
 fn an_image_of_another_build_is_left_alone() {
     let Some(mut target) = server(3) else { return };
@@ -145,14 +145,14 @@ fn an_image_of_another_build_is_left_alone() {
     };
     let first = counts(&mut target);
     assert_eq!((first.len(), &counts(&mut target)), (1, &first), "the image is used again");
-    // The last byte of `e_ident` means nothing: elf(5).
+    // The last byte of `e_ident` has no meaning (elf(5)), so changing it makes the image one of another build.
     let memory = File::options().write(true).open(format!("/proc/{pid}/mem")).expect("open");
     memory.write_all_at(&[0x5a], first[0].start + 15).expect("write to the image");
     let both = counts(&mut target);
     assert_eq!(both.len(), 2);
     assert!(both.contains(&first[0]));
     assert_eq!(counts(&mut target), both, "ours is used again");
-    // Killed, it leaves its jumps, and the other build's attachment goes on beside it.
+    // A killed clockscope leaves its jumps, and the other build's attachment works beside them.
     Attachment::to(&[pid], &["--via", "none"]).kill();
     target.check_an_answer(3);
     let ours = both.iter().find(|image| **image != first[0]).expect("ours");
@@ -162,8 +162,8 @@ fn an_image_of_another_build_is_left_alone() {
     target.ends_well();
 }
 
-/// A filter that is set while clockscope is attached: no thread can be made to replace the pages, which stay and do no
-/// harm; the next attachment is refused or works, and the target goes on.
+/// The target sets a seccomp filter while clockscope is attached, so no thread can replace the pages. They stay and do
+/// no harm, and the target goes on.
 #[test]
 fn pages_stay_where_no_thread_may_replace_them() {
     let Some(program) = builds::c("preempted", Link::Dynamic) else { return };
@@ -181,7 +181,7 @@ fn pages_stay_where_no_thread_may_replace_them() {
     assert_eq!(status.code(), Some(7), "{said}");
 }
 
-/// What stays mapped would be missing there.
+/// Pages that stay mapped would take addresses that such a process needs.
 #[test]
 fn a_process_with_few_addresses_is_left_alone() {
     let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };

@@ -1,5 +1,5 @@
-//! Attaching and detaching again and again, under full load: nothing crashes, no request is lost,
-//! no answer is wrong, and at the end the program is as it was.
+//! Attaching and detaching again and again under full load: nothing crashes, no request is lost, no answer is wrong,
+//! and at the end the program is unchanged.
 //!
 //! 200 cycles in all by default, shared by six programs; `CLOCKSCOPE_CYCLES=200` makes it 200 for each.
 
@@ -16,18 +16,18 @@ use crate::support::installed_or_skip;
 use crate::support::running::{finish, untraced};
 use crate::support::servers;
 
-/// Cycles for a program, where it gets `share` of the default 200.
+/// Number of cycles for a program: `share` of the default 200, or `CLOCKSCOPE_CYCLES`.
 fn cycles(share: u32) -> u32 {
     let wished = std::env::var("CLOCKSCOPE_CYCLES").ok();
     wished.map_or(share, |text| text.parse().expect("CLOCKSCOPE_CYCLES is a number"))
 }
 
-/// How long each attachment lasts: not always the same, so that it ends at any moment.
+/// Duration of an attachment in seconds. It varies, so that attachments end at different moments.
 fn lasting(cycle: u32) -> String {
     format!("{:.3}", 0.004 + f64::from(cycle * 7 % 23) / 1000.0)
 }
 
-/// Attaches and detaches while `load` goes on; it is told to stop at the end.
+/// Attaches and detaches while `load` runs in another thread; the flag tells `load` to stop.
 #[track_caller]
 fn cycle_under<T: Send>(
     pids: &[i32],
@@ -39,7 +39,7 @@ fn cycle_under<T: Send>(
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let load = scope.spawn(|| load(&stop));
-        // The load is told to stop also where a cycle fails.
+        // Dropping this tells the load to stop, also if a cycle fails.
         let stopping = StopAtEnd(&stop);
         for cycle in 0..cycles {
             let traced = attach_for(&lasting(cycle), pids, &["--via", "none"]);
@@ -64,7 +64,7 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Asks a conversation's server all the time and checks each answer.
+/// Attaches to a conversation's server while a thread asks it all the time and checks each answer.
 #[track_caller]
 fn conversation(mut server: Conversation, cycles: u32) {
     let pid = server.pid();
@@ -133,7 +133,7 @@ fn redis_server() {
     server.ends_well();
 }
 
-/// wrk makes the load and says if a connection broke; curl looks at every byte.
+/// wrk makes the load and reports broken connections; curl compares every byte.
 #[test]
 fn nginx_workers() {
     let Some(server) = servers::nginx() else { return };
@@ -188,10 +188,10 @@ fn postgres_backends() {
             assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "t", "{output:?}");
         }
     });
-    // A client that saw an error would have left, and its backend with it.
+    // A client of pgbench that saw an error would have left, and its backend with it.
     assert!(bench.try_wait().expect("look at pgbench").is_none(), "pgbench has given up");
     wait_until("psql's backend has ended and no other", || backends() == busy);
-    // Not INT, which programs that a shell starts in the background ignore.
+    // Not SIGINT, which programs in the background of a shell ignore.
     signal("TERM", bench.id().try_into().expect("is a pid"));
     let output = finish(bench);
     let words = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,4 +1,4 @@
-//! Attached to a running process, clockscope counts what the process did, no call more or less.
+//! Attached to a running process, clockscope counts each of its calls exactly once.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,10 +20,10 @@ use crate::support::running::{Report, Traced, clockscope, code_as_shell, finish,
 use crate::support::servers::{self, Postgres};
 use crate::support::{installed_or_skip, is_root_or_skip, server};
 
-/// A limit for what is stuck, not for what is slow.
+/// A limit for a hung process, not for a slow one.
 const HUNG_AFTER: Duration = Duration::from_secs(120);
 
-/// Ways to count system calls that can be used here.
+/// The values of `--via` that this user can use.
 fn ways() -> &'static [&'static str] {
     if is_root_or_skip() {
         &["none", "bpf", "ptrace", "sites"]
@@ -32,14 +32,14 @@ fn ways() -> &'static [&'static str] {
     }
 }
 
-/// What code in a program never counts: see [`super::trace_sites`].
+/// Calls that code in a program never counts: see [`super::trace_sites`].
 const NEVER_BY_SITES: [&str; 2] = ["rt_sigreturn", "[vdso]"];
 
 fn without_refusals(traced: &Traced) -> Report {
     without_refusals_but(traced, &[])
 }
 
-/// The same for programs in which system calls are not all counted, for these reasons.
+/// As [`without_refusals`], for programs with system calls that are not counted, for these reasons.
 fn without_refusals_but(traced: &Traced, why: &[&str]) -> Report {
     let report = traced.report();
     let mut reasons = report.reasons("syscalls");
@@ -51,13 +51,13 @@ fn without_refusals_but(traced: &Traced, why: &[&str]) -> Report {
     report
 }
 
-/// Attaches while it works, lets it count itself, and detaches while it works.
+/// Attaches while the server works, lets it count its own calls, and detaches while it works.
 #[track_caller]
 fn counts_between_two_moments(server: Conversation, options: &[&str]) -> Report {
     counts_but_for_the_runtimes_own(server, options, 0)
 }
 
-/// The same for a server whose runtime makes up to so many calls of the counted kinds by itself.
+/// As [`counts_between_two_moments`], for a runtime that makes up to `own_calls` of the counted calls by itself.
 #[track_caller]
 fn counts_but_for_the_runtimes_own(
     mut server: Conversation,
@@ -120,7 +120,7 @@ fn a_program_in_c_with_musl() {
             let attachment = Attachment::to(&[program.pid()], &["--via", via]);
             program.say("read");
             let said = program.wait_for("result line read");
-            // musl's own functions have such, for threads that are cancelled and in assembly.
+            // musl's own functions for cancelled threads and in assembly have such code.
             let never = ["code jumps there", "in functions that jump to computed addresses"];
             let report = without_refusals_but(&attachment.detach(), &never);
             assert_counts(&Printed::parse(&said), &report);
@@ -146,7 +146,7 @@ fn a_server_in_java_while_all_its_threads_work() {
         let command = [&words![java][..], options, &words!["-cp", classes, "AttachServer", "4"]];
         for via in ["none", "sites"] {
             let server = Conversation::start(&command.concat());
-            // One read of the time of day now and then is the virtual machine's own.
+            // The virtual machine itself reads the time of day now and then.
             counts_but_for_the_runtimes_own(server, &["--via", via], 5);
         }
     }
@@ -255,7 +255,7 @@ fn a_report_is_whole_however_often_its_end_is_asked_for() {
     let (sender, ended) = channel();
     thread::spawn(move || sender.send(said.read_to_end(&mut Vec::new()).is_ok()));
     let start = Instant::now();
-    // Nobody else has its number before it was waited for.
+    // The process id stays clockscope's until the test has waited for it.
     loop {
         signal("INT", pid);
         match ended.recv_timeout(Duration::from_millis(2)) {
@@ -281,7 +281,7 @@ fn the_duration_ends_it() {
     server.ends_well();
 }
 
-/// It waits for its next line when counting ends.
+/// The server is waiting in `read` for its next line when counting ends.
 #[test]
 fn the_time_of_a_call_that_has_not_ended_is_in_its_average() {
     let Some(mut server) = server(2) else { return };
@@ -311,19 +311,19 @@ fn the_end_of_the_process_ends_it() {
     assert_eq!(report.field("attached")[0]["ended"], "exited", "{report:#?}");
 }
 
-// Real servers. What their functions were called is counted beside clockscope by breakpoints of
-// the CPU on the kernel's functions: once while it is attached, and once from before until after.
-// The server is at rest then and does nothing but what the test asks it. An event loop that waits
-// with a limit turns once when it is stopped (epoll_wait(2) returns EINTR), after the one call also.
+// Real servers. perf counts the calls of the kernel's vDSO functions by hardware breakpoints, from before the
+// attachment to after it; for redis also a second time while clockscope is attached. The server is at rest except for
+// the test's requests. Each stop also makes an event loop that waits with a limit turn once (epoll_wait(2) returns
+// EINTR), after the one call too.
 
-/// `perf stat` on the functions of a process's vDSO.
+/// A running `perf stat` with breakpoints on the vDSO functions of a process.
 struct Breakpoints {
     perf: std::process::Child,
     names: Vec<String>,
 }
 
 impl Breakpoints {
-    /// A CPU has four breakpoints, and two such counts may overlap.
+    /// Starts perf. A CPU has four breakpoints, so two functions leave room for a second count at the same time.
     fn on(pid: i32) -> Option<Self> {
         if !is_root_or_skip() {
             return None;
@@ -340,7 +340,7 @@ impl Breakpoints {
         command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
         let perf = command.spawn().expect("start perf");
         let child = i32::try_from(perf.id()).expect("is a pid");
-        // It counts when it has opened its events, and waits.
+        // perf counts once it has opened its events and sleeps.
         crate::support::attaching::wait_until("perf counts", || {
             let links = std::fs::read_dir(format!("/proc/{child}/fd")).into_iter().flatten();
             let events = links.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
@@ -351,7 +351,7 @@ impl Breakpoints {
         Some(Self { perf, names })
     }
 
-    /// Calls of each function.
+    /// Ends perf; gives the calls of each function.
     fn read(self) -> Vec<(String, u64)> {
         crate::support::attaching::signal("INT", self.perf.id().try_into().expect("is a pid"));
         let output = crate::support::running::finish(self.perf);
@@ -363,7 +363,7 @@ impl Breakpoints {
     }
 }
 
-/// Calls of a function on all clocks together.
+/// Calls of a function, summed over all clocks.
 fn calls_of(report: &Report, function: &str) -> u64 {
     let rows = report.vdso_rows();
     rows.iter().filter(|((name, _), _)| name == function).map(|(_, calls)| calls).sum()
@@ -392,7 +392,7 @@ fn an_nginx_worker_at_rest_but_for_our_requests() {
         let output = untraced(&words!["curl", "-sf", &url]);
         assert_eq!(String::from_utf8_lossy(&output.stdout), servers::nginx_body());
     }
-    // The last connection is closed after curl has its answer, and that takes a read of the clock.
+    // nginx closes the last connection after curl has its answer, and reads the clock for that.
     crate::support::attaching::wait_until("nginx is at rest again", || {
         let state = |worker: &i32| crate::support::attaching::status_of(*worker, "State");
         let is_asleep = |worker| state(worker).is_some_and(|state| state.starts_with('S'));
@@ -408,15 +408,15 @@ fn breakpoints_on(pids: &[i32]) -> Option<Vec<Breakpoints>> {
     pids.iter().map(|pid| Breakpoints::on(*pid)).collect()
 }
 
-/// Calls of each function in all processes.
+/// Calls of each function, summed over all processes.
 fn sum_of(counting: Vec<Breakpoints>) -> Vec<(String, u64)> {
     let counts: Vec<_> = counting.into_iter().map(Breakpoints::read).collect();
     let sum = |index: usize| counts.iter().map(|counts| counts[index].1).sum();
     counts[0].iter().enumerate().map(|(index, (name, _))| (name.clone(), sum(index))).collect()
 }
 
-/// Checks that a report has no fewer calls than were seen while clockscope was attached, and no
-/// more than were seen from before until after.
+/// Checks that a report has at least the calls seen during the attachment, and at most those seen from before the
+/// attachment to after it.
 #[track_caller]
 fn assert_between(report: &Report, least: &[(String, u64)], most: &[(String, u64)]) {
     for ((function, least), (_, most)) in least.iter().zip(most) {
@@ -425,7 +425,7 @@ fn assert_between(report: &Report, least: &[(String, u64)], most: &[(String, u64
     }
 }
 
-/// Redis looks at the clock ten times a second when it is at rest.
+/// At rest, redis reads the clock ten times a second.
 #[test]
 fn a_redis_server_under_our_requests() {
     let Some(server) = servers::redis() else { return };
@@ -433,7 +433,7 @@ fn a_redis_server_under_our_requests() {
     let Some(before) = before else { return };
     let attachment = Attachment::to(&[server.pid()], &["--via", "none"]);
     let port = server.port.to_string();
-    // TIME in a script reads the clock each time that it is called.
+    // Each TIME in a script reads the clock.
     let script = "local last = 0 for i = 1, 20011 do local now = redis.call('TIME') \
                   local us = now[1] * 1000000 + now[2] if us < last then return 'backwards' end \
                   last = us end return 'in order'";
@@ -448,8 +448,8 @@ fn a_redis_server_under_our_requests() {
     server.ends_well();
 }
 
-/// The clock reads of a query whose nodes are timed: two for each row of each node, besides some
-/// that do not depend on the number of rows.
+/// The clock reads of a query with timed nodes: two for each row of each node, and some more whose number does not
+/// depend on the rows.
 #[track_caller]
 fn reads_of_rows(postgres: &Postgres, rows: u64) -> u64 {
     let (mut session, pid) = postgres.session();

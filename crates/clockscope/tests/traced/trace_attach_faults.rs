@@ -1,5 +1,5 @@
-//! Processes that clockscope cannot attach to, or where it is hard: each goes on as if nobody had
-//! tried, and clockscope counts it or says in one line why not.
+//! Processes that clockscope cannot attach to, or can hardly attach to: each goes on as if clockscope had not tried,
+//! and clockscope counts it or gives the reason in one line.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -19,13 +19,13 @@ use crate::support::{installed_or_skip, is_root_or_skip, server, skip};
 
 const VDSO: [&str; 2] = ["--via", "none"];
 
-/// A program in a state of `attach_states.c`.
+/// A running `attach_states STATE`.
 fn in_state(state: &str) -> Option<Conversation> {
     let program = builds::c("attach_states", Link::Dynamic)?;
     Some(Conversation::start(&words![program, state]))
 }
 
-/// Attaches to a process that counts when it is told to, and compares.
+/// Attaches to a process that counts on request, and compares the counts.
 #[track_caller]
 fn counts_of(target: &mut Conversation) -> Traced {
     let attachment = Attachment::to(&[target.pid()], &VDSO);
@@ -35,16 +35,17 @@ fn counts_of(target: &mut Conversation) -> Traced {
     traced
 }
 
-/// Why an attachment fails where a thread waits for its child to execute something.
+/// Reason of a refusal while a thread waits in vfork for its child.
 const IN_VFORK: &str = "waits in vfork for a child that has not executed a program yet; try again";
 
-/// The same where threads make children so again and again.
+/// Reasons of a refusal while threads call vfork again and again.
 const VFORKS: &[&str] = &[IN_VFORK, "it did not come to the end of what it was to do; try again"];
 
 // Targets that end, stand still or sleep.
 
-/// Ends targets while clockscope attaches to them, until the end and the attachment have each come first in an eighth of so
-/// many rounds: each after so many answers that the moments lie on both sides of the attachment, however long this machine takes for it.
+/// Ends targets while clockscope attaches to them, until the target's end and the attachment have each come first in an
+/// eighth of `rounds`. The number of answers before the end adapts, so that the ends come before and after the
+/// attachment on a machine of any speed.
 fn ends_during_the_attachment(rounds: u32, threads: u32, end: impl Fn(Conversation)) {
     let (mut attached, mut refused, mut answers) = (0, 0, 8);
     for round in 0..5 * rounds {
@@ -118,9 +119,9 @@ fn a_target_that_is_stopped_and_continued_while_attached() {
     target.ends_well();
 }
 
-/// States of `attach_states.c` in which a target is refused, and why.
+/// States of `attach_states.c` in which clockscope refuses to attach, and the reason.
 const REFUSED: [(Link, &str, &str); 8] = [
-    // In uninterruptible sleep.
+    // The first two wait in uninterruptible sleep.
     (Link::Dynamic, "vfork", IN_VFORK),
     (Link::Dynamic, "vfork-thread", IN_VFORK),
     (Link::Dynamic, "shares", "runs on the same memory"),
@@ -148,12 +149,12 @@ fn targets_that_are_refused_go_on_as_they_were() {
     }
 }
 
-/// Timers count as signals that the user has queued, of which there is a limit for all programs together.
+/// A timer counts as a queued signal, and all programs of a user together have a limit for those (RLIMIT_SIGPENDING).
 #[test]
 fn without_timers_a_target_is_left_as_it_was_and_a_program_is_not_started() {
     let Some(mut target) = server(2) else { return };
     let before = Image::of(target.pid()).expect("it has a vDSO");
-    // Other tests have timers too, and theirs count.
+    // Timers of other tests count too, so the limit is searched for.
     let (mut timers, mut refused) = (0, 0);
     loop {
         assert!(timers < 100_000, "no number of timers is enough");
@@ -182,8 +183,8 @@ fn without_timers_a_target_is_left_as_it_was_and_a_program_is_not_started() {
     assert!(!made.exists(), "the program has started");
 }
 
-/// Threads that are in vfork again and again, and the others of which work; and children of vfork that execute a program that
-/// goes on, which are not traced any more then, keep nobody waiting, and have nothing to be put back.
+/// vfork-loop: two threads call vfork again and again. vfork-sleep: each vfork child executes a program that goes on
+/// and is no longer traced. In both cases clockscope need not wait for the children, nor restore anything in them.
 #[test]
 fn a_target_that_makes_children_by_vfork_all_the_time() {
     for (state, time, rounds, least) in
@@ -208,8 +209,8 @@ fn a_target_that_makes_children_by_vfork_all_the_time() {
     }
 }
 
-/// The only thread of the target waits for its child, which has the same memory, and goes on when all is
-/// over.
+/// The target's only thread waits in vfork when clockscope detaches. Its child, on the same memory, goes on when
+/// clockscope has left.
 #[test]
 fn a_target_that_waits_in_vfork_when_clockscope_leaves() {
     let Some(mut target) = in_state("waits") else { return };
@@ -241,7 +242,7 @@ fn a_target_whose_first_thread_ends_while_attached() {
     target.ends_well();
 }
 
-/// The kernel resumes these when their thread was stopped and nothing else happened.
+/// The kernel resumes these calls if their thread was only stopped.
 #[test]
 fn system_calls_that_wait_are_not_seen_to_be_interrupted() {
     let Some(mut target) = in_state("asleep") else { return };
@@ -252,14 +253,14 @@ fn system_calls_that_wait_are_not_seen_to_be_interrupted() {
     }
     let said = target.ask("count");
     let interrupted: Vec<&str> = said.lines().filter(|line| line.starts_with("result")).collect();
-    // With a limit, it returns EINTR after any stop, by any tracer (signal(7)).
+    // A sigtimedwait with a limit returns EINTR after any stop, by any tracer (signal(7)).
     let unexpected: Vec<&&str> =
         interrupted.iter().filter(|line| !line.contains("sigtimedwait")).collect();
     assert!(unexpected.is_empty(), "{unexpected:#?}");
     target.ends_well();
 }
 
-/// Where its system calls are seen, a thread stands at the beginning or the end of one when it is let go.
+/// With `--via ptrace`, a thread stands at the beginning or the end of a system call when clockscope detaches.
 #[test]
 fn a_wait_without_limit_ends_only_by_a_signal() {
     let Some(program) = builds::c("woken", Link::Dynamic) else { return };
@@ -273,7 +274,7 @@ fn a_wait_without_limit_ends_only_by_a_signal() {
     assert_eq!(status.code(), Some(7), "{said}");
 }
 
-/// The calls of `transfers.c`: a stop ends each of them with what it has done so far.
+/// The calls of `transfers.c`: a stop makes each return early with the part transferred so far.
 const TRANSFERS: [(&str, i64); 11] = [
     ("write", libc::SYS_write),
     ("writev", libc::SYS_writev),
@@ -288,7 +289,7 @@ const TRANSFERS: [(&str, i64); 11] = [
     ("recvmmsg", libc::SYS_recvmmsg),
 ];
 
-/// Begins a transfer that nobody takes yet, and waits until a thread sleeps in it.
+/// Begins a transfer without a reader, and waits until a thread sleeps in the call.
 #[track_caller]
 fn begin_transfer(target: &mut Conversation, number: i64) {
     target.say("go");
@@ -302,7 +303,8 @@ fn begin_transfer(target: &mut Conversation, number: i64) {
     });
 }
 
-/// One transfer goes on when clockscope attaches, one when it leaves, and none begins between its looks and its stops.
+/// One transfer is under way when clockscope attaches, and one when it detaches. None begins between clockscope's check
+/// of the threads and their stop.
 #[test]
 fn calls_that_transfer_much_are_not_cut_short() {
     let Some(program) = builds::c("transfers", Link::Dynamic) else { return };
@@ -365,7 +367,7 @@ fn strace_is_there_and_leaves() {
     target.ends_well();
 }
 
-/// A process id whose flags say that it is a thread of the kernel.
+/// Process id of a kernel thread, found by PF_KTHREAD in its flags.
 fn kernel_thread() -> Option<i32> {
     let entries = fs::read_dir("/proc").expect("list /proc").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -511,7 +513,7 @@ fn a_process_in_other_namespaces() {
     }
 }
 
-/// The lines that were parsed, to be added to others.
+/// The parsed lines as text again, to be joined with other output.
 fn said_again(printed: &Printed) -> String {
     let vdso = printed.vdso.iter();
     let vdso = vdso.map(|((function, clock), calls)| format!("vdso {function} {clock} {calls}\n"));
@@ -545,7 +547,7 @@ fn a_process_that_has_ended_or_never_was() {
     assert_refused(&traced, &[&format!("({pid}): it has ended already; its parent")]);
     gone.wait().expect("wait for it");
     for pid in [pid, 4_194_304, i32::MAX] {
-        // Nothing is measured before the process is looked at.
+        // clockscope looks for the process before it measures anything.
         let traced = attach_for("0.1", &[pid], &[]);
         assert_refused(&traced, &[&format!("cannot attach to {pid}: there is no such process")]);
     }
@@ -555,7 +557,7 @@ fn a_process_that_has_ended_or_never_was() {
 fn a_process_that_executes_programs_all_the_time() {
     let Some(program) = builds::c("executes", Link::Static) else { return };
     let mut target = Conversation::start_silent(&words![program]);
-    // It tries eight programs, so few attempts are refused, or none.
+    // An attempt goes after eight programs in a row before it is refused, so refusals are few.
     let attached = (0..20).filter(|_| {
         let traced = attach_for("0.02", &[target.pid()], &VDSO);
         is_attached_or_refused(&traced, &["it executes one program after the other; try again"])
@@ -612,7 +614,7 @@ fn clockscope_itself_and_its_parent() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ended 0\n", "{output:?}");
 }
 
-/// Each of the two would wait for ever for the other to let it go on.
+/// If each clockscope traced the other, each would wait for ever to be resumed by the other.
 #[test]
 fn a_clockscope_that_traces_the_shell_in_which_another_is_started() {
     let shell = "echo ready; while read -r line; do eval \"$line\"; done; \

@@ -1,5 +1,5 @@
-//! `clockscope trace --callers`: the rows of what is called are exact, stacks are sampled in every
-//! thread and process, and what they stand for adds up.
+//! `clockscope trace --callers`: the rows of the calls are exact, stacks are sampled in every thread and process, and
+//! the calls of the stacks add up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +11,18 @@ use crate::support::printed::{Key, Printed};
 use crate::support::running::{Report, Traced, clockscope, rows, trace, untraced};
 use serde_json::Value;
 
-/// Rounds of the program that makes calls at known places; enough for hundreds of samples.
+/// Rounds of the program with calls at known places. Gives some samples of each call.
 const ROUNDS: &str = "20000";
-/// As many that some hundred samples are taken: their shares are compared.
+/// Enough rounds for hundreds of samples, so that shares can be compared.
 const MANY_ROUNDS: &str = "400000";
 
-/// Runs the program with its callers sampled, if it can be built; its counts must be exact.
+/// Runs `call_sites` with its callers sampled, if it can be built. The counts must be exact.
 #[track_caller]
 fn sampled(mode: &str, link: Link, options: &[&str]) -> Option<(Traced, Report)> {
     sampled_in(mode, ROUNDS, link, options)
 }
 
-/// The same with this number of rounds.
+/// As [`sampled`], with this number of rounds.
 #[track_caller]
 fn sampled_in(mode: &str, rounds: &str, link: Link, options: &[&str]) -> Option<(Traced, Report)> {
     let program = builds::c_with("call_sites", link, &["-fomit-frame-pointer"])?;
@@ -31,7 +31,7 @@ fn sampled_in(mode: &str, rounds: &str, link: Link, options: &[&str]) -> Option<
     assert_exact_and_nothing_else(&traced);
     assert_eq!(traced.code(), 0, "{traced:?}");
     let report = traced.report();
-    // Where the kernel lets nobody sample there is a reason instead, and nothing to compare.
+    // If the kernel allows no sampling, the report has a reason instead, and the test is skipped.
     let callers = report.field("callers");
     assert!(callers.is_object(), "{traced:?}");
     if let Some(decline) = rows(&callers["declines"]).find(|row| row["pid"] == 0) {
@@ -46,7 +46,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// The element of `all` that a value is the index of.
+/// The element of `all` at a JSON index.
 #[track_caller]
 fn at<'a>(all: &'a Value, index: &Value) -> &'a Value {
     let index = index.as_u64().and_then(|index| usize::try_from(index).ok());
@@ -57,7 +57,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("-")
 }
 
-/// The rows of what is called, by function and clock.
+/// The rows of the calls: count and samples by function and clock.
 fn called(callers: &Value) -> BTreeMap<Key, (u64, u64)> {
     rows(&callers["called"])
         .map(|row| {
@@ -68,7 +68,7 @@ fn called(callers: &Value) -> BTreeMap<Key, (u64, u64)> {
         .collect()
 }
 
-/// What must be true of any report.
+/// Checks the sums that hold in any report.
 #[track_caller]
 fn assert_adds_up(traced: &Traced, callers: &Value) {
     let printed = Printed::parse(&traced.stdout);
@@ -87,14 +87,13 @@ fn assert_adds_up(traced: &Traced, callers: &Value) {
     }
 }
 
-/// The functions of a stack, the caller first.
+/// The functions in a stack, the caller first.
 fn functions<'a>(callers: &'a Value, stack: &Value) -> Vec<&'a str> {
     let frame = |index| text(&at(&callers["frames"], index)["function"]);
     rows(&stack["frames"]).map(frame).collect()
 }
 
-/// Calls that stacks stand for, by the function of the program that makes them, what is called, and
-/// the samples that say so.
+/// Calls and samples of the stacks, by the function of the program that made the call and the function called.
 fn by_site(callers: &Value) -> BTreeMap<(String, String), (f64, f64)> {
     let mut sums = BTreeMap::new();
     for stack in rows(&callers["stacks"]) {
@@ -108,7 +107,7 @@ fn by_site(callers: &Value) -> BTreeMap<(String, String), (f64, f64)> {
     sums
 }
 
-/// Every stack is by one of the functions that made such calls.
+/// Checks that every sampled stack leads to a function of the program that made such calls.
 #[track_caller]
 fn assert_sites(traced: &Traced, callers: &Value) {
     let made: BTreeSet<(String, String)> = traced
@@ -149,8 +148,8 @@ fn call_sites_of_a_program_without_frame_pointers() {
     }
 }
 
-/// musl has no unwind tables for its own functions. The program calls through `qsort`, under signals and in
-/// threads.
+/// musl has no unwind tables for its own functions. The program's calls come through `qsort`, from signal handlers and
+/// in threads.
 #[test]
 fn stacks_through_musl_reach_the_first_function_of_the_program() {
     for link in [Link::MuslStatic, Link::MuslDynamic] {
@@ -192,7 +191,7 @@ fn threads_are_all_sampled() {
     assert_sites(&traced, report.field("callers"));
 }
 
-/// The processes in whose stacks samples were taken.
+/// The process ids of the stacks with samples.
 fn processes(callers: &Value) -> BTreeSet<u64> {
     let seen = rows(&callers["stacks"]).filter(|stack| number(&stack["samples"]) > 0.0);
     seen.filter_map(|stack| stack["pid"].as_u64()).collect()
@@ -277,7 +276,7 @@ fn a_user_without_privileges_samples_own_programs_or_is_told_why_not() {
         return;
     }
     let Some(program) = builds::c("call_sites", Link::Dynamic) else { return };
-    // Where the tests build is no other user's to enter.
+    // Another user cannot enter the folder in which the tests are built.
     let files = [(&*clockscope(), "clockscope", 0o755), (&program, "call_sites", 0o755)];
     let directory = for_everybody(&files);
     let [own, tracee] = ["clockscope", "call_sites"].map(|name| directory.path().join(name));

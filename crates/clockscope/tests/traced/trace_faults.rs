@@ -1,5 +1,5 @@
-//! Programs that `clockscope trace` cannot count, or that make it hard: each runs as it would
-//! without, and the report says what was not counted.
+//! Programs that `clockscope trace` cannot count, or can hardly count: each runs as without clockscope, and the report
+//! names the calls that were not counted.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::support::placed::{self, as_nobody, for_everybody};
 use crate::support::running::{Traced, Tracing, clockscope, trace, trace_vdso, untraced};
 use crate::support::{installed_or_skip, is_root_or_skip, skip};
 
-/// Traces a command and checks that it did the same as untraced.
+/// Traces a command and checks that its output and exit status are as untraced.
 #[track_caller]
 fn same_as_untraced(command: &[OsString]) -> Traced {
     let traced = trace_vdso(command);
@@ -23,7 +23,7 @@ fn same_as_untraced(command: &[OsString]) -> Traced {
     traced
 }
 
-/// The program that imposes limits, and a static one to execute under them.
+/// `confined`, which imposes limits, and its static build, to execute under them.
 fn confined() -> Option<(PathBuf, PathBuf)> {
     Some((builds::c("confined", Link::Dynamic)?, builds::c("confined", Link::Static)?))
 }
@@ -90,8 +90,8 @@ fn a_setuid_program_keeps_its_privilege() {
     }
 }
 
-/// Traces a command that starts clockscope itself in a restricted way, and checks that the program did the same as
-/// without it, is not counted for this reason, and is counted when root traces it.
+/// Traces a command by a clockscope started in a restricted way. The program must behave as without clockscope, must
+/// not be counted for this reason, and must be counted if root traces it.
 #[track_caller]
 fn declined_but_counted_by_root(
     starter: &[OsString],
@@ -146,7 +146,7 @@ fn a_program_of_another_user_is_declined_for_that_reason() {
     let Some(program) = builds::c("reads", Link::Dynamic) else { return };
     let directory =
         for_everybody(&[(&program, "reads", 0o755), (&clockscope(), "clockscope", 0o755)]);
-    // As root has it in most containers, where it starts a program as another user.
+    // Root without CAP_SYS_PTRACE, as in most containers, starts the program as another user.
     let starter = words!["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"];
     let command = [&as_nobody()[..], &words![directory.path().join("reads")]].concat();
     let reason = "it runs as another user or group, whose memory is read with CAP_SYS_PTRACE only; run clockscope as \
@@ -179,7 +179,7 @@ fn commands_that_cannot_be_executed_end_as_in_a_shell() {
         assert!(traced.stderr.contains(&*name), "the message names it: {traced:?}");
         assert_eq!(traced.stderr.trim_end().lines().count(), 1, "one line: {traced:?}");
     }
-    // Shells run a file without a format as a script, execve does not: either is good.
+    // Shells run a file without a known format as a script, and execve refuses it. The test accepts both.
     for (name, text, said) in [("empty", "", ""), ("without-shebang", "echo said\n", "said\n")] {
         let traced = trace_vdso(&words![file(name, text, 0o755)]);
         let as_a_script = traced.code() == 0 && traced.stdout == said;
@@ -219,7 +219,7 @@ fn limits_that_a_program_sets_for_itself() {
 fn limits_that_hold_when_a_program_is_executed() {
     let Some((limiter, program)) = confined() else { return };
     let is_root = fs::metadata("/proc/self").expect("there is a /proc").uid() == 0;
-    // Root can look whether a filter allows what counting needs.
+    // Root can read whether a seccomp filter allows the calls that counting needs.
     let unseen = (!is_root).then_some(UNDER_FILTER);
     for (limit, declined) in [
         ("clock-calls-kill", unseen),
@@ -228,13 +228,13 @@ fn limits_that_hold_when_a_program_is_executed() {
         ("files=3", None),
         ("stdout-only", None),
         ("no-ptrace", unseen),
-        // Not even mmap and openat are allowed here: nothing can be put into the program.
+        // This filter forbids even mmap and openat, so clockscope can put nothing into the program.
         ("all-but-start-kill", Some(UNDER_FILTER)),
     ] {
         let command = words![limiter, limit, "exec", program, "nothing"];
         assert_exact_unless(declined, &same_as_untraced(&command));
     }
-    // And here rdtsc is not, so nothing may be timed by it.
+    // This program has forbidden itself rdtsc, so clockscope must not time calls by it.
     let command = words![limiter, "no-tsc", "exec", program, "no-tsc"];
     assert_exact_unless(None, &same_as_untraced(&command));
 }
@@ -244,7 +244,7 @@ fn a_stack_with_no_room_for_the_image() {
     let Some((limiter, program)) = confined() else { return };
     for (kib, is_roomy) in [(16, false), (24, false), (64, true), (256, true)] {
         let limit = format!("stack={kib}");
-        // With an environment of 3 KiB the program itself dies of 16 KiB in 3 of 100 runs.
+        // With an environment of 3 KiB, a stack of 16 KiB is too small for the program itself in 3 of 100 runs.
         let command = words!["env", "-i", limiter, limit, "exec", program, "nothing"];
         let traced = same_as_untraced(&command);
         let declined = "its stack is limited to less than 64 KiB (ulimit -s)";
@@ -252,7 +252,7 @@ fn a_stack_with_no_room_for_the_image() {
     }
 }
 
-/// `timeout` sends its signal twice, and the second may come when the program has ended.
+/// `timeout` sends its signal twice, and the second one may come after the program's end.
 #[test]
 fn signals_that_come_when_the_program_has_ended_do_not_cost_the_report() {
     let script = "trap '' TERM; P=$PPID; (while kill -0 $$; do :; done; while kill -TERM $P; do :; done) >/dev/null 2>&1 & exit 3";
@@ -263,7 +263,7 @@ fn signals_that_come_when_the_program_has_ended_do_not_cost_the_report() {
     }
 }
 
-/// systemd's `MemoryDenyWriteExecute=`.
+/// PR_SET_MDWE, as systemd's `MemoryDenyWriteExecute=` sets it.
 #[test]
 fn where_memory_that_was_written_is_never_executed() {
     let Some((limiter, program)) = confined() else { return };
@@ -271,13 +271,13 @@ fn where_memory_that_was_written_is_never_executed() {
     if untraced(&words![limiter, limit]).status.code() == Some(77) {
         return skip("the kernel does not know PR_SET_MDWE");
     }
-    // It began with the image, or has none.
+    // The program sets the limit itself, after clockscope has mapped the image.
     assert_exact_and_nothing_else(&same_as_untraced(&words![limiter, limit]));
     let traced = same_as_untraced(&words![limiter, limit, "exec", program, "nothing"]);
     let reason = "it could not map the image or attach the shared pages \
                   (a limit on its memory, or PR_SET_MDWE)";
     assert_declined(&traced, reason);
-    // Where clockscope lives under it too, it knows, and writes the image itself.
+    // If clockscope is under the limit too, it knows, and writes the image itself.
     let starter = words![limiter, limit, "exec", clockscope()];
     let inside = Tracing::below(&starter, &["--via", "none"], &words![program, "nothing"]);
     assert_exact_and_nothing_else(&inside.finish());
@@ -318,7 +318,7 @@ fn an_address_space_with_no_room_to_spare() {
             too_small = middle
         }
     }
-    // The image's randomised place and the stack's make the exact limit vary a little.
+    // The image and the stack have random addresses, so the exact limit varies a little.
     for spare in [64, 128, 256, 512, 4096] {
         let kib = enough + spare;
         let reason = format!("its address space is limited to {kib} KiB (ulimit -v)");
@@ -331,7 +331,7 @@ fn an_address_space_with_no_room_to_spare() {
 fn programs_that_handle_their_vdso_themselves() {
     let Some(program) = builds::c("own_vdso", Link::Dynamic) else { return };
     let said = |mode: &str| assert_exact(&same_as_untraced(&words![program, mode]));
-    // In three ways.
+    // The program finds its vDSO in three ways.
     let looks = said("look");
     assert!(looks.results.iter().all(|result| result.ends_with("answers")), "{looks:?}");
     said("unmap");
@@ -386,7 +386,7 @@ fn a_program_that_is_a_tracer_itself() {
 fn strace_inside_ends_and_does_not_hang() {
     let Some(strace) = installed_or_skip(&["/usr/bin/strace"]) else { return };
     let traced = trace_vdso(&words![strace, "-f", "-o", "/dev/null", "echo", "said"]);
-    // A process has one tracer, and clockscope is that of strace's children.
+    // A process has one tracer, and strace's child already has clockscope.
     assert_eq!(traced.code(), 1, "{traced:?}");
     assert!(traced.stderr.contains("PTRACE_TRACEME, ...): Operation not permitted"), "{traced:?}");
 }
@@ -401,8 +401,8 @@ fn where_ptrace_is_forbidden_it_says_so() {
     assert_declined(&traced, "ptrace is not allowed here");
 }
 
-/// From handlers of signals in the image, from inside the image, and from the kernel's functions. Debian's compilers leave
-/// out frame pointers, so these walks need the image's unwind tables.
+/// Walks from signal handlers that interrupt the image, from inside the image, and from the kernel's functions.
+/// Debian's compilers omit frame pointers, so the walks need the image's unwind tables.
 #[test]
 fn backtraces_reach_main_from_everywhere() {
     let Some(program) = builds::c_with("unwind", Link::Dynamic, &["-rdynamic"]) else { return };
@@ -420,8 +420,8 @@ fn backtraces_reach_main_from_everywhere() {
     }
 }
 
-/// gdb finds the image through the auxiliary vector that the kernel keeps, and its symbols and
-/// unwind tables in the process's memory.
+/// gdb finds the image through the auxiliary vector that the kernel keeps, and reads the image's symbols and unwind
+/// tables from the process's memory.
 #[test]
 fn gdb_names_our_function_and_walks_to_main() {
     let Some(gdb) = installed_or_skip(&["/usr/bin/gdb"]) else { return };

@@ -1,5 +1,5 @@
-//! What a program could notice of being followed, and does not: who runs first after a fork, who keeps
-//! the CPU, which calls are interrupted, who stops and who goes on.
+//! Effects of a tracer that a followed program could notice, and does not: which task runs first after a fork, which
+//! one keeps the CPU, which calls are interrupted, which processes stop and go on.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use crate::support::builds::{self, Link};
 use crate::support::running::{clockscope, code_as_shell, finish, untraced};
 use crate::support::{placed, skip};
 
-/// The ways of following a program, as words in front of its command.
+/// The ways to follow a program, as words in front of its command.
 const WAYS: [&[&str]; 4] = [
     &["trace", "--via", "none", "-o", "/dev/null", "--"],
     &["trace", "--via", "ptrace", "-o", "/dev/null", "--"],
@@ -18,13 +18,13 @@ const WAYS: [&[&str]; 4] = [
     &["run", "--clock", "kernel", "--"],
 ];
 
-/// A command below clockscope.
+/// A command with clockscope in front.
 fn below(way: &[&str], command: &[OsString]) -> Vec<OsString> {
     let way: Vec<OsString> = way.iter().map(OsString::from).collect();
     [&words![clockscope()], &way[..], command].concat()
 }
 
-/// Runs a command alone and in every way, and checks that it says the same.
+/// Runs a command alone and in every way, and checks that the output and exit status are equal; gives the output.
 #[track_caller]
 fn says_the_same(ways: &[&[&str]], command: &[OsString]) -> String {
     let alone = untraced(command);
@@ -39,12 +39,12 @@ fn says_the_same(ways: &[&[&str]], command: &[OsString]) -> String {
 
 // Real-time programs.
 
-/// Words that keep a command and all that it starts on one CPU.
+/// Words that keep a command and its children on one CPU.
 fn on_one_cpu() -> [OsString; 3] {
     words!["taskset", "-c", "0"]
 }
 
-/// A real-time program says the same with clockscope on its CPU and elsewhere; gives what it said.
+/// Runs a real-time program with clockscope on its CPU and elsewhere; the output must be equal. Gives the output.
 #[track_caller]
 fn real_time(arguments: &[&str]) -> Option<String> {
     let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
@@ -65,10 +65,10 @@ fn real_time(arguments: &[&str]) -> Option<String> {
     Some(said)
 }
 
-/// On the tracer's own CPU nobody runs before its parent. From another CPU the tracer wakes the parent and then
-/// the child, and sometimes the second passes the first: in one birth of 6,000, and where both stop at the end
-/// of the call as well, by `--via ptrace` and below `strace -f`, in one of 400 (150 runs each; the worst run seen had
-/// 12 of 40). Before the parent was resumed first it was every child.
+/// If the tracer is on the same CPU, every child runs after its parent. From another CPU, the tracer wakes the parent
+/// and then the child, and sometimes the child comes first: in one birth of 6,000. Where both stop at the end of the
+/// call as well (`--via ptrace`, `strace -f`), in one of 400 (150 runs each; the worst run seen had 12 of 40). If the
+/// tracer resumed the child first, every child would.
 #[test]
 fn children_and_threads_of_the_same_priority_run_after_their_parent() {
     const BIRTHS: u32 = 40;
@@ -91,7 +91,7 @@ fn children_and_threads_of_the_same_priority_run_after_their_parent() {
     }
 }
 
-/// The children and the threads that ran before their parent, and that nobody was kept from running.
+/// The numbers of children and of threads that ran before their parent. Checks that all of them ran.
 #[track_caller]
 fn ran_before(said: &str) -> [u32; 2] {
     assert!(said.contains("result nobody was kept from running\n"), "{said}");
@@ -114,7 +114,7 @@ fn alarms_come_in_time_while_a_real_time_child_spins() {
     assert!(said.contains("result alarms in time: at least half\n"), "{said}");
 }
 
-/// For each program that is executed the tracer makes shared memory, by a process of its own.
+/// For each executed program, a process of the tracer's own makes the shared memory.
 #[test]
 fn programs_are_executed_while_a_real_time_child_spins() {
     let Some(said) = real_time(&["execs", "200"]) else { return };
@@ -158,7 +158,7 @@ fn calls_that_wait_without_limit_do_not_notice_signals_that_are_ignored() {
     assert!(handled.lines().all(|line| line.ends_with(": EINTR")), "{said}");
 }
 
-/// The kernel does not say how much of a limit is left, so these end as under every tracer: docs/trace.md.
+/// The kernel does not tell how much of a limit is left, so these calls end as under every tracer: docs/trace.md.
 #[test]
 fn calls_with_a_limit_are_interrupted_as_the_documentation_says() {
     const INTERRUPTED: [&str; 7] = [
@@ -197,8 +197,7 @@ fn a_program_that_is_stopped_and_continued_by_its_child_goes_on() {
     assert_eq!(says_the_same(&WAYS, &command), "result epoll_wait after a stop: EINTR\n");
 }
 
-/// A child that has stopped for its tracer before the kernel could tell of it, because its parent was
-/// killed in the fork.
+/// The child has stopped for its tracer, but the kernel cannot announce it because its parent was killed in the fork.
 #[test]
 fn children_whose_parent_is_killed_while_it_makes_them_go_on() {
     let Some(program) = builds::c("killed_forkers", Link::Dynamic) else { return };
@@ -206,7 +205,7 @@ fn children_whose_parent_is_killed_while_it_makes_them_go_on() {
     assert_eq!(said, "result all children have ended, 300 times\n");
 }
 
-/// Their parent is then one that lives and is not about to tell of them.
+/// The reaper becomes the children's parent: a living process that will not announce them to the tracer.
 #[test]
 fn children_that_another_process_takes_over_go_on() {
     let Some(program) = builds::c("killed_forkers", Link::Dynamic) else { return };
@@ -214,7 +213,7 @@ fn children_that_another_process_takes_over_go_on() {
     assert_eq!(said, "result all children have ended, 300 times\n");
 }
 
-/// The thread that makes them is killed by `execve` in another one.
+/// `execve` in another thread kills the thread that makes the children.
 #[test]
 fn children_whose_parent_executes_a_program_while_it_makes_them_go_on() {
     let Some(program) = builds::c("killed_forkers", Link::Dynamic) else { return };
@@ -224,7 +223,7 @@ fn children_whose_parent_executes_a_program_while_it_makes_them_go_on() {
 
 // Names.
 
-/// The kernel cuts a name at 15 bytes, and then shows one that is no UTF-8.
+/// The kernel cuts a name at 15 bytes, so the name shown may not be UTF-8.
 #[test]
 fn a_program_whose_name_is_cut_inside_a_character_notices_nothing() {
     let Some([program, mode]) = ignored_signals("unlimited") else { return };

@@ -1,5 +1,5 @@
-//! `clockscope trace --unit`, `--container` and `--cgroup`: all processes of a control group are counted, those that
-//! enter it later too. `make test-containers` does the same with real containers.
+//! `clockscope trace --unit`, `--container` and `--cgroup`: all processes of a control group are counted, including
+//! processes that enter it later. `make test-containers` does the same with real containers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use crate::support::conversation::Conversation;
 use crate::support::running::{Traced, clockscope, finish, rows};
 use crate::support::{is_root_or_skip, skip};
 
-/// A control group of a test, removed when dropped.
+/// A control group of one test, removed when dropped.
 struct Group {
     path: PathBuf,
     mount: PathBuf,
 }
 
 impl Group {
-    /// Makes one below where one hierarchy is mounted; its name has the number of the test's process in it.
+    /// Makes a control group in a mounted hierarchy; its name contains the process id of the test.
     fn new(name: &str) -> Option<Self> {
         if !is_root_or_skip() {
             return None;
@@ -42,12 +42,12 @@ impl Group {
         Some(Self { path, mount })
     }
 
-    /// Moves a process there.
+    /// Moves a process into the group.
     fn enter(&self, pid: i32) {
         fs::write(self.path.join("cgroup.procs"), pid.to_string()).expect("move a process");
     }
 
-    /// Its path in the hierarchy.
+    /// The group's path in the hierarchy.
     fn in_hierarchy(&self) -> String {
         format!("/{}", self.path.strip_prefix(&self.mount).expect("is below").display())
     }
@@ -55,7 +55,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The processes in it have been killed, and the kernel takes a moment to let go of them.
+        // The processes of the group have been killed, and the kernel removes them a moment later.
         let is_gone = |path: &Path| fs::remove_dir(path).is_ok() || !path.exists();
         wait_until("a control group can be removed", || is_gone(&self.path));
         wait_until("the one above it can be removed", || {
@@ -68,7 +68,7 @@ fn server() -> Option<Conversation> {
     Some(Conversation::start(&words![builds::c("attach_server", Link::Dynamic)?, "2"]))
 }
 
-/// What is refused is said in one line.
+/// Checks a refusal: status 125 and one line with the wanted words.
 #[track_caller]
 fn assert_not_found(options: &[&str], wanted: &str) {
     let output = finish(
@@ -85,7 +85,7 @@ fn assert_not_found(options: &[&str], wanted: &str) {
     assert!(said.contains(wanted) && said.lines().count() == 1, "{said}");
 }
 
-/// The processes that were attached to.
+/// The process ids that clockscope attached to.
 fn attached(traced: &Traced) -> Vec<i32> {
     let report = traced.report();
     let pid = |row: &serde_json::Value| row["pid"].as_i64()?.try_into().ok();

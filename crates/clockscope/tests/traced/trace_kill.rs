@@ -1,5 +1,5 @@
-//! A program goes on as if nothing had happened when clockscope is killed with SIGKILL, at any
-//! moment of its launch and run.
+//! A program goes on as if nothing had happened when clockscope is killed by SIGKILL, at any moment of its launch and
+//! run.
 
 use std::path::Path;
 use std::process::Output;
@@ -12,7 +12,7 @@ use crate::support::running::{Tracing, clockscope, trace, untraced};
 
 const KILLS: u64 = 200;
 
-/// Judges how the processes ended that a killed clockscope left behind.
+/// The outcome for the processes that a killed clockscope left behind.
 fn judge(killed: &Output, expected: &Output, micros: u64) -> Outcome {
     let stderr = String::from_utf8_lossy(&killed.stderr);
     let context = format!("killed after {micros} us: {stderr}");
@@ -54,7 +54,7 @@ fn survives_a_killed_tracer(options: &[&str]) {
     let kills_of_worker = &|worker: u64| -> Vec<Outcome> {
         let kills = (0..KILLS).filter(|kill| kill % 4 == worker);
         let outcomes = kills.map(|kill| {
-            // Half of the kills fall into the first eighth, where the launch is.
+            // Half of the kills fall into the first eighth of the run, in which the program is launched.
             if !(kill / 4).is_multiple_of(2) {
                 return kill_at(random(kill) % (time.micros() / 8));
             }

@@ -1,5 +1,5 @@
-//! `clockscope trace` counts the clock reads of every language exactly. The programs say what they
-//! did; see `tests/tracees/README.md`.
+//! `clockscope trace` counts the clock reads of every language exactly. The programs print their calls; see
+//! `tests/tracees/README.md`.
 
 use crate::support::builds::{self, Link};
 use crate::support::compare::{
@@ -27,7 +27,7 @@ fn address_sanitizer() {
     assert_eq!(traced.code(), 0);
 }
 
-/// Its leak check traces the program when that ends, which only one tracer can do.
+/// The leak check traces the program at its end, and a process has one tracer, so clockscope must not follow.
 #[test]
 fn address_sanitizer_with_its_leak_check() {
     let Some(program) = builds::c("reads", Link::AddressSanitizer) else { return };
@@ -101,8 +101,8 @@ fn java() {
     assert_exact_by_difference(&run("1009"), &run("2003"));
 }
 
-/// A shim that executes the real program counts from the real program's first call. The shell
-/// makes system calls of its own.
+/// The shell and env execute the real program, whose calls are counted from the first one on. The shell makes system
+/// calls of its own.
 #[test]
 fn python_through_a_shell_and_env() {
     let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };

@@ -1,4 +1,4 @@
-//! Processes in several IPC namespaces, as those of several containers are: one trace counts them all.
+//! Processes in several IPC namespaces, like the processes of several containers: one trace counts them all.
 
 use std::process::Command;
 
@@ -10,18 +10,18 @@ use crate::support::printed::Printed;
 use crate::support::running::{Report, Tracing, clockscope, rows, trace, untraced, vdso_rows_of};
 use crate::support::{installed_or_skip, is_root_or_skip, skip};
 
-/// Why a process in another namespace is not counted by one who may not go there.
+/// Why a clockscope that may not enter another IPC namespace does not count the processes there.
 const NOT_ALLOWED: &str = "it is in another IPC namespace (container), which clockscope enters with CAP_SYS_ADMIN; run \
                            clockscope as root on the host, or inside";
 
-/// The server of `attach_server.c`, where this starter starts it. The starter must become it.
+/// The server of `attach_server.c`, started by these words, which must execute it in place of themselves.
 fn server(starter: &[&str]) -> Option<Conversation> {
     let program = builds::c("attach_server", Link::Static)?;
     let starter: Vec<std::ffi::OsString> = starter.iter().map(Into::into).collect();
     Some(Conversation::start(&[&starter[..], &words![program, "3"]].concat()))
 }
 
-/// What the report has of one process.
+/// The report's entry for one process.
 #[track_caller]
 fn detail(report: &Report, pid: i32) -> serde_json::Value {
     let mut rows = rows(report.field("processes_detail")).filter(|row| row["pid"] == pid);
@@ -49,7 +49,7 @@ fn processes_of_several_namespaces_are_attached_to_at_once() {
             server.begin();
             server.check_an_answer(round);
             let own = server.end();
-            // Programs are executed in one namespace after the other.
+            // The servers execute programs, in one namespace after the other.
             let children = server.ask("fork 3") + &server.ask("exec 5");
             said.push((own, Printed::parse(&children)));
         }
@@ -74,7 +74,7 @@ fn processes_of_several_namespaces_are_attached_to_at_once() {
     }
 }
 
-/// What the tracer changes while programs run reaches those of a namespace that it has entered later.
+/// Changes that the tracer makes in shared memory while programs run also reach a namespace that it entered later.
 #[test]
 fn calls_are_timed_and_sampled_in_a_namespace_that_is_not_the_first_one() {
     if !is_root_or_skip() {
@@ -107,14 +107,14 @@ fn programs_that_are_executed_in_a_namespace_of_their_own_are_counted() {
         "for turn in 1 2 3; do unshare --ipc \"$0\"; \"$0\"; unshare --ipc --user \"$0\"; done";
     let traced = trace(&["--via", "none"], &words!["sh", "-c", script, program]);
     let mut said = Printed::parse(&traced.stdout);
-    // Each says that it is one process.
+    // Each run prints that it is one process.
     (said.processes, said.threads) = (None, None);
     let report = traced.report();
     assert_counts(&said, &report);
     assert_eq!(rows(report.field("declines")).count(), 0, "{report:#?}");
 }
 
-/// There are more of them than clockscope remembers, and the kernel gives the numbers of one that is gone to the next.
+/// More namespaces than clockscope remembers. The kernel gives the number of a namespace that is gone to a new one.
 #[test]
 fn namespaces_that_come_and_go_are_not_mistaken_for_each_other() {
     if !is_root_or_skip() {
@@ -130,7 +130,7 @@ fn namespaces_that_come_and_go_are_not_mistaken_for_each_other() {
     assert_eq!(rows(report.field("declines")).count(), 0, "{report:#?}");
 }
 
-/// Such a one is told why, and its program runs.
+/// Without CAP_SYS_ADMIN on the host, clockscope gives the reason, and the program runs uncounted.
 #[test]
 fn who_may_not_enter_a_namespace_leaves_its_processes_alone() {
     let Some(setpriv) = installed_or_skip(&["/usr/bin/setpriv"]) else { return };
@@ -139,7 +139,7 @@ fn who_may_not_enter_a_namespace_leaves_its_processes_alone() {
     }
     let Some(program) = builds::c("reads", Link::Static) else { return };
     let powerless = words![setpriv, "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"];
-    // In a user namespace of its own a program may have an IPC namespace of its own.
+    // An unprivileged program can make its own IPC namespace inside its own user namespace.
     let unshare = words!["unshare", "--user", "--map-root-user", "--ipc"];
     let command = [&unshare[..], &words![program]].concat();
     if !untraced(&[&powerless[..], &command].concat()).status.success() {
@@ -153,7 +153,7 @@ fn who_may_not_enter_a_namespace_leaves_its_processes_alone() {
     assert_declined(&Tracing::below(&starter, &["--via", "none"], &command).finish(), NOT_ALLOWED);
 }
 
-/// The next clockscope puts back what a killed one has left in both.
+/// The next clockscope restores the processes of both namespaces.
 #[test]
 fn a_killed_tracer_leaves_processes_of_several_namespaces_running() {
     if !is_root_or_skip() {

@@ -1,4 +1,4 @@
-//! `clockscope trace --callers` of Python: its threads wait while their frames are read, which must be nobody's
+//! `clockscope trace --callers` of Python: its threads wait while clockscope reads their frames, which must do no
 //! harm.
 
 use std::process::{Command, Stdio};
@@ -8,13 +8,13 @@ use crate::support::builds::{Link, c_with};
 use crate::support::running::{Report, finish, rows, trace};
 use crate::support::{installed_or_skip, skip, sources};
 
-/// What the program says of its reads.
+/// The number of clock reads that the program prints.
 fn said(output: &str) -> u64 {
     let line = output.lines().find_map(|line| line.strip_prefix("clock_gettime CLOCK_BOOTTIME "));
     line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("its count: {output}"))
 }
 
-/// Who makes the calls.
+/// The report's callers; `None` (a skip) if the kernel allows no sampling.
 fn sampled_or_skip(report: &Report) -> Option<&serde_json::Value> {
     let callers = report.field("callers");
     match rows(&callers["declines"]).find(|row| row["pid"] == 0) {
@@ -37,7 +37,7 @@ fn threads_signals_copies_and_a_filter_do_no_harm() {
     assert_eq!(report.vdso_calls(&key), said(&traced.stdout));
     let Some(callers) = sampled_or_skip(&report) else { return };
     assert!(callers["waits"]["count"].as_u64() > Some(0), "{callers}");
-    // Whoever waits has the functions of the program in its stacks.
+    // Threads that wait have functions of the program in their stacks.
     let names: Vec<&str> =
         rows(&callers["frames"]).filter_map(|frame| frame["function"].as_str()).collect();
     assert!(names.contains(&"many") && names.contains(&"read"), "{names:?}");
@@ -69,7 +69,7 @@ fn threads_that_share_slots_are_sampled_without_waiting() {
     let key = ("clock_gettime".to_owned(), "CLOCK_BOOTTIME".to_owned());
     assert_eq!(report.vdso_calls(&key), said(&traced.stdout));
     let Some(callers) = sampled_or_skip(&report) else { return };
-    // Those of the interpreter's own code: some 190 of 400 threads have no slot of their own.
+    // Stacks without Python frames are from the interpreter's code: of 400 threads, some 190 have no slot of their own.
     let is_named = |stack: &serde_json::Value| {
         let mut frames = rows(&stack["frames"]).filter_map(serde_json::Value::as_u64);
         let frame = |index: u64| &callers["frames"][usize::try_from(index).expect("an index")];

@@ -1,8 +1,8 @@
-//! Programs that live with signals, under `trace -p`, `trace` and `run`: nobody dies, no signal is lost, and
-//! no call returns `EINTR` that would not have.
+//! Programs with timers and signals, under `trace -p`, `trace` and `run`: no process dies, no signal is lost, and no
+//! call returns `EINTR` that would not have done so without clockscope.
 //!
 //! The ordinary tests attach a few times in each cell. `make test-signals` attaches 200 times in all of them
-//! (`CLOCKSCOPE_ATTACHMENTS=20` is a shorter look), and prints a table.
+//! (`CLOCKSCOPE_ATTACHMENTS=20` is a shorter run), and prints a table.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::support::installed_or_skip;
 use crate::support::printed::Printed;
 use crate::support::running::{clockscope, code_as_shell, run, trace};
 
-/// What a program of `timers.c` is given, and what it waits in.
+/// Arguments of `timers.c`: source and period of the signals, call to wait in, number of threads.
 #[derive(Clone, Copy)]
 struct Cell {
     source: &'static str,
@@ -41,9 +41,9 @@ impl Cell {
 }
 
 impl Cell {
-    /// Each signal is a stop of some 20 us, and with `--via ptrace` each system call is two: 64 threads with a
-    /// timer of 0.1 ms each, or one whose handler's calls are stopped, come to nothing else under a tracer,
-    /// `strace -f` included.
+    /// Whether the program makes progress under a tracer. Each signal costs a stop of some 20 us, and with `--via
+    /// ptrace` each system call two stops: 64 threads with a timer of 0.1 ms each, or one whose handler's calls are
+    /// stopped, do nothing else under a tracer, `strace -f` included.
     fn can_be_followed(self, starter: &[&str]) -> bool {
         let least_us = if starter.contains(&"ptrace") { 300 } else { 100 };
         match self.source {
@@ -62,7 +62,7 @@ impl fmt::Display for Cell {
     }
 }
 
-/// What `timers.c` says of itself.
+/// The numbers that `timers.c` prints: signals sent and received, EINTR, disorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Said {
     sent: u64,
@@ -89,7 +89,7 @@ impl Said {
     }
 }
 
-/// What came of many attachments.
+/// The longest pauses in many attachments, and the number of attachments that left pages mapped.
 #[derive(Clone, Copy, Default)]
 struct Slowest {
     attach_ns: u64,
@@ -98,7 +98,7 @@ struct Slowest {
     left_shared: u32,
 }
 
-/// Attaches to a process again and again, each time for another time.
+/// Attaches to a process again and again, each time for a different duration.
 #[track_caller]
 fn attach_again_and_again(
     pid: i32,
@@ -130,7 +130,7 @@ fn attach_again_and_again(
     slowest
 }
 
-/// One row of the matrix; `None` where the program cannot be built.
+/// Attaches to the program of one row of the matrix; `None` if it cannot be built.
 #[track_caller]
 fn attached_to(cell: Cell, via: &str, attachments: u32) -> Option<(Said, Slowest)> {
     let target = Conversation::start(&cell.words()?);
@@ -152,7 +152,7 @@ fn unharmed_by_attaching(cells: &[Cell]) {
     }
 }
 
-/// Ways to count that change the program differently.
+/// The values of `--via` that change the program in different ways.
 const ATTACHMENTS: [&str; 2] = ["none", "sites"];
 
 #[test]
@@ -202,7 +202,7 @@ fn children_that_end_all_the_time() {
     unharmed_by_attaching(&[cell("child", 0, "all", 1), cell("child", 0, "all", 8)]);
 }
 
-/// Waits that a signal ends whatever its handler's flags are; the last one because of them.
+/// Waits that a signal ends in spite of SA_RESTART; `norestart`, the last one, has a handler without that flag.
 const WAKES: [&str; 7] =
     ["suspend", "ppoll", "pselect", "epollp", "sigtimed", "pause", "norestart"];
 
@@ -229,8 +229,8 @@ fn threads_that_have_a_timer_each() {
     unharmed_by_attaching(&[cell("thread", 4000, "all", 64)]);
 }
 
-/// Launches the program by these words, for so many turns. It counts its clock reads, which a report must
-/// have.
+/// Launches the program by these words, for so many turns. The counts of its clock reads must be those in the
+/// report.
 #[track_caller]
 fn launched(cell: Cell, starter: &[&str], turns: u32) -> Option<Said> {
     let command = [cell.words()?, words![turns.to_string()].to_vec()].concat();
@@ -278,7 +278,7 @@ fn launched_programs_with_timers_and_signals() {
 
 const PERIODS_US: [u32; 5] = [100, 300, 1000, 4000, 10_000];
 
-/// All cells: each source with each period, waiting in all ways by turns, and each way by itself.
+/// All rows: each source with each period, waiting in all ways in turn; then each way of waiting by itself.
 fn all_cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for threads in [1, 64] {
@@ -294,7 +294,7 @@ fn all_cells() -> Vec<Cell> {
     cells
 }
 
-/// Servers whose runtime signals its threads by itself.
+/// Servers whose runtime sends signals to its own threads.
 fn servers() -> Vec<(&'static str, Vec<OsString>)> {
     let go = builds::go_program("attach_server").map(|program| words![program, "6"].to_vec());
     let java = installed_or_skip(&["/usr/bin/java"]).zip(builds::java_class("AttachServer"));
@@ -304,7 +304,7 @@ fn servers() -> Vec<(&'static str, Vec<OsString>)> {
     go.map(named("Go, SIGURG preemption")).into_iter().chain(java.map(named("JVM"))).collect()
 }
 
-/// A server that is launched by these words, and asked so many times.
+/// Launches a server by these words, and asks it so many times.
 fn launched_server(name: &str, command: &[OsString], starter: &[&str], times: u32) {
     let starter: Vec<OsString> = starter.iter().map(OsString::from).collect();
     let clockscope = [&words![clockscope()], &starter[..], &words!["--"], command].concat();
@@ -334,7 +334,7 @@ fn print_row(what: &str, times: u32, said: Option<Said>, slowest: &Slowest) {
         "{what:<31} {times:>5} {:>9} {:>9} {:>6} {:>8.1} {:>8.1} {:>8.0} {:>6}",
         of(|said| said.sent),
         of(|said| said.received),
-        0, // a death ends the test
+        0, // a death ends the test, so the column is always 0
         ms(slowest.attach_ns),
         ms(slowest.detach_ns),
         slowest.whole.as_secs_f64() * 1e3,

@@ -1,5 +1,5 @@
-//! `clockscope trace --via sites`: code in the program counts its system calls. Each count is that of the
-//! kernel, or what the program says itself, and the program does not notice.
+//! `clockscope trace --via sites`: code in the program counts its system calls. Each count equals the kernel's, or the
+//! program's own, and the program does not notice.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use crate::support::running::{Report, Traced, Tracing, clockscope, rows, trace, 
 use crate::support::{installed_or_skip, is_root_or_skip, server};
 use skips::skip;
 
-/// What the kernel counts and the program does not make: handlers of signals return by a call that is left alone,
-/// and calls that a signal has interrupted are made again by the kernel.
+/// Calls that the kernel counts and clockscope's code does not: signal handlers return by a call that is not replaced,
+/// and the kernel repeats calls that a signal has interrupted.
 const LEFT: [&str; 2] = ["rt_sigreturn", "restart_syscall"];
 
-/// Calls in which threads wait until they are ended. The kernel takes that for an error, which the thread does not see.
+/// Calls in which threads wait until they are killed. The kernel counts an error that the thread does not see.
 const WAITING: [&str; 4] = ["futex", "epoll_pwait", "wait4", "nanosleep"];
 
-/// The differences of the two counts, and how many calls there are.
+/// The rows in which the two counts differ, and the number of calls that the kernel counted.
 fn differences(report: &Report, left: &[&str]) -> (Vec<String>, u64) {
     let rows: Vec<&Value> = rows(report.field("by_sites")).collect();
     let number = |row: &Value, field: &str| row[field].as_u64().expect("a number");
     let all = rows.iter().map(|row| number(row, "kernel")).sum();
     let differs = |row: &&&Value| {
         let name = row["name"].as_str().expect("a name");
-        // What is not seen is not wrong.
+        // Errors that the code cannot see are null, not 0.
         let errors_differ = row["errors"].as_u64().is_some_and(|errors| {
             let kernel = number(row, "kernel_errors");
             errors > kernel || errors < kernel && !WAITING.contains(&name)
@@ -76,7 +76,8 @@ fn what_programs_say_of_themselves_is_counted() {
     exact(&[], &words![program, "churn", "400"]);
 }
 
-/// Translators of code, as valgrind's tools, have no dynamic linker and look at what they map; other programs execute it.
+/// Programs without a dynamic linker, such as valgrind's tools, map files in order to read or translate them, so mapped
+/// code must stay unchanged. Other programs execute the code that they map.
 #[test]
 fn what_a_program_without_a_dynamic_linker_maps_is_left_alone_and_named() {
     let Some(file) = builds::c("reads", Link::Static) else { return };
@@ -93,7 +94,7 @@ fn what_a_program_without_a_dynamic_linker_maps_is_left_alone_and_named() {
     }
 }
 
-/// The kernel writes a line end in the name of a mapping as `\012`, and not in `/proc/PID/exe`.
+/// The kernel writes a line feed in the name of a mapping as `\012`, and in `/proc/PID/exe` as it is.
 #[test]
 fn a_static_program_whose_name_has_a_line_end_is_its_own() {
     let Some(program) = builds::c("reads", Link::Static) else { return };
@@ -103,8 +104,8 @@ fn a_static_program_whose_name_has_a_line_end_is_its_own() {
     exact(&[], &words![copy]);
 }
 
-/// The program says how many of its calls fail. What a call returns cannot be seen everywhere: where the C library
-/// calls a function right behind it, and where one instruction makes calls of several numbers.
+/// The program prints how many of its calls fail. clockscope's code cannot see every result: not where the C library
+/// calls a function right behind the call, nor where one instruction makes calls of several numbers.
 #[test]
 fn errors_are_counted_where_they_are_seen_and_not_zero_elsewhere() {
     for link in [Link::Dynamic, Link::Static] {
@@ -127,7 +128,7 @@ fn counts_are_those_of_the_kernel_in_c() {
         return;
     }
     for link in Link::EVERY {
-        // A static program is too far from the vDSO, which asks the kernel for some clocks.
+        // A static program is too far from the vDSO for jumps, and the vDSO makes system calls for some clocks.
         let is_far = !matches!(link, Link::Dynamic | Link::MuslDynamic);
         let left = if is_far { &["rt_sigreturn", "clock_gettime"] } else { &LEFT };
         if let Some(program) = builds::c("reads", link) {
@@ -167,8 +168,8 @@ fn counts_are_those_of_the_kernel_in_runtimes_and_shells() {
     }
 }
 
-/// Handlers that look where they came from, such as unwinders and the C library's cancellation, must find the
-/// program. A thread is in a stub in a good part of this time.
+/// Signal handlers that look at the interrupted address, such as unwinders and the C library's cancellation, must find
+/// an address of the program. For a good part of the time a thread is in a stub.
 #[test]
 fn handlers_of_signals_never_come_from_a_stub() {
     let Some(program) = builds::c("sites", Link::Dynamic) else { return };
@@ -179,8 +180,8 @@ fn handlers_of_signals_never_come_from_a_stub() {
     assert!(handled > 50 && words[3] == "0", "{line}");
 }
 
-/// The C library decides by where a thread stands whether a signal ends it: one that is not ended then waits for
-/// good, and this test hangs.
+/// The C library decides by a thread's address whether a signal cancels the thread. A thread that is wrongly not
+/// cancelled waits for ever, and this test hangs.
 #[test]
 fn threads_are_cancelled_in_the_middle_of_calls() {
     for link in [Link::Dynamic, Link::MuslStatic, Link::MuslDynamic] {
@@ -192,7 +193,7 @@ fn threads_are_cancelled_in_the_middle_of_calls() {
     }
 }
 
-/// A stub uses no stack: a signal handler's may be full, and a runtime's own elsewhere.
+/// A stub uses no stack: a signal handler's stack may be full, and a runtime may have its stack elsewhere.
 #[test]
 fn calls_with_a_stack_pointer_that_points_nowhere_are_made() {
     let Some(program) = builds::c("sites", Link::Dynamic) else { return };
@@ -202,19 +203,19 @@ fn calls_with_a_stack_pointer_that_points_nowhere_are_made() {
     assert!(reasons.iter().all(|reason| !reason.contains("unseen")), "{reasons:?}");
 }
 
-/// A process adds without a lock while one thread has its memory, and not one call longer.
+/// clockscope's code adds without a lock only while a single task uses the memory, and not one call longer.
 #[test]
 fn tasks_that_share_memory_lose_no_calls() {
     for link in [Link::Dynamic, Link::Static] {
         let Some(program) = builds::c("shared_vm", link) else { return };
-        // Two that add at the same moment are rare.
+        // Two tasks seldom add at the same moment, so the last mode is repeated.
         for mode in ["process", "thread", "zero", "zero", "zero", "zero"] {
             exact(&[], &words![program, mode, "calls"]);
         }
     }
 }
 
-/// `mov $600,%eax; syscall` and the like, in a program whose code is far below the table.
+/// `mov $600,%eax; syscall` and similar calls, in a program whose code lies far below the table.
 #[test]
 fn numbers_that_no_table_has_are_counted_as_others() {
     for link in [Link::Static, Link::Dynamic] {
@@ -249,7 +250,7 @@ fn without_privileges_each_way_is_the_one_that_was_decided() {
     let sites = traced(&starter, &["--via", "sites"]);
     assert_eq!(sites.report().field("via"), "sites");
     assert_exact(&sites);
-    // Code in the program is never taken without its name: vDSO calls alone, or ptrace if somebody asks for more.
+    // `--via sites` is never chosen by default: without root it is vDSO calls only, or ptrace if an option needs more.
     let rest = |traced: &Traced| {
         let mut lines =
             traced.stderr.lines().filter(|line| line.starts_with("clockscope: counting"));
@@ -268,7 +269,7 @@ fn without_privileges_each_way_is_the_one_that_was_decided() {
         assert_eq!(traced.report().field("via"), "none", "{options:?}");
         let line = rest(&traced);
         for word in ["root", "--via ptrace", "--via sites"] {
-            // Without its eBPF program, clockscope names clang instead of root.
+            // If clockscope was built without its eBPF program, it names clang instead of root.
             let named = line.contains(word) || word == "root" && line.contains("clang");
             assert_eq!(named, names.contains(&word), "{options:?}: {line}");
         }
@@ -291,7 +292,7 @@ fn what_is_not_counted_is_said() {
     assert!(reasons.iter().any(|reason| reason.contains("rt_sigreturn")), "{reasons:?}");
 }
 
-/// A killed tracer leaves jumps, code and a table behind; the next one takes the jumps out again.
+/// A killed tracer leaves jumps, code and a table in the program; the next tracer removes the jumps.
 #[test]
 fn what_a_killed_tracer_has_left_in_a_running_program_is_no_harm() {
     let Some(mut server) = server(4) else { return };
@@ -299,10 +300,10 @@ fn what_a_killed_tracer_has_left_in_a_running_program_is_no_harm() {
     server.begin();
     for round in 0..24 {
         let attachment = Attachment::start(&[], &[pid], &["--via", "sites"]);
-        // From before the first stop to long after the last.
+        // The kills come from before the first stop to long after the last one.
         attachment.kill_after(Duration::from_millis(round * 8));
         server.check_an_answer(round);
-        // One that knows nothing of sites leaves them as they are.
+        // An attachment without sites leaves the jumps in place.
         let via = if round % 3 == 0 { "none" } else { "sites" };
         let traced = attach_for("0.02", &[pid], &["--via", via]);
         assert_eq!(traced.code(), 0, "{traced:?}");
@@ -315,7 +316,7 @@ fn what_a_killed_tracer_has_left_in_a_running_program_is_no_harm() {
     server.ends_well();
 }
 
-/// A process has its files' code and the kernel's vDSO, and can be attached to.
+/// Checks that a process has the unchanged code of its files and of the kernel's vDSO, and can be attached to.
 #[track_caller]
 fn assert_is_as_plainly(pid: i32) {
     assert!(assert_code_is_of_its_files(pid) > 10_000);
@@ -387,7 +388,7 @@ fn of_a_daemon_that_goes_on_is_said_what_remains() {
     signal("KILL", pid);
 }
 
-/// What is loaded while somebody counts is counted, and left as it was, too.
+/// Libraries loaded while clockscope is attached are counted, and their code is restored at the end.
 #[test]
 fn libraries_that_a_running_program_loads_are_counted() {
     let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
@@ -416,8 +417,8 @@ fn libraries_that_a_running_program_loads_are_counted() {
     assert!(server.status().success());
 }
 
-/// Which call it is is known from the instructions that a jump replaces, into which nobody jumps, or from the
-/// register; never from what stands before.
+/// The number of a call is known from the instructions that the jump replaces, which no jump leads into, or else from
+/// the register; never from instructions before them.
 #[test]
 fn two_calls_by_one_instruction_are_told_apart() {
     let Some(program) = builds::c("sites", Link::Dynamic) else { return };
@@ -425,7 +426,7 @@ fn two_calls_by_one_instruction_are_told_apart() {
     assert_eq!(traced.report().syscall("getuid", "calls"), 7);
 }
 
-/// A mapping that the kernel refuses is no library.
+/// If the kernel refuses to map a library, the report does not list the library as unseen.
 #[test]
 fn what_was_not_mapped_is_not_missed() {
     let Some(program) = builds::c("sites", Link::Dynamic) else { return };
@@ -434,7 +435,7 @@ fn what_was_not_mapped_is_not_missed() {
     assert!(reasons.iter().all(|reason| !reason.contains("unseen")), "{reasons:?}");
 }
 
-/// One that is in code of ours when a signal comes is not sent into the call first.
+/// A thread that is in clockscope's code when a signal comes gets the signal before it enters the call.
 #[test]
 fn a_call_that_only_a_handler_ends_is_not_waited_for() {
     let Some(program) = builds::c("site_signal", Link::Dynamic) else { return };
@@ -444,7 +445,7 @@ fn a_call_that_only_a_handler_ends_is_not_waited_for() {
     }
 }
 
-/// What is displaced may fault; the handler mends that, and the instruction is executed again.
+/// A displaced instruction may fault. The program's handler removes the cause, and the instruction is executed again.
 #[test]
 fn a_fault_right_before_a_call_is_the_programs_own() {
     let Some(program) = builds::c("sites", Link::Dynamic) else { return };
@@ -458,7 +459,7 @@ fn a_program_that_is_stopped_and_continued_is_given_all_signals() {
     assert!(traced.stdout.contains("given 4000 of 4000"), "{}", traced.stdout);
 }
 
-/// The tracer has the higher priority: while it waits for a step, the program must have the CPU.
+/// The tracer has a higher priority than the program, but must leave the CPU to it while it waits for a step.
 #[test]
 fn a_real_time_program_on_the_tracers_cpu_goes_on() {
     let allowed = untraced(&words!["chrt", "-f", "20", "true"]).status.success();

@@ -11,16 +11,16 @@ use crate::support::builds::{self, Link};
 use crate::support::running::{Tracing, rows};
 use crate::support::{installed_or_skip, is_root_or_skip, sources};
 
-/// A program that is run: its source, arguments, lines of its input, and how the two counts may differ.
+/// One run of a program: its source, arguments, input lines, and the allowed difference of the two counts.
 type Run = (&'static str, &'static [&'static str], &'static str, Differ);
 
 #[derive(Clone, Copy, Debug)]
 enum Differ {
     Never,
-    /// The kernel makes a call again that a signal has interrupted, and counts an error and one more call.
+    /// The kernel repeats a call that a signal has interrupted, and counts an error and one more call.
     MadeAgain,
-    /// As well, and so many threads are cancelled or killed, each maybe between the count and the call that it does not make
-    /// any more.
+    /// As `MadeAgain`. Besides, so many threads are cancelled or killed, and each may be counted by the code for a call
+    /// that it does not make any more.
     NotMade(u64),
 }
 use Differ::{MadeAgain, Never, NotMade};
@@ -125,7 +125,7 @@ const RUNS: &[Run] = &[
     ("AttachServer.java", &["3"], "begin\nend\n", Never),
 ];
 
-/// Sources that are not run by themselves, and why.
+/// Sources without a run of their own, and the reason.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("README.md", "is read"),
     ("call_sites.h", "is a part of others"),
@@ -145,7 +145,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("stacks", "belongs to the tests of the unwinder, which stop its programs themselves"),
 ];
 
-/// The words that run a program; none if it cannot be built or is not installed.
+/// The words that run a program; `None` if it cannot be built or is not installed.
 fn words_of(source: &str, arguments: &[&str]) -> Option<Vec<OsString>> {
     let (name, kind) = source.split_once('.').unwrap_or((source, ""));
     let place = || sources().join(source);
@@ -181,7 +181,7 @@ fn words_of(source: &str, arguments: &[&str]) -> Option<Vec<OsString>> {
     Some(words)
 }
 
-/// Handlers of signals return by a call that is left alone, and what a stop has interrupted the kernel goes on with.
+/// Calls that only the kernel counts: the return from signal handlers, and the resumption of a stopped call.
 const BY_THE_KERNEL: [&str; 2] = ["rt_sigreturn", "restart_syscall"];
 
 fn is_explained(row: &Value, differ: Differ) -> bool {

@@ -1,5 +1,4 @@
-//! `clockscope trace --via sites` and programs that are executed in other ways than by their name, or below a filter
-//! of system calls.
+//! `clockscope trace --via sites` and programs that are executed in unusual ways, or under a seccomp filter.
 
 use std::ffi::OsString;
 
@@ -14,13 +13,13 @@ fn counted(command: &[OsString]) -> (Traced, Report) {
     let traced = trace(&["--via", "both"], command);
     assert_eq!(traced.code(), 0, "{command:?}: {traced:?}");
     let report = traced.report();
-    // A shell that starts the program makes calls, too.
+    // A shell that starts the program may call getppid as well.
     let said = Printed::parse(&traced.stdout).syscalls["getppid"];
     assert!(report.syscall("getppid", "calls") >= said, "{command:?}: {traced:?}");
     (traced, report)
 }
 
-/// Calls that code in the program counts otherwise than the kernel; those of these names are known to be others.
+/// Rows in which the code's count differs from the kernel's, except the calls in `known`.
 fn differences(report: &Report, known: &[&str]) -> Vec<String> {
     let differs = |row: &&serde_json::Value| {
         let name = row["name"].as_str().expect("a name");
@@ -73,7 +72,7 @@ fn of_scripts_in_other_roots_and_namespaces() {
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let place = |name: &str| directory.path().join(name);
     placed::program(&program, &place("reads"), 0o755);
-    // A static program is too far from the vDSO, which asks the kernel for some clocks.
+    // A static program is too far from the vDSO for jumps, and the vDSO makes system calls for some clocks.
     let (traced, report) = counted(&words!["chroot", directory.path(), "/reads"]);
     let left = differences(&report, &["rt_sigreturn", "clock_gettime"]);
     assert!(left.is_empty(), "{left:#?}; {traced:?}");
@@ -105,7 +104,8 @@ fn of_programs_that_cannot_be_counted_among_others() {
     );
 }
 
-/// Its runtime has instructions that are jumped to right before; they are named in the report.
+/// The sanitizer's runtime jumps to the instructions right before a call, so these calls stay uncounted; the report
+/// names the library.
 #[test]
 fn of_sanitized_programs() {
     let Some(program) = builds::c("reads", Link::AddressSanitizer) else { return };
@@ -120,7 +120,7 @@ fn of_sanitized_programs() {
     assert!(left.is_empty(), "{left:#?}; {traced:?}");
 }
 
-/// A library that is loaded then cannot be told of.
+/// Under the filter, the program cannot announce a library that it loads.
 #[test]
 fn a_filter_that_is_installed_later_is_not_violated() {
     let Some(program) = builds::c("site_filters", Link::Dynamic) else { return };
@@ -139,7 +139,7 @@ fn a_filter_that_is_installed_later_is_not_violated() {
     }
 }
 
-/// The instruction that makes a call stays where it is.
+/// The program's filter allows a call from one address only, so the instruction there must stay.
 #[test]
 fn a_filter_that_looks_at_the_address_of_a_call_sees_the_programs() {
     let Some(program) = builds::c("site_filters", Link::Dynamic) else { return };
@@ -152,8 +152,8 @@ fn a_filter_that_looks_at_the_address_of_a_call_sees_the_programs() {
     assert_exact(&traced);
 }
 
-/// The launch code gives its thread a signal when it is done, and the thread itself before it maps a library; nobody else
-/// may see that.
+/// The launch code sends its own thread SIGURG when it is done, and the thread sends itself one before it maps a
+/// library. The program must not see either.
 #[test]
 fn of_programs_that_find_the_signal_of_the_launch_as_it_was() {
     for link in [Link::Static, Link::Dynamic] {
@@ -182,7 +182,7 @@ fn reasons_contain(report: &Report, what: &str) -> bool {
     report.reasons("syscalls").iter().any(|reason| reason.contains(what))
 }
 
-/// Each of them begins while such signals come.
+/// Each program is launched while other processes send it SIGURG.
 #[test]
 fn of_programs_that_others_send_the_signal_of_the_launch() {
     let Some(program) = builds::c("urgent", Link::Dynamic) else { return };
@@ -195,7 +195,7 @@ fn of_programs_that_others_send_the_signal_of_the_launch() {
     }
 }
 
-/// A thread that is moved out of the code that tells of a file has all signals blocked meanwhile.
+/// A thread that clockscope moves out of the code that announces a file has all signals blocked meanwhile.
 #[test]
 fn of_a_program_that_others_send_that_signal_while_it_maps_files() {
     let Some(program) = builds::c("urgent", Link::Dynamic) else { return };
@@ -205,7 +205,7 @@ fn of_a_program_that_others_send_that_signal_while_it_maps_files() {
     assert!(!reasons_contain(&report, "loaded unseen"), "{report:?}");
 }
 
-/// The filter kills whoever gives the signal of the launch.
+/// The filter kills a process that sends a signal to a thread, as the launch code does.
 #[test]
 fn below_a_filter_that_the_tracer_has_too() {
     let Some(starter) = builds::c("urgent", Link::Dynamic) else { return };

@@ -1,5 +1,5 @@
-//! What others see of a program in which code counts system calls: debuggers, unwinders, leak checkers, and the
-//! program itself when clockscope has left it.
+//! A program with clockscope's code that counts system calls, as seen by debuggers, unwinders, leak checkers, and by
+//! the program itself when clockscope has left.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,11 +16,11 @@ use crate::support::printed::Printed;
 use crate::support::running::{Report, Tracing, clockscope, trace, untraced};
 use skips::skip;
 
-/// Functions of `site_places.c` in which threads wait, each for another call.
+/// Functions of `site_places.c` in which threads wait, each in a different call.
 const WAITING: [&str; 6] =
     ["in_read", "in_poll", "in_nanosleep", "in_futex", "in_epoll", "in_syscall"];
 
-/// What gdb prints for these commands.
+/// gdb's output for these commands.
 fn gdb(arguments: &[OsString], commands: &[&str]) -> Option<String> {
     let gdb = installed_or_skip(&["/usr/bin/gdb"])?;
     let mut words = words![gdb, "-nx", "-batch"].to_vec();
@@ -41,7 +41,7 @@ fn assert_all_are_walked(text: &str) {
     }
 }
 
-/// Where a function that gdb has disassembled jumps to outside of all files: the code that counts.
+/// The target of a disassembled function's jump to outside of all files, which is the code that counts.
 #[track_caller]
 fn leads_out(disassembled: &str) -> &str {
     let mut jumps = disassembled.lines().filter_map(|line| line.split_once("jmp "));
@@ -67,13 +67,13 @@ fn a_core_file_shows_where_all_threads_wait_and_what_they_execute() {
     let commands = ["thread apply all backtrace", "disassemble clone3"];
     let Some(text) = gdb(&words![program, core.path()], &commands) else { return };
     assert_all_are_walked(&text);
-    // The bytes are those that were executed, and so is the code that they jump to.
+    // The core file has the code that was executed, including the code behind the jumps.
     let examine = format!("x/12i {}", leads_out(&text));
     let Some(code) = gdb(&words![program, core.path()], &[&examine]) else { return };
     assert!(code.contains("inc") && !code.contains("Cannot access"), "{code}");
 }
 
-/// A daemon that was counted, and is on its own since the command has ended.
+/// A counted daemon that runs on without clockscope since the command has ended.
 struct Left {
     stdout: PathBuf,
     stderr: PathBuf,
@@ -92,7 +92,7 @@ impl Left {
         let options = ["--via", "sites", "--detach-on-exit"];
         let mut tracing = Tracing::new(&options, &words![program, mode, gate]);
         let (stdout, stderr) = (place("stdout"), place("stderr"));
-        // Files, because the daemon keeps pipes open.
+        // Output goes to files, because the daemon would keep pipes open.
         tracing.command.stdout(File::create(&stdout).expect("create a file"));
         tracing.command.stderr(File::create(&stderr).expect("create a file"));
         let status = tracing.command.stdin(held_by_the_daemon).status().expect("run clockscope");
@@ -109,13 +109,13 @@ impl Left {
         text.trim().rsplit(' ').next().expect("a number").to_owned()
     }
 
-    /// Lets it go on to its end.
+    /// Opens the gate, and waits for the daemon's end.
     fn finish(self) -> (Printed, String) {
         File::options().write(true).open(&self.gate).expect("open the gate");
         self.ended()
     }
 
-    /// Waits for its end.
+    /// Waits for the daemon's end; gives its output.
     fn ended(mut self) -> (Printed, String) {
         self.alive.read_to_end(&mut Vec::new()).expect("wait for the daemon");
         let read = |path: &Path| std::fs::read_to_string(path).expect("read what it wrote");
@@ -125,7 +125,7 @@ impl Left {
     }
 }
 
-/// The jumps stay in it, and nobody takes its notices away any more.
+/// The jumps stay in the daemon. It must send itself no more SIGURG, because no tracer takes the signal away.
 #[test]
 fn a_daemon_that_is_left_does_what_it_did_before() {
     let Some(program) = builds::c("site_places", Link::Dynamic) else { return };
@@ -154,8 +154,8 @@ fn gdb_walks_all_threads_and_goes_through_the_code_that_counts() {
     assert!(said.has_result("noticed 0"), "{said:?}; {errors}; {text}");
 }
 
-/// Its leak check stops all threads, and looks for pointers in their registers and stacks. While clockscope traces the
-/// program, it cannot: a process has one tracer.
+/// The leak check stops all threads, and looks for pointers in their registers and stacks. It cannot do so while
+/// clockscope traces the program, because a process has one tracer.
 #[test]
 fn a_leak_check_finds_what_is_lost_and_nothing_else() {
     let Some(program) = builds::c("site_places", Link::AddressSanitizer) else { return };
@@ -182,7 +182,7 @@ fn stacks_are_walked_from_handlers_that_interrupt_calls() {
     assert!(traced.stdout.contains("incomplete elsewhere 0"), "{traced:?}");
 }
 
-/// The unwinder of the C library begins wherever the thread stands.
+/// The C library unwinds from the thread's address, which may be in a stub.
 #[test]
 fn threads_are_cancelled_wherever_they_are() {
     let Some(program) = builds::c("site_places", Link::Dynamic) else { return };

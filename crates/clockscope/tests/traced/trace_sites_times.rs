@@ -1,4 +1,4 @@
-//! `clockscope trace --via sites`: what system calls take is estimated from some of them.
+//! `clockscope trace --via sites`: the time of system calls is estimated from a sample of them.
 
 use std::ffi::OsString;
 
@@ -13,7 +13,7 @@ fn by_sites(options: &[&str], command: &[OsString]) -> Traced {
     traced
 }
 
-/// What the program says that calls took, in nanoseconds.
+/// The duration of calls that the program prints, in nanoseconds.
 fn took(traced: &Traced, name: &str) -> u64 {
     let line = format!("took {name} ");
     let said = traced.stdout.lines().find_map(|said| said.strip_prefix(&line));
@@ -31,16 +31,16 @@ fn the_time_of_calls_is_about_what_the_program_measures() {
     let report = traced.report();
     let slept = report.syscall("clock_nanosleep", "time_total_ns");
     let said = took(&traced, "clock_nanosleep");
-    // Where the machine was busy, one that took long may say that nothing is known.
+    // On a busy machine a long call may have no estimate.
     let is_quiet = said < 2 * 60 * 5_000_000;
     let is_said = is_quiet || slept > 0;
     assert!(!is_said || (said / 2..said * 2).contains(&slept), "{slept} of {said} ns");
     assert!((16..40).contains(&timed(&report, "clock_nanosleep")), "{report:#?}");
-    // Who makes no system call in between can say only what one takes at most.
+    // The report's mean is the duration of a call alone, and the loop's time per call is an upper limit for it.
     let mean = report.syscall("getppid", "time_avg_ps") / 1_000;
     let loop_of_one = took(&traced, "getppid") / 300_000;
     assert!(mean <= 2 * loop_of_one, "{mean} of {loop_of_one} ns");
-    // Two threads, each of 300,000 calls, of which about one in 64 is drawn.
+    // Two threads make 300,000 calls each. About one call in 64 is timed.
     assert!((6_000..12_000).contains(&timed(&report, "getppid")), "{report:#?}");
 }
 
@@ -64,7 +64,7 @@ fn what_a_handler_takes_is_no_time_of_the_call_that_it_interrupts() {
 fn a_program_that_forbids_itself_the_counter_goes_on_untimed() {
     let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
     let report = by_sites(&[], &words![program, "forbids"]).report();
-    // Those before.
+    // The calls before the program forbids the counter.
     assert!((3_000..6_000).contains(&timed(&report, "getppid")), "{report:#?}");
 }
 

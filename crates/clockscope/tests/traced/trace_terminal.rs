@@ -1,5 +1,4 @@
-//! Signals, terminals, pipes and descriptors: the program under `clockscope trace` is where it
-//! would be without.
+//! Signals, terminals, pipes and descriptors: under `clockscope trace` the program has the same as without it.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -59,7 +58,7 @@ fn sigterm_goes_to_the_program_and_the_report_is_written() {
     assert_eq!(line, "ready\n");
     let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(killed.expect("run kill").success());
-    // Its standard input stays open until the end, so that only the signal can end it.
+    // The program's standard input stays open until the end, so only the signal can end it.
     let stdin = child.stdin.take();
     said.read_to_string(&mut line).expect("read the rest");
     let output = finish(child);
@@ -69,8 +68,8 @@ fn sigterm_goes_to_the_program_and_the_report_is_written() {
     assert_eq!(Report::read(tracing.report_path()).expect("a report").number("exit_code"), 33);
 }
 
-/// A shell that says its process number and becomes timeout(1), whose time is over when somebody
-/// sends it the signal of its timer.
+/// A shell that prints its process id and becomes timeout(1). The test sends it SIGALRM, the signal of its timer, so
+/// that the time is over.
 fn timeout() -> [OsString; 7] {
     words!["sh", "-c", "echo $$ && exec \"$@\"", "sh", "timeout", "--signal=TERM", "1d"]
 }

@@ -17,7 +17,7 @@ fn clock_reads(report: &Report) -> u64 {
     report.vdso_calls(&("clock_gettime".into(), "CLOCK_TAI".into()))
 }
 
-/// The number after a name in all lines of clockscope together; the program's have no time.
+/// The sum of the numbers behind a name in clockscope's lines; the program's own lines have no time stamp.
 fn said(lines: &str, name: &str) -> u64 {
     let of_line = |line: &str| {
         let mut words = line.split_whitespace().skip_while(|word| *word != name);
@@ -78,7 +78,7 @@ fn the_timeline_goes_up_and_ends_at_the_totals() {
 struct OnScreen {
     terminal: Terminal,
     tracing: Tracing,
-    /// The program waits as long as this is open.
+    /// The program waits as long as this pipe is open.
     input: File,
     folder: TempDir,
 }
@@ -89,7 +89,7 @@ impl OnScreen {
         let folder = tempfile::tempdir().expect("make a temporary directory");
         let pipe = folder.path().join("pipe");
         assert!(Command::new("mkfifo").arg(&pipe).status().expect("run mkfifo").success());
-        // Opened for both, so that neither side waits for the other.
+        // Opened for reading and writing, because opening one end of a FIFO waits for the other.
         let input = File::options().read(true).write(true).open(&pipe).expect("open the pipe");
         let starter = ["sh", "-c", "exec \"$0\" < \"$1\""];
         let tracing = Tracing::new(
@@ -113,7 +113,7 @@ impl OnScreen {
         self.folder.path().join(name)
     }
 
-    /// Waits for the end, and looks whether the terminal is as it was; gives the exit code.
+    /// Waits for the end, and checks that the terminal has its old modes; gives the exit code and the report.
     fn finish(self) -> (i32, Option<Report>) {
         let modes = |path: &Path| std::fs::read_to_string(path).expect("the modes");
         let (before, after) = (self.path("before"), self.path("after"));
@@ -135,7 +135,7 @@ fn when_the_terminal_is_gone_nothing_stays_behind() {
     let text = format!("exec 9>{}; exec {}\n", alive.display(), command_line(&tracing));
     std::fs::write(&script, text).expect("write a script");
     let Some(mut terminal) = Terminal::start(&format!("bash {}", script.display())) else { return };
-    // Whoever runs in the terminal holds the other end of this.
+    // Every program in the terminal holds the other end of this FIFO.
     let mut alive = File::open(&alive).expect("open the pipe");
     terminal.wait_for("\x1b[?1049h");
     terminal.wait_for("quit");
@@ -154,7 +154,7 @@ fn the_screen_is_redrawn_and_q_leaves_the_program_alone() {
     terminal.wait_for("quit");
     screen.input.write_all(b"one\n").expect("write a line");
     terminal.wait_for("clock_gettime(TAI)");
-    // Keys that mean nothing here, and an arrow, whose first byte is that of Escape.
+    // Keys without a meaning, and an arrow, whose first byte is Escape.
     terminal.press("ps\x1b[B");
     screen.input.write_all(b"two\n").expect("write a line");
     terminal.wait_for("1,006 vdso");
@@ -206,7 +206,7 @@ fn ctrl_z_gives_the_terminal_back_while_a_running_process_is_watched() {
     assert_eq!(said, "ready\n");
     let folder = tempfile::tempdir().expect("make a temporary directory");
     let path = folder.path().join("report.json");
-    // What is typed before the shell has the terminal can be lost.
+    // Text typed before the shell has the terminal can be lost.
     terminal.wait_for("prompt: ");
     terminal.press(&format!(
         "stty rows 24 cols 80; {} trace -p {} --via none --top --format json -o {}\r",

@@ -1,5 +1,4 @@
-//! `clockscope trace` counts exactly in threads, signal handlers, forked children and everything
-//! that they execute.
+//! `clockscope trace` counts exactly in threads, signal handlers, forked children and all programs that they execute.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -11,7 +10,7 @@ use crate::support::compare::{assert_exact, assert_exact_and_nothing_else};
 use crate::support::printed::Printed;
 use crate::support::running::{Report, Tracing, rows, trace, trace_vdso, vdso_rows_of};
 
-/// Traces a C program that prints its lines, and checks them all.
+/// Traces a C program and checks all counts that it prints.
 fn counts_are_exact(name: &str, arguments: &[&str]) {
     let Some(program) = builds::c(name, Link::Dynamic) else { return };
     let arguments: Vec<OsString> = arguments.iter().map(Into::into).collect();
@@ -137,8 +136,8 @@ fn a_shell_script_of_5000_short_commands() {
     assert_eq!(traced.code(), 0);
 }
 
-/// A daemon that outlives the command: its reads up to the end of the command may be counted, and
-/// with `--wait-all` all are.
+/// A daemon that outlives the command. Its reads up to the end of the command may be counted; with `--wait-all` all of
+/// them are.
 struct Daemon {
     tracing: Tracing,
     stdout: std::path::PathBuf,
@@ -153,7 +152,7 @@ impl Daemon {
         let (gate, stdout) = (directory.path().join("gate"), directory.path().join("stdout"));
         assert!(Command::new("mkfifo").arg(&gate).status().expect("run mkfifo").success());
         let mut tracing = Tracing::new(options, &words![program, "daemon", gate]);
-        // Files, because a daemon keeps pipes open and would keep us waiting for their end.
+        // Output goes to files, because the daemon keeps pipes open and the test would wait for their end.
         tracing.command.stdout(File::create(&stdout).expect("create a file"));
         tracing
             .command
@@ -161,7 +160,7 @@ impl Daemon {
         Some(Self { tracing, stdout, gate, _directory: directory })
     }
 
-    /// Lets the daemon go on to its end. Returns when it has opened the gate.
+    /// Opens the gate, so that the daemon goes on to its end. Returns when the daemon has opened it too.
     fn let_go(&self) {
         OpenOptions::new().write(true).open(&self.gate).expect("open the gate");
     }
@@ -174,7 +173,7 @@ impl Daemon {
 #[test]
 fn a_daemon_is_left_running_when_the_command_ends() {
     let Some(mut daemon) = Daemon::new(&["--via", "none"]) else { return };
-    // The pipe ends when the last process that holds it has ended: the daemon.
+    // The pipe ends when its last holder, the daemon, has ended.
     let (mut alive, held_by_the_daemon) = std::io::pipe().expect("make a pipe");
     daemon.tracing.command.stdin(held_by_the_daemon);
     let status = daemon.tracing.command.status().expect("run clockscope");

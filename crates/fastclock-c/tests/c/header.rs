@@ -1,5 +1,5 @@
-//! `include/fastclock.h` is what cbindgen makes of the Rust, and compilers have nothing to say
-//! about it.
+//! `include/fastclock.h` equals cbindgen's output for the Rust sources, and compilers accept it
+//! without warnings.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ fn crate_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The header as the Rust has it.
+/// The header generated from the Rust.
 fn made() -> String {
     let config = crate_folder().join("cbindgen.toml");
     let config = cbindgen::Config::from_file(config).expect("read cbindgen.toml");

@@ -1,5 +1,5 @@
-//! The library as other programs meet it: installed below a prefix, found by `pkg-config` alone,
-//! with shared and with static linking.
+//! The library as programs use it: installed below a prefix, found by `pkg-config` alone, with
+//! shared and with static linking.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::page_file;
 use crate::prefix::{Linking, Prefix, installed, output_of, source};
 
-/// The names that follow a space or an asterisk and stand before a parenthesis in the header.
+/// Names of functions in the header: they follow a space or an asterisk and precede a parenthesis.
 fn functions_of_the_header() -> BTreeSet<String> {
     let header = fs::read_to_string(source("include/fastclock.h")).expect("read the header");
     let code = header.lines().filter(|line| !line.starts_with("//") && line.contains('('));
@@ -85,7 +85,7 @@ fn a_relative_prefix_is_refused() {
     assert_eq!(said, "install-c: say where to: scripts/install-c.sh PREFIX, an absolute path\n");
 }
 
-/// Builds and runs a test program with both kinds of linking, and compares what it prints.
+/// Builds and runs a test program with both kinds of linking, and compares its output.
 fn says(program: &str, expected: &str) {
     let prefix = installed();
     for linking in [Linking::Shared, Linking::Static] {
@@ -161,7 +161,7 @@ fn the_example_in_the_documentation_is_the_one_that_runs() {
 
 #[test]
 fn reading_allocates_nothing() {
-    // The statically linked library of C has a malloc of its own.
+    // The static C library has a malloc of its own.
     let built = installed().build("tests/programs/allocation.c", Linking::Shared, &[]);
     assert_eq!(output_of(&mut built.command()), "reading allocates nothing\n");
 }
@@ -174,13 +174,13 @@ fn the_library_is_loaded_and_closed() {
     assert_eq!(output_of(built.command().arg(library)), "loaded and closed 20 times\n");
 }
 
-/// What follows a word on the line that begins with it.
+/// The rest of the line that begins with `word`.
 fn after<'a>(output: &'a str, word: &str) -> &'a str {
     let line = output.lines().find_map(|line| line.strip_prefix(word));
     line.unwrap_or_else(|| panic!("no line begins with {word:?} in {output}")).trim()
 }
 
-/// The status is a number and its words; both must be of this library.
+/// Checks the status number and its text against this library.
 fn check_status(output: &str) {
     let (number, words) = after(output, "status ").split_once(": ").expect("number and words");
     let number: u32 = number.parse().expect("a number");

@@ -1,4 +1,4 @@
-//! The library of C: its header, and the library as other programs meet it.
+//! The C library: its header, and the library as programs use it.
 
 mod header;
 mod installed;

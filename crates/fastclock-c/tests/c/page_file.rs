@@ -1,4 +1,4 @@
-//! A clock page in a file, as a timekeeper leaves it after it has written it once.
+//! A clock page in a file, as left by a timekeeper that wrote it once.
 
 #![allow(unsafe_code, reason = "a page is written to a file as it lies in memory")]
 
@@ -8,7 +8,7 @@ use fastclock::arch::CpuCounter;
 use fastclock::page::{Content, Page, SIZE, State, Writer};
 use fastclock::{Bound, Line, Nanos, TickLength, Ticks, sys};
 
-/// Nanoseconds: far more than a line of two looks is wrong in a minute.
+/// Nanoseconds: far more than the error of a line through two looks after a minute.
 pub(crate) const BOUND: u64 = 1_000_000;
 
 /// A line through two looks at the kernel's clock, some milliseconds apart.
@@ -38,7 +38,7 @@ pub(crate) fn write(path: &Path) {
         line,
         offsets,
     });
-    // SAFETY: a page has SIZE bytes, all of which are written, and nobody else has this one.
+    // SAFETY: a page has SIZE bytes, all of which are written, and no other code has this page.
     let bytes = unsafe { std::slice::from_raw_parts((&raw const page).cast::<u8>(), SIZE) };
     std::fs::write(path, bytes).expect("write a page");
 }

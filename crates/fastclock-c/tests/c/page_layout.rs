@@ -1,4 +1,5 @@
-//! The page as others see it: docs/PAGE.md, the C header, and a C program that reads one.
+//! The page's layout outside of the Rust: docs/PAGE.md, the C header, and a C program that reads a
+//! page.
 #![allow(unsafe_code, reason = "a page lies in a file that is mapped")]
 
 use std::fs::File;
@@ -63,7 +64,7 @@ fn the_documentation_lists_every_reason() {
     }
 }
 
-/// Compiles with the header, warnings being errors.
+/// Compiles with the header; warnings are errors.
 fn compile(compiler: &str, arguments: &[&str], output: &Path) {
     let result = Command::new(compiler)
         .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"])

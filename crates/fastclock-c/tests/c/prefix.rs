@@ -1,5 +1,5 @@
-//! A prefix below which the library is installed, and programs that are built with what
-//! `pkg-config` says of it.
+//! A prefix below which the library is installed, and programs that are built with the flags of
+//! `pkg-config`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub(crate) fn source(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// What a command prints; fails unless it succeeds and says nothing else.
+/// The output of a command; fails unless the command succeeds and prints no error.
 pub(crate) fn output_of(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -21,14 +21,14 @@ pub(crate) fn output_of(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("prints UTF-8")
 }
 
-/// How a program gets the library.
+/// The way in which a program is linked with the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Linking {
-    /// At its start.
+    /// Shared: the loader finds the library at the start.
     Shared,
-    /// As part of itself, with a static library of C as well.
+    /// Static, with a static C library as well.
     Static,
-    /// Not at all.
+    /// Not linked.
     None,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Prefix {
     folder: TempDir,
 }
 
-/// The installation that tests which run at the same time share.
+/// The installation shared by tests that run at the same time.
 pub(crate) fn installed() -> Arc<Prefix> {
     static SHARED: Mutex<Weak<Prefix>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,14 +49,14 @@ pub(crate) fn installed() -> Arc<Prefix> {
 }
 
 impl Prefix {
-    /// The script that installs.
+    /// The installation script.
     pub(crate) fn script() -> Command {
         let mut script = Command::new(source("../../scripts/install-c.sh"));
-        // What a test is built with is not what a library is built with.
+        // Build settings of the test must not apply to the library.
         for variable in ["DESTDIR", "LIBDIR", "CARGO_PROFILE_RELEASE_DEBUG"] {
             script.env_remove(variable);
         }
-        // The compiler lies beside it, also where PATH does not lead to them, as under sudo.
+        // The compiler lies beside cargo, even if PATH does not include that folder, as under sudo.
         let cargo = Path::new(env!("CARGO"));
         let mut path = cargo.parent().expect("lies in a folder").as_os_str().to_owned();
         path.push(":");
@@ -79,7 +79,7 @@ impl Prefix {
         Self { folder }
     }
 
-    /// Where everything is.
+    /// The installation's folder.
     pub(crate) fn root(&self) -> &Path {
         self.folder.path()
     }
@@ -89,7 +89,7 @@ impl Prefix {
         self.root().join(path)
     }
 
-    /// What `pkg-config` says of the library.
+    /// The output of `pkg-config` for the library.
     pub(crate) fn pkg_config(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("pkg-config");
         command.args(arguments).arg("fastclock");
@@ -97,8 +97,8 @@ impl Prefix {
         output_of(&mut command).trim().to_owned()
     }
 
-    /// Builds a C or C++ program with all warnings as errors, and nothing but what `pkg-config`
-    /// says to find the library.
+    /// Builds a C or C++ program with all warnings as errors. Only the flags of `pkg-config` tell
+    /// where the library is.
     pub(crate) fn build(
         self: &Arc<Self>,
         path: &str,
@@ -142,7 +142,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Runs it.
+    /// A command that runs the program.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(self.folder.path().join("program"));
         if self.linking == Linking::Shared {

@@ -1,4 +1,4 @@
-//! `libfastclock-preload.so` in the place of the C library's clock.
+//! `libfastclock-preload.so` instead of the C library's clock.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn run(mut command: Command, preload: &str) -> Output {
     output
 }
 
-/// What a program says with the library, and fails if it complains.
+/// The output of a program with the library; fails if the program reports an error.
 fn preloaded(program: &str, arguments: &[&str]) -> String {
     let prefix = installed();
     let library = prefix.path(LIBRARY);
@@ -49,7 +49,7 @@ fn every_argument_has_the_answer_of_the_c_library() {
     let [plain_said, said] =
         [&plain.stderr, &ours.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     assert_eq!(plain_said, "libc\n");
-    // Where the counter cannot be trusted, the kernel's answers are all that there is to compare.
+    // Where the counter cannot be trusted, both programs can only give the kernel's answers.
     assert!(said == "fastclock\n" || !is_fast_here(), "{said}");
     assert_eq!(String::from_utf8_lossy(&ours.stdout), String::from_utf8_lossy(&plain.stdout));
 }
@@ -85,7 +85,7 @@ fn perl_reads_the_clock_between_two_system_calls() {
     assert_eq!(preloaded("perl", &[script.to_str().expect("UTF-8")]), "perl: 4 ways\n");
 }
 
-/// A millisecond of the wall clock that a program prints lies between two of this process's.
+/// Checks that a program prints a millisecond of CLOCK_REALTIME between two of this process's.
 fn wall_clock_of(program: &str, arguments: &[&str]) {
     let millis = || {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");

@@ -1,4 +1,4 @@
-/* Reading neither allocates memory nor frees any: this program's malloc counts. */
+/* Reading neither allocates nor frees memory: this program's malloc counts its calls. */
 
 #define _GNU_SOURCE
 
@@ -40,7 +40,7 @@ void free(void *memory) {
 }
 
 int main(void) {
-    /* With the kernel's answers at first, the change, its own answers and the renewals of them. */
+    /* Covers the kernel's answers at first, the change to the clock's own, and their renewals. */
     fastclock_t *clock = fastclock_alone();
     CHECK(clock != NULL);
     CHECK(calls > 0);

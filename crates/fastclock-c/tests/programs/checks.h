@@ -1,4 +1,4 @@
-/* What the test programs share: a check that says what is wrong and where. */
+/* Shared by the test programs: a check that prints the failed condition and its place. */
 #ifndef CHECKS_H
 #define CHECKS_H
 
@@ -23,7 +23,7 @@ static inline int64_t kernel_time(clockid_t id) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* A clock that has had the time it needs to answer by itself, if it can here. */
+/* A calibrated clock: it answers by itself if that is possible on this machine. */
 static inline fastclock_t *ready_clock(void) {
     fastclock_t *clock = fastclock_alone();
     CHECK(clock != NULL);

@@ -1,5 +1,5 @@
-/* The library is loaded, used and closed again and again, as a plug-in would do. The program is not
- * linked with it. Usage: loading LIBRARY */
+/* Loads, uses and closes the library again and again, as a plug-in would do. The program is not
+ * linked with the library. Usage: loading LIBRARY */
 
 #include <dlfcn.h>
 #include <string.h>

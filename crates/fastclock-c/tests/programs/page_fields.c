@@ -1,4 +1,4 @@
-/* Prints what a clock page says, as a reader in another language sees it: docs/PAGE.md. */
+/* Prints the fields of a clock page, read by the rules of docs/PAGE.md. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

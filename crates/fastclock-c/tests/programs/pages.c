@@ -1,5 +1,5 @@
-/* Clocks of a page in a file, by its name and by a descriptor, and of files that are no good page.
- * Usage: pages PAGE TRUNCATED FOREIGN */
+/* Clocks on a page in a file, opened by name and by file descriptor, and on files that are no good
+ * page. Usage: pages PAGE TRUNCATED FOREIGN */
 
 #include <fcntl.h>
 #include <unistd.h>

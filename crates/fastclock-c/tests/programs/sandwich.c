@@ -4,7 +4,7 @@
 
 enum { ROUNDS = 100000 };
 
-/* `early`: by how much what the CPU has in flight can move an unordered reading. */
+/* `early`: time by which out-of-order execution can move an unordered reading, ns. */
 static void check_bounded(fastclock_t *clock, clockid_t id, int64_t early,
                           int64_t (*read)(const fastclock_t *, int64_t *)) {
     for (int i = 0; i < ROUNDS; i++) {
@@ -20,7 +20,7 @@ static void check_bounded(fastclock_t *clock, clockid_t id, int64_t early,
     }
 }
 
-/* For readings without a bound: that of `now_bounded` is about theirs. */
+/* For readings without a bound: the bound of `now_bounded` is about the same. */
 static void check_plain(fastclock_t *clock, clockid_t id, int64_t (*read)(const fastclock_t *)) {
     for (int i = 0; i < ROUNDS; i++) {
         int64_t bound, bound_after;
@@ -33,7 +33,7 @@ static void check_plain(fastclock_t *clock, clockid_t id, int64_t (*read)(const 
             bound = bound_after;
         if (after < before)
             continue;
-        /* Unordered readings may be early by what the CPU has in flight. */
+        /* Out-of-order execution may move unordered readings. */
         CHECK(before <= time + bound + 10000);
         CHECK(time <= after + bound + 10000);
     }

@@ -1,5 +1,5 @@
-/* A timer's signal handler reads the clock while the program does: neither disturbs the other, and
- * no reading is before one that was done earlier, on whichever side. */
+/* A timer's signal handler reads the clock while the program reads it: neither disturbs the other,
+ * and no reading lies before an earlier reading of the handler or of the program. */
 
 #include <errno.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ static void on_signal(int number) {
 }
 
 int main(void) {
-    /* Not waited for: the handler meets the clock also while it is finding out the rate. */
+    /* Not calibrated first: the handler also reads the clock while it measures the rate. */
     the_clock = fastclock_alone();
     CHECK(the_clock != NULL);
     struct sigaction action = {0};

@@ -1,5 +1,5 @@
-/* Four threads read one clock and pass on the latest time that any of them has seen: nobody reads
- * an earlier one. */
+/* Four threads read one clock and share the latest time that any of them has read: no thread then
+ * reads an earlier time. */
 
 #include <pthread.h>
 
@@ -24,7 +24,8 @@ static void *read_on(void *unused) {
 }
 
 int main(void) {
-    /* Not waited for: the threads also see the change from the kernel's answers to its own. */
+    /* Not calibrated first: the threads also see the change from the kernel's answers to the
+     * clock's own. */
     the_clock = fastclock_alone();
     CHECK(the_clock != NULL);
     pthread_t threads[THREADS];

@@ -1,4 +1,4 @@
-//! Whether a clock can keep itself: where the counter is known.
+//! Selects whether a clock can keep itself: it can where the counter is known.
 
 #[cfg_attr(
     all(

@@ -1,4 +1,4 @@
-//! Another system, or a CPU whose counter is not known.
+//! Systems other than Linux, and CPUs whose counter is not known.
 
 #[doc(hidden)]
 #[path = "../sys/portable.rs"]

@@ -1,4 +1,4 @@
-//! What differs between CPUs: the counter.
+//! The CPU-dependent part: the counter.
 
 #![allow(unsafe_code, reason = "reading the counter is an instruction")]
 

@@ -2,10 +2,11 @@
 
 use crate::line::TickLength;
 
-/// Whether a tick is shorter than a nanosecond wherever a clock is kept by the counter.
+/// Whether counters of this architecture usually tick faster than 1 GHz; slower ones take the long
+/// form.
 pub(crate) const TICKS_ARE_SHORT: bool = false;
 
-/// The time along a line without multiplying out: the usual way here.
+/// Ticks to nanoseconds by a full multiplication: the usual way here.
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters, reason = "makes it a part of the crate that calls")]
 pub(crate) fn along<Caller>(tick: TickLength, passed: u64) -> u64 {

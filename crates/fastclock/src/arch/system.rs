@@ -1,4 +1,5 @@
-//! Who answers for the clocks: Linux itself where the counter is known, elsewhere the C library or the standard library.
+//! Selects the source of the clocks: Linux itself where the counter is known, elsewhere the C
+//! library or the standard library.
 
 #[cfg(not(all(
     target_os = "linux",

@@ -1,4 +1,4 @@
-//! A clock that keeps its page itself, in the slow path of its readers' calls.
+//! A clock that keeps its own page, in the slow path of its readers' calls.
 
 #[cfg(test)]
 #[path = "page_tests.rs"]
@@ -21,21 +21,21 @@ use crate::units::{Nanos, Ticks};
 
 const MILLISECOND: i64 = 1_000_000;
 const SECOND: i64 = 1_000 * MILLISECOND;
-/// Between two looks before the rate is known: eight and a bit in the baseline.
+/// Time between two looks before the rate is known: a little more than eight in the baseline.
 const FIRST_LOOKS: Nanos = Nanos(24 * MILLISECOND);
-/// Between two looks at least, afterwards; the end of the line's span says when.
+/// Shortest time between two looks afterwards; the end of the line's span triggers the next.
 const LOOKS: Nanos = Nanos(100 * MILLISECOND);
-/// Between two questions what the kernel's clocksource is.
+/// Time between two reads of the name of the kernel's clocksource.
 const CLOCKSOURCE_LOOKS: Nanos = Nanos(10 * SECOND);
-/// After the first failure of a guard; doubled with each, up to the longest.
+/// Wait after the first failure of a guard; doubled with each failure, up to the longest.
 const BACKOFF: Nanos = Nanos(SECOND);
 const DOUBLINGS: u32 = 6;
-/// Looks without a failure after which the failures before are forgotten.
+/// Number of looks without a failure after which earlier failures are forgotten.
 const PROVEN: u32 = 600;
-/// Brackets of a look: the first decide over the rate, the later cost some call its time.
+/// Brackets of a look. The first looks decide about the rate; later looks delay a call.
 const FIRST_BRACKETS: usize = 64;
 const BRACKETS: usize = 24;
-/// How long before its end a line is taken back, in ticks: some microseconds.
+/// Time by which the end of a line is announced ahead, in ticks: some microseconds.
 const LEAD: Ticks = Ticks(50_000);
 
 const PACE: Pace = Pace {
@@ -52,21 +52,21 @@ impl status::Reason {
     }
 }
 
-/// What a clock needs to keep itself.
+/// State of a clock that keeps itself.
 #[derive(Debug)]
 pub(in crate::clock) struct Alone {
     state: ForkCell<State>,
-    /// `CLOCK_MONOTONIC_COARSE` before which nobody looks.
+    /// `CLOCK_MONOTONIC_COARSE` before which no thread looks.
     next: AtomicI64,
     vmclock: Option<VmClock>,
     invariant: bool,
 }
 
-/// What the thread that looks works on. Plain numbers: a fork may tear it.
+/// Data of the thread that looks. Plain numbers: a fork may tear the value.
 #[derive(Debug)]
 struct State {
     keeper: Keeper,
-    /// True while the page has a line that was not taken back.
+    /// True while the page has a line that was not ended.
     running: bool,
     failures: u32,
     steady: u32,
@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// Forgets everything; gives for how long to leave the counter alone.
+    /// Forgets everything; returns the time for which to leave the counter alone.
     fn fail(&mut self) -> Nanos {
         self.keeper = Keeper::new(Settings::default(), PACE);
         self.running = false;
@@ -112,7 +112,7 @@ impl Alone {
         Self { state: ForkCell::new(), next: AtomicI64::new(i64::MIN), vmclock, invariant }
     }
 
-    /// Lets the next call look, whatever the time is.
+    /// Makes the next call look, whatever the time is.
     #[cfg(test)]
     pub(in crate::clock) fn look_next(&self) {
         self.next.store(i64::MIN, Relaxed);
@@ -130,14 +130,14 @@ impl Alone {
     fn look(&self, clock: &Clock, now: Nanos) -> bool {
         let page = &clock.mapping.pair().page;
         let make = || {
-            // In a child whose parent was at it when it forked, the state is torn: the line goes.
+            // If the parent forked during a look, the child's state is torn: withdraw the line.
             clock.close(&mut Writer::create(page, [0; 2], 0), Decline::Starting);
             State::new(self.marker())
         };
         let done = self.state.try_with(make, |state| {
             let mut writer = writer(page);
             let running = state.running;
-            // Who renews a line has read the counter just now.
+            // A thread that renews a line has read the counter just now.
             let (wait, reason) = if running || sys::may_read_counter() {
                 self.follow(state, &mut writer, now)
             } else {
@@ -147,8 +147,8 @@ impl Alone {
             match reason {
                 None if state.running => clock.mapping.open(),
                 None => {}
-                // Who reads it now may go on to the end that it is given; it is closed by the next
-                // look, a backoff later.
+                // Present readers may use the line to its new end. The next look, after the
+                // backoff, closes the mapping.
                 Some(reason) if running && reason != Decline::Forbidden => {
                     clock.closed.set(reason);
                     writer.end(&CpuCounter, LEAD, reason);
@@ -162,7 +162,8 @@ impl Alone {
         done.unwrap_or(false)
     }
 
-    /// The guards, then a look; gives the time to the next, and why the page must not be used.
+    /// Checks the guards, then looks. Returns the time to the next look, and the reason if the page
+    /// must not be used.
     fn follow(
         &self,
         state: &mut State,
@@ -189,7 +190,7 @@ impl Alone {
                 }
                 (LOOKS, None)
             }
-            // A line from before a fork goes on to its end.
+            // A line from before a fork holds to its end.
             Ok(false) if state.running => (FIRST_LOOKS, None),
             Ok(false) => (FIRST_LOOKS, Some(Decline::Starting)),
             // The line goes on; the next call tries again.
@@ -209,9 +210,9 @@ impl Alone {
         Ok(())
     }
 
-    /// Whether the counter is the kernel's clocksource: asked before it is used, and again when
-    /// the kernel's clock takes twice as long to read as it did. So a running clock makes no
-    /// system call, which a sandboxed program could be killed for.
+    /// Whether the counter is the kernel's clocksource. Checked before the counter is used, and
+    /// again when the kernel's clock takes twice as long to read as before. So a running clock
+    /// makes no system call, for which a sandboxed program could be killed.
     fn clocksource(&self, state: &mut State, width: u64, now: Nanos) -> Result<(), Decline> {
         let slower = width / 2 > state.tightest;
         state.tightest = state.tightest.min(width);
@@ -226,13 +227,14 @@ impl Alone {
     }
 }
 
-/// The page's writer, at where the last left it.
+/// The page's writer, in the state in which the last writer left the page.
 fn writer(page: &Page) -> Writer<'_> {
     Writer::resume(page, [0; 2], 0).unwrap_or_else(|_| Writer::create(page, [0; 2], 0))
 }
 
 impl Clock {
-    /// Looks at the kernel's clock if it is time and nobody else does; true if the page changed.
+    /// Looks at the kernel's clock if a look is due and no other thread looks; true if the page
+    /// changed.
     pub(in crate::clock) fn renew(&self) -> bool {
         let Some(alone) = &self.alone else { return false };
         let now = sys::now(ClockId::MonotonicCoarse);
@@ -244,7 +246,7 @@ impl Clock {
         self.alone.as_ref().is_some_and(|alone| alone.is_due(now))
     }
 
-    /// Lets the kernel answer, without a look at the page.
+    /// Closes the mapping, so that the kernel answers without a look at the page.
     fn close(&self, writer: &mut Writer<'_>, reason: Decline) {
         self.closed.set(reason);
         self.mapping.close();

@@ -19,7 +19,7 @@ use crate::units::Nanos;
 const LONG: Duration = Duration::from_secs(20);
 
 impl Clock {
-    /// Lets one look be taken now; true if the page changed.
+    /// Takes one look now; true if the page changed.
     pub(crate) fn renew_for_test(&self) -> bool {
         if let Some(alone) = &self.alone {
             alone.look_next();
@@ -28,13 +28,13 @@ impl Clock {
     }
 }
 
-/// A clock that answers by itself, unless this machine's kernel does not use the counter.
+/// A clock that answers by itself, or `None` if this machine's kernel does not use the counter.
 fn calibrated() -> Option<Clock> {
     let clock = Clock::alone();
     answers_by_itself(&clock.calibrate(LONG)).then_some(clock)
 }
 
-/// Whether a clock that was calibrated is fast; checks that it otherwise has a reason that holds.
+/// Whether a calibrated clock is fast; if not, checks that its reason is a true one.
 fn answers_by_itself(status: &crate::Status) -> bool {
     if status.is_fast() {
         return true;
@@ -66,7 +66,7 @@ fn the_kernel_answers_first_and_never_later_than_the_clock() {
     assert!(first.declined.is_some() && first.bound == Nanos::ZERO, "{first:?}");
     assert_eq!(clock.status().kernel_answers(), 2, "the first of recent() and this");
     let mut last = first.time;
-    // Calls alone bring it there; each is checked on the way.
+    // Calls alone make the clock fast; each is checked on the way.
     for _ in 0..50_000_000_u64 {
         let reading = clock.now_bounded();
         assert!(reading.time >= last, "{reading:?} after {last:?}");
@@ -91,7 +91,7 @@ fn renewals_keep_it_within_its_bound() {
         assert_within_bounds(&clock, 100);
     }
     assert!(clock.status().renewals > before.renewals);
-    // No counter that a clock is kept by has less than 1 MHz; ticks are short where it has 1 GHz or more.
+    // A usable counter has at least 1 MHz; ticks are short where it has 1 GHz or more.
     let largest = if TICKS_ARE_SHORT { 1 } else { 1_001 };
     let resolution = clock.resolution(ClockKind::Precise);
     assert!((1..=largest).contains(&resolution.0), "{resolution:?}");
@@ -109,7 +109,7 @@ fn other_clocks_are_the_kernels() {
         (ClockId::Monotonic, |clock| clock.now_fast().0),
     ];
     for (id, read) in pairs {
-        // The clock may be set meanwhile, but not a hundred times.
+        // The time may be set meanwhile, but not a hundred times.
         let near = (0..100).any(|_| {
             let before = sys::now(id).0;
             let time = read(&clock).0;
@@ -180,14 +180,14 @@ fn a_moved_machine_is_measured_anew() {
     file.seek(SeekFrom::Start(16)).unwrap();
     file.write_all(&1_u64.to_le_bytes()).unwrap();
     clock.renew_for_test();
-    // The line was taken back with a little of it left.
+    // The line was ended a short time ahead.
     while clock.now_bounded().declined.is_none() {}
     assert_eq!(clock.now_bounded().declined, Some(Decline::Disrupted));
     assert!(clock.now() >= last);
     let mut last = clock.now();
     while let Some(reason) = clock.now_bounded().declined {
         assert!([Decline::Disrupted, Decline::Starting].contains(&reason), "{reason}");
-        // The backoff is a second; here nobody waits.
+        // The backoff is a second; the test does not wait for it.
         clock.renew_for_test();
         let next = clock.now();
         assert!(next >= last);

@@ -9,8 +9,8 @@ use crate::page::PageClock;
 use crate::sys;
 
 impl Clock {
-    /// Blocks until the clock answers by itself, at most so long, and says whether it does. For
-    /// programs that can spare 200 ms at their start to have the first second cheap too.
+    /// Blocks until the clock answers by itself, at most `at_most`, and returns its status. For
+    /// programs that can spend 200 ms at their start to make reads in the first second cheap too.
     ///
     /// # Examples
     ///
@@ -19,11 +19,11 @@ impl Clock {
     ///
     /// let clock = fastclock::Clock::alone();
     /// let status = clock.calibrate(Duration::from_secs(1));
-    /// // On a machine whose kernel does not use the counter it says so instead.
+    /// // If this machine's kernel does not use the counter, the status has the reason.
     /// assert!(status.is_fast() || status.declined.is_some());
     /// ```
     pub fn calibrate(&self, at_most: Duration) -> Status {
-        // Not by the standard library, whose clock may be this very one.
+        // Not the standard library's clock, which may be this clock itself.
         let now = || sys::now(ClockId::Monotonic);
         let begun = now();
         loop {
@@ -39,7 +39,7 @@ impl Clock {
         }
     }
 
-    /// Whether the reason is one that a second or two of waiting can end.
+    /// Whether a second or two of waiting can end this reason.
     fn may_pass(&self, reason: Decline) -> bool {
         let lasting = matches!(
             reason,

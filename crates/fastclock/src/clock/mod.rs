@@ -27,10 +27,10 @@ use crate::units::Nanos;
 use alone::Alone;
 use recent::Recent;
 
-/// Where the timekeeper of the whole host publishes its page.
+/// Path of the page that the host's timekeeper publishes.
 pub const HOST_PAGE: &str = "/run/clockscope/page";
 
-/// Which reading [`Clock::resolution`] is asked about.
+/// Kind of reading, for [`Clock::resolution`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClockKind {
     /// [`now`](Clock::now), [`realtime`](Clock::realtime) and their other forms.
@@ -46,12 +46,12 @@ pub enum ClockKind {
 /// A clock that reads the CPU's counter, follows the kernel's clock, and falls back to it.
 ///
 /// Every reading is the kernel's `CLOCK_MONOTONIC`, `CLOCK_REALTIME`, `CLOCK_BOOTTIME` or
-/// `CLOCK_TAI`, in nanoseconds, either computed from the counter (within a bound of it) or asked
-/// of the kernel; [`status`](Self::status) says which and why.
+/// `CLOCK_TAI`, in nanoseconds. It is either computed from the counter, within a bound of the
+/// kernel's clock, or read from the kernel; [`status`](Self::status) tells which and why.
 ///
-/// Reading takes `&self` from any number of threads, allocates nothing, waits for no lock, leaves
-/// `errno` alone and may be done in a signal handler, and so may [`status`](Self::status). Making,
-/// dropping and [`calibrate`](Self::calibrate) may not.
+/// Any number of threads may read a clock through `&self`. Readings and [`status`](Self::status)
+/// allocate no memory, wait for no lock, leave `errno` alone and may be done in a signal handler.
+/// Making, dropping and [`calibrate`](Self::calibrate) may not.
 ///
 /// # Examples
 ///
@@ -68,15 +68,15 @@ pub enum ClockKind {
 pub struct Clock {
     mapping: Mapping,
     source: Source,
-    /// Why nothing is read from the mapping while it is closed.
+    /// The reason why nothing is read from the mapping while it is closed.
     closed: status::Reason,
-    /// Why the host's page is not used.
+    /// The reason why the host's page is not used.
     host_page: Option<Decline>,
     alone: Option<Alone>,
     recent: Recent,
 }
 
-/// The kernel's part in a clock.
+/// The kernel's clocks, as a page reader needs them.
 struct KernelReads<'a> {
     clock: &'a Clock,
     counts: bool,
@@ -105,8 +105,8 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// A clock on the host's page ([`HOST_PAGE`]) if there is a good one, otherwise one that keeps
-    /// [itself](Self::alone). [`Status::host_page`] says why the page is not used.
+    /// A clock on the host's page ([`HOST_PAGE`]) if there is a good one, otherwise a clock that
+    /// keeps [itself](Self::alone). [`Status::host_page`] gives the reason if the page is not used.
     #[must_use]
     pub fn new() -> Self {
         Self::on_page_or_alone(Path::new(HOST_PAGE))
@@ -122,16 +122,17 @@ impl Clock {
         answers.unwrap_or_else(|reason| Self { host_page: Some(reason), ..Self::alone() })
     }
 
-    /// A clock that keeps itself, without a thread: the kernel answers in the first 200 ms of use,
-    /// while each call adds to what is known of the counter; then about once a second one call
-    /// takes 10 to 20 us to look at the kernel's clock.
+    /// A clock that keeps itself, without a thread. In the first 200 ms of use the kernel answers,
+    /// and the calls measure the counter. After that, about once a second, one call takes 10 to 20
+    /// us to look at the kernel's clock.
     ///
-    /// Where a guard forbids the counter (see the [front page](crate)) the kernel answers, and the
-    /// guard is asked again after one second, then two, up to a minute.
+    /// Where a guard forbids the counter (see the [front page](crate)), the kernel answers, and the
+    /// guard is checked again after one second, then two, up to a minute.
     ///
     /// # Panics
     ///
-    /// Never; aborts if two pages of memory cannot be had, as every allocation does.
+    /// Never. If the clock's memory cannot be mapped, the process aborts, as after a failed
+    /// allocation.
     #[must_use]
     pub fn alone() -> Self {
         match Alone::new() {
@@ -142,7 +143,7 @@ impl Clock {
         }
     }
 
-    /// The clock that [`Instant`](crate::Instant) reads: one for the process, made by
+    /// The clock that [`Instant`](crate::Instant) reads: one per process, made by
     /// [`new`](Self::new) at the first use.
     #[must_use]
     #[inline]
@@ -151,28 +152,28 @@ impl Clock {
         GLOBAL.get_or_init(Self::new)
     }
 
-    /// A clock for which the kernel always answers, for this reason; for programs that want one
-    /// type whether there is a page or not.
+    /// A clock for which the kernel always answers, with this reason; for programs that need one
+    /// type with or without a page.
     #[must_use]
     pub fn declined(reason: Decline) -> Self {
         Self::made(Mapping::anonymous(), Source::Kernel, None, reason)
     }
 
-    /// A clock on a timekeeper's page in a file, which is only read.
+    /// A clock on a timekeeper's page in a file; the file is only read.
     ///
-    /// If the page is not renewed in time, because its writer is dead, the kernel answers from
-    /// then on, until the same file is renewed again.
+    /// If the page is not renewed in time, for example because its writer is dead, the kernel
+    /// answers until the same file is renewed again.
     ///
     /// # Errors
     ///
-    /// [`Decline::PageUnreadable`] with what the kernel says, [`Decline::PageForeign`] if it is no
-    /// regular file or no page, [`Decline::PageTruncated`], [`Decline::PageVersion`],
+    /// [`Decline::PageUnreadable`] with the kernel's error, [`Decline::PageForeign`] if the file is
+    /// no regular file or no page, [`Decline::PageTruncated`], [`Decline::PageVersion`],
     /// [`Decline::PageDamaged`] or [`Decline::PageOfOtherBoot`].
     pub fn from_path(path: &Path) -> Result<Self, AttachError> {
         Self::on(Mapping::of_path(path)?)
     }
 
-    /// As [`from_path`](Self::from_path), from an open file, which may be closed afterwards.
+    /// As [`from_path`](Self::from_path), from an open file, which may be closed after the call.
     ///
     /// # Errors
     ///
@@ -193,7 +194,7 @@ impl Clock {
         Ok(Self::made(mapping, Source::Page, None, Decline::Forbidden))
     }
 
-    /// `closed` is the reason as long as the mapping is closed.
+    /// `closed` is the reason while the mapping is closed.
     fn made(mapping: Mapping, source: Source, alone: Option<Alone>, closed: Decline) -> Self {
         let clock = Self {
             mapping,
@@ -208,23 +209,24 @@ impl Clock {
         clock
     }
 
-    /// `CLOCK_MONOTONIC`, read after everything before it is done: threads that pass readings on
-    /// never see time run backwards.
+    /// `CLOCK_MONOTONIC`, read after all earlier instructions are done: threads that pass readings
+    /// on never see time run backwards.
     #[must_use]
     #[inline]
     pub fn now(&self) -> Monotonic {
         Monotonic(self.nanos(PageClock::Monotonic, Order::Ordered))
     }
 
-    /// `CLOCK_MONOTONIC`, read whenever the CPU likes, in half the time: within one thread it does
-    /// not go back, but what another thread has published before may be later, by up to 10 us.
+    /// `CLOCK_MONOTONIC`, read whenever the CPU likes, in half the time. Within one thread it does
+    /// not go back, but a reading that another thread has published earlier may be later, by up to
+    /// 10 us.
     #[must_use]
     #[inline]
     pub fn now_fast(&self) -> Monotonic {
         Monotonic(self.nanos(PageClock::Monotonic, Order::Unordered))
     }
 
-    /// `CLOCK_MONOTONIC`, ordered, and how far the kernel's can be from it.
+    /// `CLOCK_MONOTONIC`, ordered, with its bound: the largest distance of the kernel's clock.
     #[must_use]
     #[inline]
     pub fn now_bounded(&self) -> Bounded<Monotonic> {
@@ -232,8 +234,8 @@ impl Clock {
         Bounded { time: Monotonic(time), bound, declined }
     }
 
-    /// `CLOCK_MONOTONIC`, unordered: see [`now_fast`](Self::now_fast). The kernel's can be as far
-    /// from it as the bound says at the moment that the CPU has read the counter.
+    /// `CLOCK_MONOTONIC`, unordered: see [`now_fast`](Self::now_fast). The bound holds for the
+    /// moment at which the CPU has read the counter.
     #[must_use]
     #[inline]
     pub fn now_bounded_fast(&self) -> Bounded<Monotonic> {
@@ -241,8 +243,8 @@ impl Clock {
         Bounded { time: Monotonic(time), bound, declined }
     }
 
-    /// `CLOCK_REALTIME`, ordered. When the clock is set, a clock on a timekeeper's page follows as
-    /// soon as the timekeeper does; one that keeps itself within a second of use.
+    /// `CLOCK_REALTIME`, ordered. When the time is set, a clock on a timekeeper's page follows as
+    /// soon as the timekeeper does; a clock that keeps itself follows within a second of use.
     #[must_use]
     #[inline]
     pub fn realtime(&self) -> Realtime {
@@ -256,8 +258,8 @@ impl Clock {
         Realtime(self.nanos(PageClock::Realtime, Order::Unordered))
     }
 
-    /// `CLOCK_REALTIME`, ordered, and how far the kernel's can be from it unless it was set
-    /// meanwhile.
+    /// `CLOCK_REALTIME`, ordered, with its bound: the largest distance of the kernel's clock unless
+    /// the time was set meanwhile.
     #[must_use]
     #[inline]
     pub fn realtime_bounded(&self) -> Bounded<Realtime> {
@@ -288,7 +290,7 @@ impl Clock {
         Tai(self.nanos(PageClock::Tai, Order::Ordered))
     }
 
-    /// A clock in the form of `clock_gettime(2)`, ordered: cheaper than taking nanoseconds apart.
+    /// A clock in the form of `clock_gettime(2)`, ordered: cheaper than splitting nanoseconds.
     #[must_use]
     #[inline]
     pub fn timespec(&self, clock: PageClock) -> TimeSpec {
@@ -298,7 +300,7 @@ impl Clock {
         }
     }
 
-    /// `CLOCK_MONOTONIC` when [`refresh_recent`](Self::refresh_recent) was called last, by a
+    /// `CLOCK_MONOTONIC` as of the last [`refresh_recent`](Self::refresh_recent), called by a
     /// [`RecentUpdater`] or by the program: one load. Never goes back.
     #[must_use]
     #[inline]
@@ -306,21 +308,22 @@ impl Clock {
         self.recent.get()
     }
 
-    /// Makes now what [`recent`](Self::recent) gives, and gives it too.
+    /// Stores the present time for [`recent`](Self::recent), and returns it.
     #[inline]
     pub fn refresh_recent(&self) -> Monotonic {
         self.recent.raise(self.now())
     }
 
     /// `CLOCK_MONOTONIC` at the last timer tick, 1 to 10 ms ago: `CLOCK_MONOTONIC_COARSE`, always
-    /// the kernel's. It can lie ahead of [`now`](Self::now), by that reading's bound at most.
+    /// from the kernel. It can lie ahead of [`now`](Self::now), at most by the bound of that
+    /// reading.
     #[must_use]
     #[inline]
     pub fn coarse(&self) -> Monotonic {
         Monotonic(sys::now(ClockId::MonotonicCoarse))
     }
 
-    /// `CLOCK_REALTIME` at the last timer tick: `CLOCK_REALTIME_COARSE`, always the kernel's, as
+    /// `CLOCK_REALTIME` at the last timer tick: `CLOCK_REALTIME_COARSE`, always from the kernel, as
     /// [`coarse`](Self::coarse) is.
     #[must_use]
     #[inline]
@@ -328,23 +331,23 @@ impl Clock {
         Realtime(sys::now(ClockId::RealtimeCoarse))
     }
 
-    /// The full second of `CLOCK_REALTIME` that had begun at the last timer tick, as `time(2)`:
-    /// for up to a tick it may be the one before that of [`realtime`](Self::realtime).
+    /// The full second of `CLOCK_REALTIME` that had begun at the last timer tick, as `time(2)`. For
+    /// up to a tick it may be the second before that of [`realtime`](Self::realtime).
     #[must_use]
     #[inline]
     pub fn second(&self) -> Realtime {
         self.coarse_realtime().truncated_to_second()
     }
 
-    /// The time since an earlier reading. Zero, and counted ([`Status::negative`]), if that lies
-    /// ahead, as it can if it was an unordered one of another thread.
+    /// The time since an earlier reading. Zero, and counted ([`Status::negative`]), if `since` lies
+    /// ahead, as an unordered reading of another thread can.
     #[must_use]
     #[inline]
     pub fn elapsed(&self, since: Monotonic) -> Nanos {
         self.between(since, self.now())
     }
 
-    /// As [`elapsed`](Self::elapsed), of two readings.
+    /// As [`elapsed`](Self::elapsed), between two readings.
     #[must_use]
     #[inline]
     pub fn between(&self, earlier: Monotonic, later: Monotonic) -> Nanos {
@@ -354,9 +357,10 @@ impl Clock {
         later.saturating_since(earlier)
     }
 
-    /// The smallest step of a reading, in nanoseconds: of [`ClockKind::Precise`] a tick of the counter,
-    /// at least one; of [`ClockKind::Coarse`] the kernel's timer tick; of [`ClockKind::Recent`] the
-    /// [`RecentUpdater`]'s period, zero without one, because then only the program knows.
+    /// The smallest step of a reading, in nanoseconds: for [`ClockKind::Precise`] a tick of the
+    /// counter, at least one nanosecond; for [`ClockKind::Coarse`] the kernel's timer tick; for
+    /// [`ClockKind::Recent`] the period of the [`RecentUpdater`], or zero without an updater,
+    /// because then only the program knows; for [`ClockKind::Second`] a second.
     #[must_use]
     pub fn resolution(&self, kind: ClockKind) -> Nanos {
         match kind {
@@ -376,8 +380,7 @@ impl Clock {
         }
     }
 
-    /// Field by field: a whole structure would be put together in memory, which costs a
-    /// nanosecond.
+    /// As separate fields: a structure would be assembled in memory, which costs a nanosecond.
     #[inline(always)]
     fn bounded(&self, clock: PageClock, order: Order) -> (Nanos, Nanos, Option<Decline>) {
         let read = |pair| self.reader(pair, true).bounded_at_once(clock, order);
@@ -390,7 +393,7 @@ impl Clock {
         }
     }
 
-    /// Everything that is rare; counted or not.
+    /// The slow path. The answers of the kernel are counted if `counts`.
     #[cold]
     #[inline(never)]
     fn slow(&self, clock: PageClock, counts: bool) -> page::Bounded {
@@ -410,10 +413,10 @@ impl Clock {
         Reader { page: &pair.page, trust: &pair.trust, counter: CpuCounter, kernel }
     }
 
-    /// The kernel's answer while nothing is read from the page.
+    /// The kernel's answer while the mapping is closed.
     fn shut(&self, clock: PageClock, counts: bool) -> page::Bounded {
         let reason = self.closed.get();
-        // Where the counter is forbidden, the vDSO must not read it either.
+        // Where the counter is forbidden, the vDSO must not read the counter either.
         let read = if reason == Decline::Forbidden { sys::now_by_syscall } else { sys::now };
         let time = read(clock.id());
         let monotonic = clock == PageClock::Monotonic;

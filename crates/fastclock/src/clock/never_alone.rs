@@ -1,4 +1,4 @@
-//! Where there is no counter to keep a clock by.
+//! For systems without a counter to keep a clock by.
 
 use crate::clock::Clock;
 use crate::units::Nanos;
@@ -14,12 +14,12 @@ impl Alone {
 }
 
 impl Clock {
-    /// Never.
+    /// Always false: `Alone` has no value.
     pub(in crate::clock) const fn renew(&self) -> bool {
         self.alone.is_some()
     }
 
-    /// Never.
+    /// Always false: `Alone` has no value.
     pub(in crate::clock) const fn is_due(&self, _: Nanos) -> bool {
         self.alone.is_some()
     }

@@ -1,4 +1,4 @@
-//! Clocks on pages of a timekeeper: good, ended, and of every kind that must not be used.
+//! Clocks on a timekeeper's pages: good pages, ended pages, and every kind of unusable page.
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::fs::File;
@@ -43,7 +43,7 @@ impl Kept {
             lead: Nanos(20_000),
             steepest_ppm: 500,
         };
-        // What the rate is worth is not tried here.
+        // The accuracy of the rate is not tested here.
         let settings = Settings { baseline: Nanos(5_000_000), ..Settings::default() };
         let writer = Writer::create(page, boot_id, 1);
         Self { file, page, writer, keeper: Keeper::new(settings, pace) }
@@ -54,7 +54,7 @@ impl Kept {
             let verdict = self.keeper.observe(&sys::look(&CpuCounter, 32));
             let published = self.keeper.publish(&mut self.writer, &CpuCounter);
             if verdict.reason().is_none() && published == Ok(true) {
-                // The line begins a little later.
+                // Waits for the line's base, which is a little ahead.
                 let base = self.writer.current().unwrap().line.base;
                 while CpuCounter.ordered() < base {}
                 return;
@@ -217,7 +217,7 @@ fn a_dead_timekeeper_is_bridged_and_then_replaced_by_the_kernel() {
     }
     assert!(clock.now() >= last);
     assert_eq!(clock.now_bounded().declined, Some(Decline::Expired));
-    // A new one goes on with the same page.
+    // A new writer goes on with the same page.
     kept.writer = Writer::resume(kept.page, [0; 2], 2).unwrap();
     kept.renew();
     assert!(clock.now() >= last);
@@ -281,8 +281,8 @@ fn coarse_times_are_the_kernels_whatever_the_page_says() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever stands in a page that claims to be one: the answer is the kernel's, or it is
-    /// within what a reader lets pass.
+    /// Arbitrary content in a page with a valid header: the answer is the kernel's, or within the
+    /// reader's tolerance.
     #[test]
     fn garbage_behind_a_good_name_is_not_believed(
         words in proptest::collection::vec(any::<u64>(), 504),

@@ -13,7 +13,7 @@ use crate::points::Monotonic;
 use crate::sync::AtomicI64;
 use crate::units::Nanos;
 
-/// The cached reading, in a cache line of its own: it is written often.
+/// The cached reading, in a separate cache line because it is written often.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Recent {
@@ -27,7 +27,7 @@ impl Recent {
         Monotonic(Nanos(self.time.load(Relaxed)))
     }
 
-    /// Never less than before, whichever thread was faster.
+    /// Raises the cached time to `time`; it never goes back, whichever thread was faster.
     #[inline]
     pub(super) fn raise(&self, time: Monotonic) -> Monotonic {
         let before = self.time.fetch_max(time.as_nanos(), Relaxed);
@@ -39,7 +39,7 @@ impl Recent {
     }
 }
 
-/// A thread that refreshes what [`Clock::recent`] gives, until this value is dropped.
+/// A thread that refreshes the time of [`Clock::recent`], until this value is dropped.
 ///
 /// A forked child has no such thread: there [`Clock::recent`] stands still until the child starts
 /// one or calls [`Clock::refresh_recent`] itself.
@@ -63,12 +63,12 @@ pub struct RecentUpdater {
 }
 
 impl RecentUpdater {
-    /// Starts a thread that refreshes once a `period`. The clock is the [global](Clock::global) one or in
-    /// an [`Arc`].
+    /// Starts a thread that refreshes once per `period`. `clock` is the [global](Clock::global) one
+    /// or in an [`Arc`].
     ///
     /// # Errors
     ///
-    /// When no thread can be had.
+    /// The thread cannot be started.
     pub fn start(
         clock: impl Deref<Target = Clock> + Send + 'static,
         period: Duration,
@@ -94,7 +94,8 @@ impl Drop for RecentUpdater {
         self.stop.store(true, Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It does not panic; if it did, the reading would stand still, which is no reason to.
+            // The thread does not panic. If it did, `recent` would stand still; that is no reason
+            // to panic here.
             let _ = thread.join();
         }
     }

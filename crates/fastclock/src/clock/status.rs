@@ -1,4 +1,4 @@
-//! What a clock says of itself.
+//! A clock's status report.
 
 use core::fmt;
 use core::sync::atomic::AtomicU32;
@@ -10,23 +10,23 @@ use crate::page::PageClock;
 use crate::pair::Pair;
 use crate::units::Nanos;
 
-/// The place where negative differences are counted; reasons are counted by their numbers.
+/// Index of the count of negative differences; reasons are counted at their numbers.
 pub(super) const NEGATIVE: usize = 0;
-/// The place where looks at the kernel's clock are counted.
+/// Index of the count of looks at the kernel's clock.
 pub(super) const RENEWALS: usize = 31;
 
-/// What a clock is read from.
+/// The source of a clock's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// A page that a timekeeper publishes.
     Page,
-    /// A page of its own.
+    /// The clock's own page.
     Alone,
     /// The kernel only.
     Kernel,
 }
 
-/// What a clock says of itself.
+/// A clock's source, state and counts.
 ///
 /// # Examples
 ///
@@ -40,18 +40,19 @@ pub enum Source {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// What it is read from.
+    /// The source of the clock's time.
     pub source: Source,
-    /// `None` if it answers by itself; otherwise why the kernel does.
+    /// `None` if the clock answers by itself; otherwise the reason why the kernel answers.
     pub declined: Option<Decline>,
-    /// How far the kernel's `CLOCK_MONOTONIC` can be from a reading now, ns; zero where the kernel
-    /// answers.
+    /// Largest distance of the kernel's `CLOCK_MONOTONIC` from a reading now, ns; zero where the
+    /// kernel answers.
     pub bound: Nanos,
-    /// Why [`Clock::new`] does not use the host's page; `None` if it does, or was not asked to.
+    /// The reason why [`Clock::new`] does not use the host's page; `None` if it uses the page, or
+    /// if another function made the clock.
     pub host_page: Option<Decline>,
-    /// Looks at the kernel's clock that this process took to keep the clock itself.
+    /// Number of looks at the kernel's clock by which this process kept the clock.
     pub renewals: u64,
-    /// Differences below zero that were given as zero: see [`Clock::elapsed`].
+    /// Number of differences below zero that were returned as zero: see [`Clock::elapsed`].
     pub negative: u64,
     answers: [u64; Decline::ALL.len()],
 }
@@ -63,14 +64,14 @@ impl Status {
         self.declined.is_none()
     }
 
-    /// About how often the kernel answered in this process: of two threads that it answers at the
-    /// same moment one may not be counted.
+    /// Approximate number of the kernel's answers in this process: if two threads get one at the
+    /// same moment, one may not be counted.
     #[must_use]
     pub fn kernel_answers(&self) -> u64 {
         self.answers.iter().sum()
     }
 
-    /// About how often the kernel answered for this reason.
+    /// Approximate number of the kernel's answers for this reason.
     #[must_use]
     pub fn kernel_answers_for(&self, reason: Decline) -> u64 {
         let index = Decline::ALL.iter().position(|other| *other == reason);
@@ -96,8 +97,8 @@ impl fmt::Display for Status {
 }
 
 impl Clock {
-    /// Whether the clock answers by itself, why not, and what was counted. Takes a
-    /// reading, and may be asked in a signal handler as readings may.
+    /// Whether the clock answers by itself, the reason if not, and the counts. Takes a reading.
+    /// Like readings, this may be called in a signal handler.
     #[must_use]
     pub fn status(&self) -> Status {
         let reading = self.slow(PageClock::Monotonic, false);
@@ -128,7 +129,7 @@ impl Reason {
     }
 }
 
-/// How long a tick of the page's line is, rounded up to nanoseconds.
+/// Length of a tick of the page's line, rounded up to nanoseconds.
 pub(super) fn tick(pair: Option<&Pair>) -> Option<Nanos> {
     let page = &pair?.page;
     let slot = &page.slots[usize::from(page.head.load(Relaxed) & 1 == 1)];

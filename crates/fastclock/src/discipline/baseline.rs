@@ -1,15 +1,15 @@
-//! The readings that a rate is taken from.
+//! The readings from which the rate is measured.
 
 use super::{Reading, scaled, share_ppb};
 use crate::line::TickLength;
 use crate::units::{Nanos, Ticks};
 
-/// How many readings are kept: dense where they are new, ever sparser where they are old.
+/// Number of readings kept: dense in the recent past, sparser the older they are.
 const KEPT: usize = 24;
-/// A reading that is so many times wider than the tightest says nothing new of the rate.
+/// A reading this many times wider than the tightest tells nothing new about the rate.
 const WIDE: i64 = 4;
 
-/// A reading, as far as the rate is concerned.
+/// The part of a reading that matters for the rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Anchor {
     ticks: u64,
@@ -17,20 +17,20 @@ struct Anchor {
     half: i64,
 }
 
-/// How long a tick is, in nanoseconds with 64 fraction bits.
+/// The length of a tick, in nanoseconds with 64 fraction bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
     pub(super) tick: u128,
-    /// How wrong that can be, if the clock ran evenly over the baseline.
+    /// Largest error of `tick`, if the clock ran evenly over the baseline.
     pub(super) doubt: u128,
 }
 
-/// What a reading did to the rate.
+/// Effect of a reading on the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     None,
-    /// The clock did not run evenly: older readings were dropped. By how much it certainly
-    /// changed its rate, parts per billion.
+    /// The clock did not run evenly, so older readings were dropped. The value is the certain
+    /// change of its rate, in parts per billion.
     Cut(u32),
 }
 
@@ -74,14 +74,14 @@ impl Baseline {
         self.drop_first(self.count.saturating_sub(1));
     }
 
-    /// Says how wide the first reading was, which was taken in before there was a rate.
+    /// Sets the half width of the first reading in ns, once there is a rate.
     pub(super) fn narrow_first(&mut self, half: i64) {
         if let Some(first) = self.anchors.first_mut() {
             first.half = half;
         }
     }
 
-    /// Takes a reading in, whose half width is `half` nanoseconds, and measures the rate again.
+    /// Takes in a reading of half width `half` ns, and measures the rate again.
     pub(super) fn push(
         &mut self,
         reading: &Reading,
@@ -109,8 +109,8 @@ impl Baseline {
         self.measure()
     }
 
-    /// Whether the reading is too wide to say anything new: neither is it as tight as others nor
-    /// was there none for so long that it says more than the allowance does.
+    /// Whether the reading is too wide to tell anything new: it is wider than the others, and the
+    /// time since the last one is too short for the allowance to exceed its width.
     fn is_idle(&self, anchor: &Anchor, settings: &super::Settings) -> bool {
         let (Some(rate), Some(last)) = (self.rate, self.kept().last()) else { return false };
         let passed = anchor.ticks.saturating_sub(last.ticks);
@@ -124,7 +124,7 @@ impl Baseline {
         self.count -= dropped;
     }
 
-    /// Drops the reading that is missed least: one that is old, wide and near its neighbours.
+    /// Drops the least useful reading: old, wide and near its neighbours.
     fn thin(&mut self, now: u64) {
         let tightest = u128::from(self.tightest().max(1).unsigned_abs());
         let missed = |three: &[Anchor]| match three {
@@ -142,8 +142,8 @@ impl Baseline {
         }
     }
 
-    /// Every pair of the last reading and an older one gives an interval in which the rate lies.
-    /// The clock ran evenly for as long as all of them have something in common.
+    /// Every pair of the last reading and an older one limits the rate to an interval. The clock
+    /// ran evenly for as long as all the intervals overlap.
     fn measure(&mut self) -> Change {
         let Some((last, older)) = self.kept().split_last() else { return Change::None };
         let (mut low, mut high) = (0, u128::MAX);
@@ -161,7 +161,8 @@ impl Baseline {
             }
         }
         let Some(best) = best else { return Change::None };
-        // A wide bracket says less of where in it the clock was read: what was known may stand.
+        // A wide bracket tells less about the moment of the clock read inside it: the known rate
+        // may stay.
         let wide = u128::from(last.half.saturating_sub(self.tightest()).max(0).unsigned_abs());
         let slack = (wide << 64) / u128::from(best.ticks);
         let known = self.rate.map_or(best.center, |rate| rate.tick);
@@ -179,7 +180,7 @@ impl Baseline {
     }
 }
 
-/// What two readings say of the rate.
+/// The rate by two readings.
 #[derive(Clone, Copy)]
 struct Pair {
     ticks: u64,
@@ -225,7 +226,7 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// A counter of 2 GHz, read every so many milliseconds.
+    /// A counter of 2 GHz, read every `millis` milliseconds.
     fn after(count: u64, millis: u64) -> Baseline {
         let mut baseline = Baseline::new();
         for index in 0..=count {

@@ -1,15 +1,15 @@
-//! What is to be added to `CLOCK_MONOTONIC` for the other clocks: constant until somebody sets
-//! the time or the machine sleeps.
+//! Offsets of the other clocks from `CLOCK_MONOTONIC`: constant until the time is set or the
+//! machine is suspended.
 
 use super::Reading;
 use crate::line::Offsets;
 use crate::units::Nanos;
 
 const SECOND: i64 = 1_000_000_000;
-/// Nobody sleeps for less; counters that differ a little between two CPUs can look like it, ns.
+/// Shortest suspend, ns; a smaller difference can come from counters that differ between two CPUs.
 const SHORTEST_SLEEP: i64 = 1_000;
 
-/// A constant that was seen in intervals, all of which hold it.
+/// A constant, as the intersection of the intervals in which it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Constant {
     low: i64,
@@ -27,13 +27,13 @@ impl Constant {
         (both.low <= both.high).then_some(both)
     }
 
-    /// Zero if it can be zero; otherwise the least that it can be, so that what becomes known
-    /// better never moves a clock back.
+    /// Zero if that is possible; otherwise the least possible value, so that better knowledge never
+    /// moves a clock back.
     fn value(self) -> i64 {
         if self.low <= 0 && self.high >= 0 { 0 } else { self.low }
     }
 
-    /// How wrong the value can be; zero is taken for exact.
+    /// Largest error of the value; zero counts as exact.
     fn doubt(self) -> u64 {
         match self.value() {
             0 => 0,
@@ -41,7 +41,7 @@ impl Constant {
         }
     }
 
-    /// How far two intervals are apart; 0 if they are not.
+    /// Distance of two intervals; 0 if they overlap.
     fn gap(self, other: Self) -> i64 {
         self.low.saturating_sub(other.high).max(other.low.saturating_sub(self.high)).max(0)
     }
@@ -66,14 +66,14 @@ impl Constants {
         }
     }
 
-    /// For how long the machine slept before this reading, if it did.
+    /// Duration of a suspend before this reading, if there was one.
     pub(super) fn asleep(&self, reading: &Reading) -> Option<Nanos> {
         let seen = Self::new(reading).boot;
         let asleep = seen.value().saturating_sub(self.boot.value());
         (self.boot.gap(seen) > SHORTEST_SLEEP).then_some(Nanos(asleep))
     }
 
-    /// Takes a reading in; by how much somebody has set `CLOCK_REALTIME` if that has happened.
+    /// Takes a reading in; returns the size of the step if `CLOCK_REALTIME` was set.
     pub(super) fn take(&mut self, reading: &Reading) -> Option<Nanos> {
         let seen = Self::new(reading);
         self.boot = self.boot.with(seen.boot).unwrap_or(seen.boot);
@@ -92,7 +92,7 @@ impl Constants {
         Offsets { real: Nanos(real), boot: Nanos(self.boot.value()), tai: Nanos(tai) }
     }
 
-    /// How wrong they can be, ns.
+    /// Largest error of the offsets, ns.
     pub(super) fn doubt(&self) -> u64 {
         self.real.doubt().max(self.boot.doubt())
     }

@@ -1,28 +1,29 @@
-//! Following the kernel's clock: from readings of the counter and the clock to a rate, a time and
-//! a bound. Pure.
+//! Follows the kernel's clock: computes a rate, a time and a bound from readings of the counter and
+//! the clock. Pure code without system calls.
 //!
-//! # What the bound promises
+//! # The promise of the bound
 //!
-//! Between two readings the kernel's clock may change its rate by no more than the *allowance*,
-//! 0.5 ppm if nothing else is said. As long as it does not, the kernel's clock is within the
-//! bound of what is extrapolated from an [`Estimate`], always.
+//! Between two readings the kernel's clock may change its rate by no more than the *allowance*, 0.5
+//! ppm by default. While it does not, the kernel's clock is always within the bound of the time
+//! extrapolated from an [`Estimate`].
 //!
-//! When the kernel changes its rate by more, as when an NTP daemon begins to slew by 500 ppm, then
+//! The kernel may change its rate by more, as when an NTP daemon begins to slew by 500 ppm. Then
 //! the error is at most the bound plus the change times the time since the reading that the line
-//! was made from (50 us after 100 ms of 500 ppm), until the change is found: at the second tight
-//! reading after it, or when it has moved the clock by more than the width of two brackets, whichever is
-//! later. The first reading that disagrees by more than the bound says so ([`Step::Slewed`];
-//! [`Status::exceeded`] says by how much), and the allowance is raised to twice the change and
-//! halved every 30 s: whoever slewed will stop slewing. Once it is found the bound holds again.
+//! was made from (50 us after 100 ms of 500 ppm), until the change is found. It is found at the
+//! second tight reading after it, or when it has moved the clock by more than the width of two
+//! brackets, whichever is later. The first reading that disagrees by more than the bound reports
+//! the change ([`Step::Slewed`]; [`Status::exceeded`] gives the excess). The allowance is then
+//! raised to twice the change and halved every 30 s, because the slew will end. Once the change is
+//! found, the bound holds again.
 //!
-//! # How
+//! # Method
 //!
-//! * A reading says that the clock was within an interval, and the extrapolation says that too.
-//!   Nothing in common is a change of rate or a jump; otherwise the narrower of the two is what is
-//!   known. A bad reading (its thread lost the CPU in the bracket) is a wide interval: it carries
-//!   no weight.
-//! * The rate is that between the newest reading and an old one; every pair of them confines it.
-//!   Readings go on being kept for as long as one rate suits all of them.
+//! * A reading gives an interval for the clock, and the extrapolation gives another. If they do not
+//!   overlap, the rate has changed or the clock has jumped. Otherwise the narrower interval is
+//!   kept. A bad reading (its thread lost the CPU in the bracket) is a wide interval and has no
+//!   weight.
+//! * The rate is taken between the newest reading and an older one; every such pair limits it.
+//!   Readings are kept for as long as one rate fits all of them.
 
 mod baseline;
 mod constant;
@@ -33,61 +34,61 @@ use crate::units::{Nanos, Ticks};
 use baseline::{Baseline, Change, Rate};
 use constant::Constants;
 
-/// What the kernel can do to its clock's rate at most: 500 ppm by frequency, 500 ppm by `adjtime`.
+/// The largest change of rate by the kernel: 500 ppm by frequency, 500 ppm by `adjtime`.
 ///
 /// # References
 ///
 /// `MAXFREQ`, `MAX_TICKADJ` in include/linux/timex.h and kernel/time/ntp.c (Linux 6.18)
 const SLEW_PPB: u32 = 1_000_000;
-/// After so long the raised allowance is halved, ns.
+/// Time after which the raised allowance is halved, ns.
 const CAUTION_HALVES: i64 = 30_000_000_000;
-/// From so long a time a rate is known to 0.3 ppm, if a look is as tight as 30 ns.
+/// Time over which a rate is measured to 0.3 ppm, if a look is as tight as 30 ns.
 const BASELINE: Nanos = Nanos(200_000_000);
-/// What is added to and subtracted from stays below this, ns: 73 years.
+/// Limit of the operands of additions and subtractions, ns: 73 years.
 const LARGEST: i64 = 1 << 61;
 
-/// One look at the kernel's clocks.
+/// One reading of the kernel's clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// The counter, in the middle between before and after the clock was read.
+    /// The counter, in the middle between the values before and after the clock was read.
     pub ticks: Ticks,
-    /// How far before or after that the clock may have been read.
+    /// Largest distance, before or after, of the clock read from that middle.
     pub half_width: Ticks,
     /// `CLOCK_MONOTONIC`.
     pub mono: Nanos,
     /// The other clocks.
     pub offsets: Offsets,
-    /// How wrong the offset of `CLOCK_REALTIME` may be, ns. That of `CLOCK_TAI` is a whole number
-    /// of seconds more.
+    /// Largest error of the offset of `CLOCK_REALTIME`, ns. The offset of `CLOCK_TAI` is a whole
+    /// number of seconds more.
     pub offsets_half_width: u64,
-    /// How wrong the offset of `CLOCK_BOOTTIME` may be, ns.
+    /// Largest error of the offset of `CLOCK_BOOTTIME`, ns.
     pub boot_half_width: u64,
 }
 
-/// What a reading says of the time before it.
+/// Verdict of a reading about the time before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// As expected.
     Steady,
-    /// The kernel's clock has another rate than before by more than was allowed for, as under an
-    /// NTP daemon: followed.
+    /// The kernel's clock has changed its rate by more than the allowance, as under an NTP daemon:
+    /// the new rate is followed.
     Slewed,
-    /// Somebody set `CLOCK_REALTIME` by so much (zero: only its distance from `CLOCK_TAI`):
+    /// `CLOCK_REALTIME` was set by so much (zero: only its distance from `CLOCK_TAI` changed):
     /// followed; to be published at once. The monotonic clocks are as expected.
     Stepped(Nanos),
-    /// The clock is ahead of (above zero) or behind what was expected by so much that one of the
-    /// two has jumped: everything before is forgotten.
+    /// The clock is ahead of (above zero) or behind the expected time by so much that the clock or
+    /// the counter has jumped: all earlier readings are forgotten.
     Jumped(Nanos),
-    /// The machine was suspended for so long: everything before is forgotten.
+    /// The machine was suspended for so long: all earlier readings are forgotten.
     Suspended(Nanos),
-    /// The counter has not advanced, the clock has: everything before is forgotten.
+    /// The clock has advanced, but not the counter: all earlier readings are forgotten.
     CounterStopped,
-    /// The counter is behind where it was: everything before is forgotten.
+    /// The counter is behind its last value: all earlier readings are forgotten.
     CounterBackwards,
 }
 
 impl Step {
-    /// Why a page must be given up until the counter is measured anew; `None` if it may go on.
+    /// The reason to end a page until the counter is measured anew; `None` if the page may go on.
     #[must_use]
     pub const fn reason(self) -> Option<Decline> {
         match self {
@@ -103,18 +104,19 @@ impl Step {
 /// Constants of the discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Shortest time from which a first rate is taken, out of at least three readings.
+    /// Shortest time over which a first rate is measured, from at least three readings.
     pub baseline: Nanos,
-    /// Longest time from which a rate is taken.
+    /// Longest time over which a rate is measured.
     pub longest: Nanos,
-    /// By how much the kernel may change its clock's rate between two readings without notice, in
-    /// parts per billion; part of the bound.
+    /// Change of the kernel clock's rate between two readings that the bound covers, in parts per
+    /// billion.
     pub allowance_ppb: u32,
-    /// A difference from what was expected that is no slew any more, however old the last reading.
+    /// A difference from the expected time that is a jump and no slew, however old the last
+    /// reading.
     pub jump: Nanos,
-    /// How far two readings of the kernel's clock may be off a straight line although it runs
-    /// evenly: the step of its clocksource (see [`grain`]), the few nanoseconds by which the
-    /// kernel moves its multiplier to and fro, and the measured warp of the CPUs' counters.
+    /// Largest distance of two readings of the kernel's clock from a straight line although the
+    /// clock runs evenly: the step of its clocksource (see [`grain`]), the few nanoseconds by which
+    /// the kernel moves its multiplier up and down, and the measured warp of the CPUs' counters.
     pub noise: Nanos,
 }
 
@@ -130,7 +132,7 @@ impl Default for Settings {
     }
 }
 
-/// The step in which the kernel's clock advances on this clocksource, rounded up: to be added to
+/// The step in which the kernel's clock advances on this clocksource, rounded up; to be added to
 /// [`Settings::noise`].
 ///
 /// # References
@@ -149,29 +151,29 @@ pub fn grain(clocksource: &str) -> Nanos {
     })
 }
 
-/// Where the kernel's clock is.
+/// The time of the kernel's clock at a tick, with rate and bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     /// Tick of the last reading.
     pub at: Ticks,
-    /// `CLOCK_MONOTONIC` there.
+    /// `CLOCK_MONOTONIC` at `at`.
     pub mono: Nanos,
-    /// How long a tick is.
+    /// Length of a tick.
     pub tick: TickLength,
-    /// How wrong `mono` and the other clocks can be, ns.
+    /// Largest error of `mono` and the other clocks, ns.
     pub bound: u64,
-    /// How much more wrong what is extrapolated from it gets per tick, 2^-64 ns.
+    /// Growth of the error per extrapolated tick, 2^-64 ns.
     pub growth: u64,
     /// The other clocks.
     pub offsets: Offsets,
 }
 
-/// How often what was seen.
+/// Counts of verdicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Readings taken in.
     pub readings: u64,
-    /// Changes of the kernel's rate within the allowance that were found by and by.
+    /// Changes of the kernel's rate within the allowance, found over several readings.
     pub rate_changes: u64,
     /// [`Step::Slewed`].
     pub slewed: u64,
@@ -185,28 +187,29 @@ pub struct Counts {
     pub counter_failed: u64,
 }
 
-/// How well the kernel's clock is known.
+/// Quality of the knowledge of the kernel's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Status {
-    /// Ticks per second of `CLOCK_MONOTONIC`; 0 if nothing is known.
+    /// Ticks per second of `CLOCK_MONOTONIC`; 0 if unknown.
     pub hz: f64,
-    /// How wrong that can be, parts per billion.
+    /// Largest error of `hz`, parts per billion.
     pub rate_doubt_ppb: u32,
-    /// How much faster the counter is now than when it was first measured, parts per million.
+    /// Change of the counter's rate since the first measurement, parts per million (above zero:
+    /// faster).
     pub ppm_since_first: f64,
-    /// The time from which the rate is taken.
+    /// The time over which the rate was measured.
     pub baseline: Nanos,
     /// The bound at the last reading.
     pub bound: Nanos,
-    /// By how much the rate may change without notice now, parts per billion.
+    /// The present allowance, parts per billion.
     pub allowance_ppb: u32,
-    /// By how much the last [`Step::Slewed`] was outside of what the bound allowed.
+    /// Distance of the last [`Step::Slewed`] reading outside of the bound.
     pub exceeded: Nanos,
-    /// What was seen since the beginning.
+    /// Counts since the beginning.
     pub counts: Counts,
 }
 
-/// What is known of the kernel's clock at a tick.
+/// The kernel's clock at a tick.
 #[derive(Clone, Copy, Debug)]
 struct Fix {
     ticks: Ticks,
@@ -296,8 +299,8 @@ impl Discipline {
         verdict
     }
 
-    /// What is known, once three readings or more span the baseline; until then, and after each
-    /// verdict by which everything is forgotten, `None`.
+    /// The estimate, once three readings or more span the baseline; `None` until then, and after
+    /// each verdict that forgets the readings.
     #[must_use]
     pub fn estimate(&self) -> Option<Estimate> {
         let rate = self.baseline.rate.filter(|_| self.proven)?;
@@ -314,7 +317,7 @@ impl Discipline {
         })
     }
 
-    /// How well the kernel's clock is known.
+    /// Quality of the knowledge of the kernel's clock.
     #[must_use]
     pub fn status(&self) -> Status {
         let hz = |rate: Rate| 1e9 / as_nanos(rate.tick);
@@ -332,22 +335,23 @@ impl Discipline {
         }
     }
 
-    /// The constants with which it was made.
+    /// The constants given to [`new`](Self::new).
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Forgets everything but what was counted.
+    /// Forgets everything but the counts.
     pub fn reset(&mut self) {
         let Self { settings, counts, exceeded, first_rate, .. } = *self;
         *self = Self { counts, exceeded, first_rate, ..Self::new(settings) };
     }
 
-    /// The first reading of all.
+    /// Takes in the first reading.
     fn begin(&mut self, reading: &Reading, constants: Constants) {
-        // Nothing says yet how long a tick is. A tick is shorter than a microsecond on every
-        // counter that is used, so that this is only too wide; it is read again with the rate.
+        // The length of a tick is not known yet. A tick is shorter than a microsecond on every
+        // counter in use, so this width in ticks is only too large; `measure` converts it with the
+        // rate.
         let half = i64::try_from(reading.half_width.0).unwrap_or(LARGEST).min(LARGEST);
         self.baseline.push(reading, half, &self.settings);
         let (ticks, mono) = (reading.ticks, reading.mono.0);
@@ -377,7 +381,7 @@ impl Discipline {
         }
     }
 
-    /// The second reading: from now on there is a rate.
+    /// Takes in the second reading, which gives a first rate.
     fn measure(&mut self, fix: Fix, reading: &Reading) -> Step {
         let passed = reading.mono.0.saturating_sub(fix.mono);
         let ticks = reading.ticks.0.saturating_sub(fix.ticks.0).max(1);
@@ -394,7 +398,7 @@ impl Discipline {
         Step::Steady
     }
 
-    /// Compares a reading with what was expected, and takes it in.
+    /// Compares a reading with the expected time, and takes it in.
     fn follow(&mut self, fix: Fix, rate: Rate, reading: &Reading) -> Step {
         let age = Ticks(reading.ticks.0.saturating_sub(fix.ticks.0));
         let expected = fix.mono.saturating_add(scaled(age, rate.tick));
@@ -406,15 +410,15 @@ impl Discipline {
         if excess > 0 {
             return self.diverge(fix, rate, reading, off, excess, half);
         }
-        // Halfway into its bracket the clock was read, or anywhere if the bracket is wider than
-        // it must be.
+        // The clock was read halfway into its bracket, or anywhere in it if the bracket is wider
+        // than necessary.
         let slack = half.saturating_sub(self.baseline.tightest().min(half));
         let near = |by: i64| (reading.mono.0.saturating_sub(by), reading.mono.0.saturating_add(by));
         let (low, high) = near(slack);
         let toward = expected.clamp(low, high).saturating_sub(expected);
         let mono = expected.saturating_add(weighed(toward, scaled(age, growth), half));
-        // Either holds by itself. What both have in common would be narrower, but wrong as soon as
-        // the clock has changed its rate by less than can be seen.
+        // Each of the two intervals holds by itself. Their intersection would be narrower, but
+        // wrong as soon as the clock has changed its rate by less than can be detected.
         let read = half.saturating_add(mono.abs_diff(reading.mono.0) as i64);
         let bound = read.min(doubt.saturating_add(mono.abs_diff(expected) as i64));
         self.fix = Some(Fix { ticks: reading.ticks, mono, bound, ..fix });
@@ -426,7 +430,7 @@ impl Discipline {
         Step::Steady
     }
 
-    /// The reading is outside of what was expected.
+    /// Takes in a reading that is outside of the expected interval.
     fn diverge(
         &mut self,
         fix: Fix,
@@ -459,7 +463,7 @@ impl Discipline {
         {
             self.proven = true;
         }
-        // Later rates are compared with it, so it is one that is known well.
+        // Later rates are compared with this one, so it must be well known.
         if self.first_rate.is_none() && self.baseline.span() >= BASELINE {
             self.first_rate = self.baseline.rate;
         }
@@ -482,26 +486,26 @@ impl Discipline {
     }
 }
 
-/// How much of a difference from what was expected is believed: all of it where the brackets are
-/// tighter than what the clock may have drifted meanwhile, an eighth where they are much wider.
+/// Part of a difference from the expected time that is believed: all of it if the brackets are
+/// tighter than the possible drift, an eighth if they are much wider.
 fn weighed(difference: i64, drift: i64, half_width: i64) -> i64 {
     let share = drift.saturating_mul(64) / half_width.max(1);
     difference.saturating_mul(share.clamp(8, 64)) / 64
 }
 
-/// So many ticks in nanoseconds, rounded down; saturates at 73 years.
+/// Ticks in nanoseconds, rounded down; saturates at 73 years.
 fn scaled(ticks: Ticks, tick: u128) -> i64 {
     let whole = u128::from(ticks.0).saturating_mul(tick >> 64);
     let fraction = (u128::from(ticks.0) * (tick & u128::from(u64::MAX))) >> 64;
     i64::try_from(whole.saturating_add(fraction)).unwrap_or(LARGEST).min(LARGEST)
 }
 
-/// So many parts per billion of it, rounded up.
+/// `ppb` parts per billion of `wide`, rounded up.
 fn share_ppb(wide: u128, ppb: u32) -> u128 {
     (wide / 1_000_000_000).saturating_add(1).saturating_mul(u128::from(ppb))
 }
 
-/// How many parts per billion of the whole it is, rounded up; saturates.
+/// `part` in parts per billion of `whole`, rounded up; saturates.
 fn in_ppb(part: u128, whole: u128) -> u32 {
     let ppb = part / (whole / 1_000_000_000).max(1);
     u32::try_from(ppb.saturating_add(1)).unwrap_or(u32::MAX)

@@ -1,4 +1,4 @@
-//! What a page says at once: a line and what belongs to it.
+//! The content of a page: a line and its bound, offsets and state.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -9,41 +9,41 @@ use crate::line::{Bound, Line, Offsets, TickLength};
 use crate::sync::AtomicU64;
 use crate::units::{Nanos, Ticks};
 
-/// A line has less nanoseconds from its base to its end, and no more ticks than that if a tick is
-/// shorter than one: what a reader adds up stays far below 2^63.
+/// Upper limit of a line's length in nanoseconds and, if a tick is shorter than one nanosecond, in
+/// ticks: sums in readers stay far below 2^63.
 pub(super) const LONGEST: u64 = 1 << 56;
-/// A bound stays below this, ns: a clock that can be seconds wrong is none.
+/// A bound stays below this, ns: a line that can be seconds wrong is of no use.
 pub(super) const VAGUEST: u64 = 1 << 31;
-/// A tick lasts less than this, ns: counters have 100 kHz at least.
+/// Upper limit of a tick, ns: counters run at 100 kHz at least.
 pub(super) const SLOWEST: u64 = 10_000;
-/// And at least this, in units of 2^-64 ns: 64 GHz at most.
+/// Lower limit of a tick, in units of 2^-64 ns: 64 GHz at most.
 const FASTEST: u64 = 1 << 58;
-/// A line begins before this, ns: 73 years after the boot.
+/// Upper limit of `CLOCK_MONOTONIC` at a line's base, ns: 73 years after the boot.
 pub(super) const LATEST: i64 = i64::MAX / 4;
 
-/// Whether a page is kept up.
+/// Whether a page is being renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is.
+    /// The writer renews the page.
     Running,
-    /// Not any more, after the end of the line.
+    /// The writer has ended the page, for this reason; the line holds to its end.
     Ended(Decline),
 }
 
-/// What a writer publishes at once.
+/// The content that a writer publishes with one store of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     /// The line.
     pub line: Line,
-    /// Ticks from its base in which it holds; a reader that can renews it after that.
+    /// Ticks from the base in which the line holds; after that, a reader that can renew it does.
     pub span: Ticks,
-    /// Ticks after the span in which it still holds.
+    /// Ticks after the span in which the line still holds.
     pub grace: Ticks,
     /// The line before, for ticks before the base.
     pub previous: Option<Line>,
-    /// What to add to get the other clocks.
+    /// The other clocks minus `CLOCK_MONOTONIC`.
     pub offsets: Offsets,
-    /// How wrong the line can be.
+    /// Largest possible error of the line.
     pub bound: Bound,
     /// Whether another content will follow.
     pub state: State,
@@ -64,14 +64,14 @@ impl Content {
         }
     }
 
-    /// Whether it was ended and is that of a counter that has been reset since: by the counter it
-    /// has not begun, and it never will. One that begins within `near` may be ahead by its lead,
-    /// and the line before it in use.
+    /// Whether this content was ended and its counter has been reset since: the line begins more
+    /// than `near` ahead of the counter and never will begin. If it begins within `near`, the line
+    /// may be ahead by its lead, with the previous line in use.
     pub(super) fn is_of_the_past(&self, now: Ticks, near: Ticks) -> bool {
         self.state != State::Running && now.0.saturating_add(near.0) < self.line.base.0
     }
 
-    /// Where the line ends.
+    /// Tick at which the line ends.
     #[must_use]
     #[inline]
     pub fn ends(&self) -> Ticks {
@@ -87,7 +87,7 @@ impl Content {
         }
     }
 
-    /// The time of a clock at this tick; `None` where the content says nothing.
+    /// The time of a clock at this tick; `None` outside of both lines.
     #[must_use]
     #[inline]
     pub fn time(&self, ticks: Ticks, clock: PageClock) -> Option<Nanos> {
@@ -101,7 +101,7 @@ impl Content {
         Some(Nanos(mono.0.saturating_add(self.offset(clock).0)))
     }
 
-    /// The time of `CLOCK_MONOTONIC` that the line reaches at its end: nobody has read more.
+    /// `CLOCK_MONOTONIC` at the line's end: no reader has got a later time from the line.
     #[must_use]
     #[inline]
     pub fn end_time(&self) -> Nanos {
@@ -116,7 +116,7 @@ impl Content {
         Nanos(i64::try_from(bound).unwrap_or(i64::MAX))
     }
 
-    /// What is to be added to `CLOCK_MONOTONIC` to get this clock.
+    /// This clock minus `CLOCK_MONOTONIC`.
     #[must_use]
     #[inline]
     pub fn offset(&self, clock: PageClock) -> Nanos {
@@ -128,7 +128,8 @@ impl Content {
         }
     }
 
-    /// The same from a slot, as [`load`](Self::load) finds it.
+    /// [`offset`](Self::offset) computed from a slot, with the result that [`load`](Self::load)
+    /// gives.
     #[inline]
     pub(super) fn offset_in(slot: &Slot, clock: PageClock) -> Nanos {
         Nanos(slot.of(clock).nanos().0.saturating_sub(slot.mono.nanos().0))
@@ -141,7 +142,7 @@ impl Content {
         self.line.tick != TickLength::default()
     }
 
-    /// Whether the numbers can be those of a clock. What a reader then adds up stays within range.
+    /// Whether the numbers can be those of a clock. Then the sums in readers stay within range.
     #[must_use]
     #[inline]
     pub fn is_sound(&self) -> bool {
@@ -184,12 +185,12 @@ impl Content {
         slot.previous_mono.store(previous.mono.0, Relaxed);
     }
 
-    /// Reads a slot. Only what was read under an unchanged head belongs together.
+    /// Reads a slot. The result is consistent only if the head was the same before and after.
     #[inline(always)]
     pub(super) fn load(slot: &Slot) -> Self {
         let load = |word: &AtomicU64| word.load(Relaxed);
         let proper = [&slot.mono, &slot.real, &slot.boot, &slot.tai].map(Base::is_proper);
-        // A tick of no length, which is no line's, if a time is not one.
+        // If one of the times is not proper: a tick length that no line has.
         let tick = match proper {
             [true, true, true, true] => {
                 TickLength { whole: load(&slot.whole), fraction: load(&slot.fraction) }
@@ -215,7 +216,7 @@ impl Content {
 }
 
 impl Slot {
-    /// Takes over what stands in another one.
+    /// Copies the content of another slot.
     #[inline(always)]
     pub(super) fn copy_from(&self, other: &Self) {
         let copy = |to: &AtomicU64, from: &AtomicU64| to.store(from.load(Relaxed), Relaxed);
@@ -260,7 +261,7 @@ impl Slot {
         Line { base: Ticks(self.base.load(Relaxed)), mono: self.mono.nanos(), tick: self.tick() }
     }
 
-    /// How long the line holds.
+    /// Number of ticks in which the line holds.
     #[inline(always)]
     fn lasts(&self) -> Option<u64> {
         self.span.load(Relaxed).checked_add(self.grace.load(Relaxed))
@@ -272,7 +273,7 @@ impl Slot {
         self.line().is_sound(self.lasts())
     }
 
-    /// Whether its bound can be one.
+    /// Whether the slot's bound is sound.
     #[inline(always)]
     pub(super) fn has_sound_bound(&self) -> bool {
         if self.tick() == TickLength::default() {
@@ -282,13 +283,13 @@ impl Slot {
         bound.is_sound(self.lasts())
     }
 
-    /// Whether the line goes on where the one before it ends, or above.
+    /// Whether the line starts where the previous one ends, or above.
     #[inline(always)]
     pub(super) fn goes_on(&self) -> bool {
         self.previous().is_none_or(|previous| self.line().goes_on_from(&previous))
     }
 
-    /// Where the line ends; [`Content::ends`].
+    /// Tick at which the line ends; [`Content::ends`].
     #[inline(always)]
     pub(super) fn ends(&self) -> Ticks {
         let [base, span, grace] =
@@ -328,7 +329,7 @@ impl Slot {
         Nanos(i64::try_from(bound).unwrap_or(i64::MAX))
     }
 
-    /// Why the writer has ended the line, if it has.
+    /// The writer's reason for ending the line, if it has ended it.
     #[inline(always)]
     pub(super) fn why_ended(&self) -> Option<Decline> {
         match State::from_word(self.reason.load(Relaxed)) {
@@ -337,7 +338,7 @@ impl Slot {
         }
     }
 
-    /// Why there is no time at this tick.
+    /// Reason why there is no time at this tick.
     #[inline(always)]
     pub(super) fn why_over(&self, now: Ticks) -> Decline {
         let begun = now.0 >= self.base.load(Relaxed);
@@ -346,7 +347,7 @@ impl Slot {
 }
 
 impl Bound {
-    /// Whether it is one for so many ticks.
+    /// Whether the bound stays below [`VAGUEST`] over this many ticks.
     #[inline(always)]
     fn is_sound(self, ticks: Option<u64>) -> bool {
         let grown = |ticks: u64| (u128::from(ticks) * u128::from(self.growth)) >> 64;
@@ -369,7 +370,7 @@ impl Line {
             && nanos.is_some_and(|nanos| nanos <= LONGEST)
     }
 
-    /// Whether it goes on where another one has come to, or above.
+    /// Whether this line starts at the time that `previous` has reached, or above.
     #[inline(always)]
     fn goes_on_from(&self, previous: &Self) -> bool {
         self.tick == TickLength::default()

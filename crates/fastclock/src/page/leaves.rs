@@ -1,6 +1,6 @@
-//! The small functions that `slow.rs` reads slots and a process's knowledge by. Each is a call of its own, so that
-//! what it needs of the stack is given back at once. (Methods, so that the vDSO image, which is linked to
-//! nothing, has code of its own for them.)
+//! Small functions for `slow.rs` that read slots and the process's [`Trust`](super::Trust). Each is
+//! a separate call, so that its stack is given back at once. (Methods, so that the vDSO image,
+//! which is linked to no library, gets its own copy of the code.)
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -23,7 +23,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         self.trust.copy(self.page, head)
     }
 
-    /// The time of a clock at this tick by a slot, if it has one.
+    /// The time of a clock at this tick by a slot, if the slot has one.
     #[inline(never)]
     pub(super) fn time(slot: &Slot, ticks: Ticks, clock: PageClock) -> Option<Nanos> {
         slot.time(ticks, clock)
@@ -36,7 +36,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         line.at(slot.ends()).unwrap_or(line.mono)
     }
 
-    /// Whether a slot can be a clock's.
+    /// Whether a slot's content can be a clock's.
     #[inline(always)]
     pub(super) fn is_sound(slot: &Slot) -> bool {
         Self::is_proper(&slot.mono)
@@ -68,7 +68,8 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         slot.goes_on()
     }
 
-    /// How far the line begins above the end of the one before it, as long as that is in use, ns.
+    /// Gap between the end of the previous line and the start of this line, while the previous line
+    /// is in use, ns.
     #[inline(never)]
     pub(super) fn gap_at_base(slot: &Slot, now: Ticks) -> i64 {
         let base = Ticks(slot.base.load(Relaxed));
@@ -82,8 +83,8 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         self.trust.is_forbidden()
     }
 
-    /// What time the page may have given to threads of this process until this tick, by the line that was
-    /// used last.
+    /// Latest time that the page may have given to threads of this process until this tick, by the
+    /// lines in use.
     #[inline(never)]
     pub(super) fn reached(&self, ticks: Ticks) -> Option<Nanos> {
         self.trust.reached(ticks)
@@ -95,7 +96,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         self.trust.free()
     }
 
-    /// [`Trust::trusts`](super::Trust), unless the head is another one by now.
+    /// [`Trust::trusts`](super::Trust), unless the head has changed meanwhile.
     #[inline(never)]
     pub(super) fn trusts(&self, used: &Used, before: u64, head: u64) {
         self.trust.trusts(used, before, head, || self.is_current(head));

@@ -1,9 +1,9 @@
-//! The page that a clock is read from: its layout. docs/PAGE.md draws it byte by byte.
+//! The clock page: its layout. docs/PAGE.md draws it byte by byte.
 //!
-//! One writer publishes, any number of readers in any number of processes read, none of them
-//! waits for another. The content exists twice; the low bit of the head's count says which copy
-//! is current, so that the writer prepares the other and one store of the head publishes it: a
-//! writer that dies at any moment leaves a page that is whole.
+//! One writer publishes, any number of readers in any number of processes read, and neither waits
+//! for the other. The page holds two copies of the content (slots). The low bit of the head's count
+//! selects the current slot. The writer fills the other slot and publishes it with one store of the
+//! head: a writer that dies at any moment leaves a consistent page.
 
 mod content;
 mod leaves;
@@ -48,15 +48,16 @@ pub struct Page {
     pub version: AtomicU32,
     /// [`SIZE`].
     pub size: AtomicU32,
-    /// The boot in which it was written: `/proc/sys/kernel/random/boot_id` as two numbers, or zero.
+    /// Boot in which the page was written: `/proc/sys/kernel/random/boot_id` as two numbers, or
+    /// zero.
     pub boot_id: [AtomicU64; 2],
-    /// Process id of the writer, for people.
+    /// Process id of the writer, for information only.
     pub writer: AtomicU32,
     /// Flags; none yet.
     pub flags: AtomicU32,
     reserved: [AtomicU64; 3],
-    /// Low half: how often the page was published; its low bit selects the slot. High half: 0, or
-    /// the thread id of a writer that the kernel marks with [`OWNER_DIED`] when it dies.
+    /// Low half: number of publications; its low bit selects the slot. High half: 0, or the thread
+    /// id of a writer that the kernel marks with [`OWNER_DIED`] when that thread dies.
     pub head: AtomicU64,
     reserved_2: [AtomicU64; 23],
     /// The two copies of the content.
@@ -80,7 +81,7 @@ pub struct Base {
 pub struct Slot {
     /// Tick at which the line begins.
     pub base: AtomicU64,
-    /// Ticks from there in which it holds.
+    /// Number of ticks from the base in which the line holds.
     pub span: AtomicU64,
     /// [`TickLength::whole`](crate::TickLength).
     pub whole: AtomicU64,
@@ -100,15 +101,15 @@ pub struct Slot {
     pub tai: Base,
     /// Ticks after the span in which the line still holds, for readers that cannot renew it now.
     pub grace: AtomicU64,
-    /// 0 while the page is kept up; otherwise why not, a [`Decline`] as a number.
+    /// 0 while the page is renewed; otherwise the reason why not, a [`Decline`] as a number.
     pub reason: AtomicU64,
-    /// The line before: tick at which it began; 0 with a length of 0 if there was none.
+    /// Base tick of the previous line; 0 with a tick length of 0 if there was none.
     pub previous_base: AtomicU64,
-    /// Its length of a tick, whole nanoseconds.
+    /// Tick length of the previous line, whole nanoseconds.
     pub previous_whole: AtomicU64,
-    /// Its length of a tick, fraction.
+    /// Tick length of the previous line, fraction.
     pub previous_fraction: AtomicU64,
-    /// Its `CLOCK_MONOTONIC` at its base, ns.
+    /// `CLOCK_MONOTONIC` at the base of the previous line, ns.
     pub previous_mono: AtomicI64,
     reserved: [AtomicU64; 12],
 }
@@ -151,11 +152,11 @@ impl Page {
         }
     }
 
-    /// Whether this is a page that this version can read, of the boot `boot_id`. (zero: any).
+    /// Whether this is a page that this version can read, of the boot `boot_id` (zero: any).
     ///
     /// # Errors
     ///
-    /// Why not: it is no page, has another version, is of another boot or damaged.
+    /// The reason: no page, another version, another boot, or damaged.
     pub fn check(&self, boot_id: [u64; 2]) -> Result<(), Decline> {
         if self.magic.load(Ordering::Acquire) != MAGIC {
             return Err(Decline::PageForeign);

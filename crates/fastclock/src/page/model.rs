@@ -1,9 +1,9 @@
 //! The page's protocol under a model checker: the real [`Writer`], [`Reader`] and [`Trust`].
 //!
-//! The counter is a word that every look at it raises. It orders nothing by itself: looks are
-//! `Relaxed`, so what is ordered is ordered by the fences in the code. A thread of its own makes
-//! the counter leap once, wherever the checker likes: that is a writer or a reader that is kept
-//! from its CPU. The kernel's clock is half the counter.
+//! The counter is a word that every read raises. Reads are `Relaxed` and order nothing by
+//! themselves, so all ordering comes from the fences in the code. A separate thread makes the
+//! counter leap once, at a moment that the checker chooses: this stands for a writer or reader that
+//! loses its CPU. The kernel's clock is half the counter.
 
 extern crate std;
 
@@ -19,16 +19,16 @@ use crate::units::{Nanos, Ticks};
 
 const BEGIN: u64 = 1 << 40;
 const HALF: u64 = 1 << 63;
-/// Ticks that each look at the counter takes.
+/// Ticks that each read of the counter adds.
 const STEP: u64 = 2;
 const LEAD: Ticks = Ticks(64);
-/// How far the counter leaps: beyond every announcement, and so far that two lines differ by more
-/// than a reading takes.
+/// Size of the counter's leap, in ticks: beyond every announcement, and so large that two lines
+/// differ by more than the time that a reading takes.
 const LEAP: u64 = 4096;
-/// How far a reading may be from the kernel's clock here, ns. What is mixed from two lines is
-/// further from it.
+/// Largest allowed distance of a reading from the kernel's clock here, ns. A mixture of two lines
+/// is further off.
 const OFF: i64 = 300;
-/// How wrong a line says that it can be, ns.
+/// The bound that each line states, ns.
 const BOUND: i64 = 200;
 
 /// Words of a thread's stack.
@@ -36,12 +36,12 @@ const STACK: usize = 1 << 16;
 
 struct World {
     page: Page,
-    /// Those of two processes.
+    /// One for each of two processes.
     trusts: [Trust; 2],
     ticks: AtomicU64,
-    /// What it has at least and at most, to look at without taking part in the model.
+    /// Lower and upper limit of the counter, read without taking part in the model.
     now: [core::sync::atomic::AtomicU64; 2],
-    /// The latest reading that any thread has made known.
+    /// The latest reading that any thread has published.
     last: AtomicI64,
 }
 
@@ -69,7 +69,7 @@ impl World {
         Self::with(trusted, line(None, Ticks(BEGIN), HALF + HALF / 16))
     }
 
-    /// The same with this line.
+    /// A page with this line that the first `trusted` processes have compared.
     fn with(trusted: usize, first: Content) -> Arc<Self> {
         die_after(u64::MAX);
         let world = Arc::new(Self {
@@ -111,7 +111,7 @@ impl World {
         Reader { page: &self.page, trust, counter: self, kernel: self }
     }
 
-    /// A reading after all that were made known, which it makes known.
+    /// Reads after all published readings, and publishes the result.
     fn read(&self, process: usize) {
         self.read_by(process, |reader| reader.bounded(PageClock::Monotonic, Order::Ordered));
     }
@@ -122,8 +122,8 @@ impl World {
         let began = kernel(0);
         let answer = read(&self.reader(&self.trusts[process]));
         let time = answer.time.0;
-        // A process that has not read the page yet may have the kernel's answer where another has
-        // the page's, which is within its bound.
+        // A process that has not read the page yet may get the kernel's answer where another
+        // process got the page's, which is within its bound.
         let fresh = process > 0 && answer.declined.is_some();
         let least = if fresh { before - BOUND } else { before };
         assert!(time >= least, "{} ns back", before - time);
@@ -132,7 +132,7 @@ impl World {
     }
 
     fn renew(&self, mut writer: Writer<'_>) {
-        // A writer that is kept from its CPU again and again publishes nothing.
+        // A writer that loses its CPU again and again publishes nothing.
         let _ = writer.renew(&self, LEAD, |old, begin| line(old, begin, HALF + HALF / 64));
     }
 
@@ -141,7 +141,7 @@ impl World {
     }
 }
 
-/// A line that goes on where the old one ends, or agrees with the kernel's clock.
+/// A line that starts where the old one ends or, without an old one, at the kernel's time.
 fn line(old: Option<&Line>, base: Ticks, fraction: u64) -> Content {
     let kernel = Nanos((base.0 / 2) as i64);
     Content {
@@ -159,14 +159,14 @@ fn line(old: Option<&Line>, base: Ticks, fraction: u64) -> Content {
     }
 }
 
-/// Three words stand for a slot.
+/// Models three words of a slot; they stand for all.
 fn model(slot: &Slot) {
     for word in [&slot.base, &slot.span, &slot.mono.nsec] {
         word.model();
     }
 }
 
-/// Tries everything that can happen with so many preemptions.
+/// Tries every execution with at most this many preemptions.
 fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -216,7 +216,7 @@ pub fn a_reader_sees_whole_lines_and_no_time_before_the_last() {
     });
 }
 
-/// A thread that made its reading known is not followed by another that reads less.
+/// Two threads of one process: a thread never reads a time before one that the other has published.
 pub fn two_threads_of_a_process_see_no_time_before_that_of_the_other() {
     check(1, || {
         let world = World::new(1);
@@ -227,7 +227,7 @@ pub fn two_threads_of_a_process_see_no_time_before_that_of_the_other() {
     });
 }
 
-/// Nor one of another process, which has never seen the page, as a forked child has not.
+/// Two processes, the second of which has never read the page, like a forked child.
 pub fn two_processes_see_no_time_before_that_of_the_other() {
     check(1, || {
         let world = World::new(1);
@@ -237,14 +237,14 @@ pub fn two_processes_see_no_time_before_that_of_the_other() {
     });
 }
 
-/// A slot is written again, while a reader that is late still looks at it.
+/// The writer reuses a slot while a late reader still reads it.
 pub fn three_publications_do_not_mix_under_a_reader() {
     check(1, || {
         let world = World::new(1);
         let thread = spawn(&world, |world| world.read(1));
         let mut writer = world.writer();
         for later in 1..=3 {
-            // Further apart than a reading may be off.
+            // Base distance larger than the allowed error of a reading.
             let base = Ticks(BEGIN - later * 1000);
             writer.publish(line(None, base, HALF + HALF / 32));
         }
@@ -272,9 +272,10 @@ pub fn a_withdrawal_and_a_return_do_not_set_time_back() {
     });
 }
 
-/// A writer is killed before any of its stores, and another goes on.
+/// The writer is killed before any of its stores, and another writer goes on.
 pub fn a_writer_may_be_killed_anywhere_and_another_goes_on() {
-    // An announcement and a line, of three words and a head each; killed too late for all that.
+    // An announcement and a line store three words and a head each; with 8 stores the writer is not
+    // killed.
     for stores in 0..=8 {
         check(1, move || {
             let world = World::new(1);
@@ -290,7 +291,7 @@ pub fn a_writer_may_be_killed_anywhere_and_another_goes_on() {
             {
                 std::panic::resume_unwind(cause);
             }
-            // It has had the lock of the file, which the next gets after its death.
+            // The first writer held the file's lock; the next gets it after the first has died.
             world.pass(LEAP);
             world.renew(world.writer());
             join([thread]);
@@ -299,8 +300,8 @@ pub fn a_writer_may_be_killed_anywhere_and_another_goes_on() {
     }
 }
 
-/// A thread has compared a head and is kept from its CPU; another takes the kernel's answer meanwhile, which
-/// lies above the page's.
+/// One thread has compared a head and loses its CPU; another thread meanwhile takes the kernel's
+/// answer, which lies above the page's.
 pub fn a_late_comparison_does_not_undo_what_another_thread_found() {
     check(2, || {
         let mut behind = line(None, Ticks(BEGIN), HALF);
@@ -314,7 +315,8 @@ pub fn a_late_comparison_does_not_undo_what_another_thread_found() {
     });
 }
 
-/// Two threads read a page that the process has not read yet: one copies and compares the line, the other reads the copy.
+/// Two threads read a page that the process has not read yet: one copies and compares the line, the
+/// other reads the copy.
 pub fn a_copy_is_whole_before_its_head_is_trusted() {
     check(1, || {
         let world = World::new(0);
@@ -325,7 +327,8 @@ pub fn a_copy_is_whole_before_its_head_is_trusted() {
     });
 }
 
-/// The page's owner sets the head on, has what stands there copied by some thread, and sets it back.
+/// The page's owner moves the head on, a thread copies the content there, and the owner sets the
+/// head back.
 pub fn a_head_that_is_set_back_shows_nothing_uncompared() {
     check(1, || {
         let world = World::new(1);

@@ -12,34 +12,35 @@ use crate::sync::fence;
 use crate::units::{Nanos, Ticks};
 
 const SECOND: u64 = 1_000_000_000;
-/// The low half of a counter.
+/// Mask of the low half of a counter.
 const LOW: u64 = 0xffff_ffff;
 
-/// Whether a reading may be taken early or late by the CPU.
+/// Whether the CPU may read the counter early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The counter is read after everything before it is done: two threads never see time run
+    /// The counter is read after all earlier instructions are done: two threads never see time run
     /// backwards.
     Ordered,
-    /// The CPU may read the counter early: cheaper, and seen out of order by other threads.
+    /// The CPU may read the counter early: cheaper, but other threads may see readings out of
+    /// order.
     Unordered,
 }
 
 /// A counter that all CPUs share.
 pub trait Counter {
-    /// The counter, read after everything before it is done.
+    /// The counter, read after all earlier instructions are done.
     fn ordered(&self) -> Ticks;
     /// The counter, read whenever the CPU likes.
     fn unordered(&self) -> Ticks;
-    /// [`ordered`](Self::ordered) as its low and its high 32 bits, and where the low ones are on
-    /// this line. What is left to do after the counter is read is what an ordered read costs, so a
-    /// CPU's own form sees to it that everything else is done before and the product comes first.
+    /// [`ordered`](Self::ordered) as its low and high 32 bits, and the value of this line at the
+    /// low half. The instructions after the counter is read are the cost of an ordered read, so
+    /// each CPU's own version does all other work before and the multiplication first.
     #[inline(always)]
     fn ordered_on(&self, line: Steep) -> ([u64; 2], u64) {
         let ticks = self.ordered().0;
         ([ticks & LOW, ticks >> 32], line.at(ticks & LOW))
     }
-    /// The value at [`ordered`](Self::ordered) of this line of the slot's.
+    /// The value of this line of the slot at [`ordered`](Self::ordered).
     #[inline(always)]
     fn ordered_in(&self, line: Steep, slot: &Slot) -> u64 {
         slot.value(line, self.ordered())
@@ -49,9 +50,9 @@ pub trait Counter {
 /// A line over the low half of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steep {
-    /// Its value at zero, modulo 2^64 ns: units of 2^-64 ns, then whole nanoseconds.
+    /// The line's value at zero, modulo 2^64 ns: units of 2^-64 ns, then whole nanoseconds.
     pub intercept: [u64; 2],
-    /// Its rise per tick, 2^-64 ns.
+    /// The line's rise per tick, 2^-64 ns.
     pub fraction: u64,
 }
 
@@ -64,7 +65,7 @@ impl Steep {
         Self { intercept: [wide as u64, (wide >> 64) as u64], fraction }
     }
 
-    /// Its value, rounded down.
+    /// The line's value at `ticks`, rounded down.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "the upper half has 64 bits")]
     pub(super) const fn at(self, ticks: u64) -> u64 {
@@ -80,13 +81,13 @@ pub trait Kernel {
     fn read(&self, clock: ClockId) -> Nanos;
     /// Notes that the kernel answered, and why.
     fn declined(&self, reason: Decline);
-    /// Renews the page if that is this process's business; true if it did.
+    /// Renews the page if this process keeps it; true if the page was renewed.
     fn renew(&self) -> bool {
         false
     }
 }
 
-/// The clocks that a page has.
+/// The clocks whose times a page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageClock {
     /// `CLOCK_MONOTONIC`
@@ -123,7 +124,7 @@ pub struct TimeSpec {
 }
 
 impl TimeSpec {
-    /// From nanoseconds; below zero as the kernel does it, with nanoseconds that count upwards.
+    /// From nanoseconds. A time below zero has `nsec` at or above zero, as the kernel's has.
     #[must_use]
     #[inline]
     pub const fn from_nanos(nanos: Nanos) -> Self {
@@ -131,23 +132,24 @@ impl TimeSpec {
     }
 }
 
-/// A reading and how wrong it can be.
+/// A reading and its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounded {
     /// The time.
     pub time: Nanos,
-    /// How far the kernel's clock can be from it, in either direction.
+    /// Largest distance of the kernel's clock from the reading, in either direction.
     pub bound: Nanos,
-    /// `None` if the page answered; otherwise why the kernel did (its bound is zero).
+    /// `None` if the page answered; otherwise the reason why the kernel did (then the bound is
+    /// zero).
     pub declined: Option<Decline>,
 }
 
-/// A page with everything that is needed to read it.
+/// A page with all that is needed to read it.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a, C, K> {
     /// The page.
     pub page: &'a Page,
-    /// What this process knows of it.
+    /// This process's knowledge of the page.
     pub trust: &'a Trust,
     /// The counter.
     pub counter: C,
@@ -155,21 +157,21 @@ pub struct Reader<'a, C, K> {
     pub kernel: K,
 }
 
-/// What of a reading is wanted besides nanoseconds.
+/// The parts of a reading that the caller needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Want {
     Nanos,
-    /// Seconds apart.
+    /// Seconds apart from nanoseconds.
     Seconds,
     Bound,
 }
 
 /// A reading of the line.
 struct Hit {
-    /// Whole seconds to be added, if they were wanted apart.
+    /// Whole seconds to be added, if the caller wants them apart.
     sec: i64,
     nanos: u64,
-    /// Zero if it was not wanted.
+    /// Zero if the caller does not want it.
     bound: u64,
 }
 
@@ -196,14 +198,14 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         }
     }
 
-    /// The time in nanoseconds if the page has it at once; otherwise [`slow`](Self::slow) has it.
+    /// The time in nanoseconds if the fast path has it; otherwise call [`slow`](Self::slow).
     #[inline(always)]
     pub fn at_once(&self, clock: PageClock, order: Order) -> Option<Nanos> {
         self.hit(clock, order, Want::Nanos).map(|hit| Nanos(hit.nanos as i64))
     }
 
-    /// The time in nanoseconds and its bound if the page has them at once; otherwise
-    /// [`slow`](Self::slow) has them.
+    /// The time in nanoseconds and its bound if the fast path has them; otherwise call
+    /// [`slow`](Self::slow).
     #[inline(always)]
     pub fn bounded_at_once(&self, clock: PageClock, order: Order) -> Option<(Nanos, Nanos)> {
         let hit = self.hit(clock, order, Want::Bound)?;
@@ -235,13 +237,13 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         TimeSpec::from_nanos(self.slow(clock).time)
     }
 
-    /// The time in seconds and nanoseconds, if the page gives it in the shortest way; otherwise the
-    /// caller goes on with [`timespec`](Self::timespec).
+    /// The time in seconds and nanoseconds if the shortest path gives it; otherwise call
+    /// [`timespec`](Self::timespec).
     #[inline(always)]
     pub fn try_timespec(&self, clock: PageClock, order: Order) -> Option<TimeSpec> {
         let head = self.page.head.load(Acquire);
         let slot = self.trust.line(head)?;
-        // Ticks of a whole nanosecond and more are for the long form.
+        // Ticks of one nanosecond or more take the long form.
         if slot.whole.load(Relaxed) != 0 {
             return None;
         }
@@ -267,9 +269,9 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
 
     /// Reads the line.
     ///
-    /// The time is `origin + (ticks - base) * fraction`, rounded down once. Multiplied out, all but
-    /// `low half of ticks * fraction` is known before the counter is read, and with it the chain
-    /// of instructions that the next ordered read waits for is a multiplication and an addition.
+    /// The time is `origin + (ticks - base) * fraction`, rounded down once. Multiplied out, every
+    /// term but `low half of ticks * fraction` is known before the counter is read. Then the chain
+    /// of instructions that the next ordered read waits for is one multiplication and one addition.
     #[inline(always)]
     #[allow(clippy::cast_sign_loss, reason = "modulo 2^64")]
     fn hit(&self, clock: PageClock, order: Order, want: Want) -> Option<Hit> {
@@ -290,7 +292,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
             _ => Bound::default(),
         };
         if order == Order::Unordered {
-            // Nothing waits for the end of this: there is no need for the short chain below.
+            // No later instruction waits for this result: the short chain below is not needed.
             let passed = self.counter.unordered().0.wrapping_sub(base);
             let nanos = origin.wrapping_add(tick.nanos(passed));
             let bound = if want == Want::Bound { bound.after(passed) } else { 0 };
@@ -302,7 +304,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         let line = Steep::through(from, origin, tick.fraction);
         let steep = steepness(bound.growth);
         let grown = (bound.at_base.wrapping_add(1) << 32).wrapping_sub(from.wrapping_mul(steep));
-        // Ticks of a whole nanosecond and more are for the long form.
+        // Ticks of one nanosecond or more take the long form.
         let plain = TICKS_ARE_SHORT && tick.whole == 0;
         let near = if plain { span } else { 0 };
         let ([ticks, ticks_above], nanos) = self.counter.ordered_on(line);
@@ -312,7 +314,8 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         if ticks.wrapping_sub(from) < near && (ticks_above ^ above) | moved == 0 {
             return Some(Hit { sec, nanos, bound: bounds });
         }
-        // Counters below 1 GHz, and a second or so after the low half of a counter has begun anew since the line's base.
+        // Counters below 1 GHz, and the second or so after the low half of the counter has wrapped
+        // since the line's base.
         let passed = (ticks_above << 32 | ticks).wrapping_sub(base);
         if moved != 0 || passed >= span {
             return None;
@@ -321,8 +324,8 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         Some(Hit { sec, nanos, bound: bound.after(passed) })
     }
 
-    /// Seconds and nanoseconds that are more than one. (A method, so that the
-    /// vDSO image, which is linked to nothing, has code of its own for it.)
+    /// Carries when `nsec` holds one second or more. (A method, so that the vDSO image, which is
+    /// linked to no library, gets its own copy of the code.)
     #[cold]
     #[inline(never)]
     fn carried(sec: i64, nsec: u64) -> TimeSpec {
@@ -331,18 +334,18 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     }
 }
 
-/// A bound's growth with 32 fraction bits, not less than it is.
+/// A bound's growth with 32 fraction bits, rounded up.
 #[inline(always)]
 pub(super) const fn steepness(growth: u64) -> u64 {
     (growth >> 32) + 1
 }
 
 impl Slot {
-    /// No value of a line.
+    /// Marks that a line has no value at a tick.
     pub const NOWHERE: u64 = u64::MAX;
 
-    /// The value at this tick of a line over the low half of the counter, from the slot's base on,
-    /// also where that half has begun anew since; [`NOWHERE`](Self::NOWHERE) outside of the span.
+    /// The value at this tick of a line over the low half of the counter, also where that half has
+    /// wrapped since the slot's base; [`NOWHERE`](Self::NOWHERE) outside of the span.
     #[inline(always)]
     pub(crate) fn value(&self, line: Steep, ticks: Ticks) -> u64 {
         let base = self.base.load(Relaxed);

@@ -1,12 +1,14 @@
-//! What is rare in reading a page, and the kernel's answer where the page has none: a new head, the
-//! first microseconds of a line, its end. What must hold within a process, over all its threads: no
-//! answer lies before one that was given earlier, whether it came from the page or from the kernel.
+//! The rare cases of reading a page: a new head, the first microseconds of a line, its end, and the
+//! kernel's answer where the page has none. Over all threads of a process this must hold: no answer
+//! lies before an answer that was given earlier, whether that came from the page or from the
+//! kernel.
 //!
-//! This runs on the caller's stack, in the vDSO image also on that of a signal handler, which has
-//! hardly more than its frame. So no content is copied: small functions read from the slot what they
-//! need, each time anew, and what they find counts only if the head is the same afterwards. And the kernel's
-//! clock, which needs stack of its own, is read in one place, with nothing but [`Rare`] below it: what is
-//! done between two of its readings is a step.
+//! This code runs on the caller's stack. In the vDSO image that can be the stack of a signal
+//! handler, which has hardly more room than its frame. So no content is copied: small functions
+//! read the needed words from the slot, each time anew, and their results count only if the head is
+//! the same afterwards. The kernel's clock, which needs stack of its own, is read in one place,
+//! with only [`Rare`] below it on the stack. The work between two reads of the kernel's clock is a
+//! step.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -18,83 +20,84 @@ use crate::decline::Decline;
 use crate::sync::fence;
 use crate::units::{Nanos, Ticks};
 
-/// How far the kernel's clock may be outside the bound, ns: a page that is wrong is wrong by more.
+/// Distance of the kernel's clock outside the bound that is accepted, ns: a wrong page is further
+/// off.
 pub(super) const SLACK: i64 = 20_000;
-/// How far it may be off at most, whatever the page says of its bound, ns.
+/// Largest accepted distance from the kernel's clock, whatever the page's bound, ns.
 pub(super) const WIDEST: i64 = 1_000_000;
-/// For how long at most a clock stands still rather than go back, ns.
+/// Longest time for which a clock stands still rather than go back, ns.
 pub(super) const HOLD: i64 = 1_000_000_000;
-/// How often a reader looks again before it takes the kernel's answer.
+/// Number of times that a reader looks at the page before it takes the kernel's answer.
 const ATTEMPTS: u8 = 16;
-/// How often the counter is read at most until the page has reached what the kernel said: more
-/// than [`WIDEST`] and [`SLACK`] last.
+/// Largest number of counter reads until the page has reached the kernel's time: they take longer
+/// than [`WIDEST`] and [`SLACK`].
 const PATIENCE: u32 = 1 << 16;
-/// How often the kernel's clock is read again when that took longer than [`SLACK`].
+/// Number of times that the kernel's clock is read again if the read took longer than [`SLACK`].
 const BRACKETS: u8 = 4;
 
-/// Where a reading that is not answered at once has come to.
+/// State of a reading on the slow path.
 struct Rare {
-    /// The clock that is wanted.
+    /// The clock that the caller wants.
     clock: PageClock,
-    /// The clock that the kernel is asked for.
+    /// The clock to read from the kernel.
     asked: PageClock,
-    /// What the kernel is asked for.
+    /// Purpose of the kernel's time.
     step: Step,
-    /// Whether the page may be renewed still.
+    /// Whether the page may still be renewed.
     may_renew: bool,
-    /// How often the page has been looked at.
+    /// Number of looks at the page that are left.
     attempts: u8,
-    /// How often the kernel's clock may be read again to compare it.
+    /// Number of reads of the kernel's clock that are left for the comparison.
     brackets: u8,
-    /// Why the page has no answer, as far as that is known.
+    /// Reason why the page has no answer, as far as known.
     reason: Decline,
-    /// The head that is looked at.
+    /// The head of the content in use.
     head: u64,
-    /// What [`Trust::checked`](super::Trust) was before that was compared, or the process goes over to the
-    /// kernel: if it is another by then, it stays.
+    /// [`Trust::checked`](super::Trust) before the comparison, or before the process goes over to
+    /// the kernel. If the word has changed by then, it stays.
     before: u64,
-    /// The counter before the kernel was asked, to compare it.
+    /// The counter before the kernel's clock was read, for the comparison.
     ticks: Ticks,
-    /// `CLOCK_MONOTONIC` that the page must have reached before it is used, or has reached; in the end the
+    /// `CLOCK_MONOTONIC` that the page must reach before it is used, or has reached; in the end the
     /// bound of the answer.
     target: i64,
-    /// What the kernel has said; in the end the answer.
+    /// The kernel's time; in the end the answer.
     time: Nanos,
 }
 
-/// What the kernel's time is wanted for.
+/// Purpose of a read of the kernel's clock, or the state of the reading.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// Nothing yet.
+    /// Start; nothing is known yet.
     Begin,
-    /// Nothing: the page is looked at, the long way.
+    /// Look at the page the long way; the kernel's time is not needed.
     #[cfg(test)]
     Look,
-    /// The process had gone over to the kernel under this head before.
+    /// The process had gone over to the kernel under this head before (short way).
     Still,
-    /// The same, where more than that is to be said.
+    /// The process had gone over to the kernel under this head before (long way).
     Fallen,
     /// The process may not read the counter.
     Forbidden,
-    /// The page is compared with it.
+    /// The page is compared with the kernel's time.
     Compare,
     /// The page has no time.
     Decline,
-    /// The page was another one each time.
+    /// The page's head changed at each look.
     Hurry,
     /// The page has answered.
     ByPage,
-    /// The kernel has.
+    /// The kernel has answered.
     ByKernel,
 }
 
-/// What a reading of the kernel's clock between two of the page says of the page.
+/// Result of comparing one kernel reading with the page's time before and after it.
 enum Verdict {
     Agrees,
     Disagrees,
-    /// It took so long that it says little.
+    /// The read took too long for a comparison.
     Unclear,
-    /// The page says no time any more.
+    /// The page gives no time any more.
     Over(Decline),
 }
 
@@ -117,13 +120,13 @@ impl Rare {
         }
     }
 
-    /// The kernel is asked for the clock that is wanted.
+    /// Requests the kernel's time of the wanted clock.
     #[inline(always)]
     fn ask(&mut self, step: Step) {
         (self.asked, self.step) = (self.clock, step);
     }
 
-    /// The same, because the page has no answer.
+    /// Requests the kernel's time because the page has no answer.
     #[inline(always)]
     fn decline(&mut self, reason: Decline) {
         self.reason = reason;
@@ -133,26 +136,26 @@ impl Rare {
 
 impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     /// The time of `clock` where the fast path has no answer: after a new head, in the first
-    /// microseconds of a line, at its end; and the kernel's.
+    /// microseconds of a line, at its end, and where the kernel answers.
     #[cold]
     #[inline(never)]
     pub fn slow(&self, clock: PageClock) -> Bounded {
         self.slow_in_place(clock)
     }
 
-    /// [`slow`](Self::slow) as a part of the function that calls it, which saves its frame.
+    /// [`slow`](Self::slow), inlined into the caller, which saves a stack frame.
     #[inline(always)]
     pub fn slow_in_place(&self, clock: PageClock) -> Bounded {
         self.steps(&mut Rare::new(clock, Step::Begin))
     }
 
-    /// The long way, also where there is a short one.
+    /// The long way, even where the short way would do.
     #[cfg(test)]
     pub(super) fn slowly(&self, clock: PageClock) -> Bounded {
         self.steps(&mut Rare::new(clock, Step::Look))
     }
 
-    /// The answer of a thread that was too late each time that it looked.
+    /// The answer of a thread that came too late at each look.
     #[cfg(any(test, fastclock_model))]
     pub(super) fn hurried(&self, clock: PageClock) -> Bounded {
         let mut rare = Rare { attempts: 0, ..Rare::new(clock, Step::Begin) };
@@ -161,7 +164,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         self.steps(&mut rare)
     }
 
-    /// Whether the short way suffices.
+    /// Whether the short way gives the answer.
     #[cfg(test)]
     pub(super) fn is_short(&self, clock: PageClock) -> bool {
         let mut rare = Rare { attempts: 0, ..Rare::new(clock, Step::Begin) };
@@ -194,8 +197,8 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         rare.time = self.kernel.read(rare.asked.id());
     }
 
-    /// Goes on until the kernel is to be asked, or the answer is there. (What ends in a call of the next
-    /// function leaves nothing on the stack, as they are all alike.)
+    /// Goes on until the kernel's clock is to be read or the answer is there. (Tail calls leave no
+    /// frame on the stack because all these functions have the same signature.)
     #[inline(never)]
     fn step(&self, rare: &mut Rare) {
         match rare.step {
@@ -212,7 +215,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         }
     }
 
-    /// Whether what was read from the slot of this head until now belongs together.
+    /// Whether the words read from this head's slot so far belong together.
     #[inline(always)]
     pub(super) fn is_current(&self, head: u64) -> bool {
         fence(Acquire);
@@ -225,18 +228,18 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         self.trust.slot(self.page, head)
     }
 
-    /// The short way for a process that has gone over to the kernel under this head already: what the
-    /// long way would answer, unless the floor has a say in it.
+    /// The short way for a process that has already gone over to the kernel under this head. The
+    /// answer is the long way's unless the floor changes it.
     #[inline(never)]
     fn look_for_decline(&self, rare: &mut Rare) {
         rare.head = self.page.head.load(Acquire);
-        // Nobody need have gone over from a page that was never published.
+        // If the page was never published, the process need not have gone over to the kernel.
         let reason = if rare.head == 0 { Some(Decline::Starting) } else { self.trust.reason() };
         let is_short =
             self.trust.fallen.load(Acquire) == rare.head && self.trust.forbidden.load(Relaxed) == 0;
         let Some(reason) = reason.filter(|_| is_short) else { return self.look(rare) };
         rare.reason = reason;
-        // Of this clock, that of the line that was used last counts.
+        // For `CLOCK_BOOTTIME` the greatest compared offset counts, which the long way uses.
         let by_used = rare.clock == PageClock::Boottime && self.trust.has_used();
         if self.kernel.renew() {
             rare.may_renew = false;
@@ -260,7 +263,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         }
     }
 
-    /// Looks at the page.
+    /// Looks at the page and renews it if due.
     #[inline(never)]
     fn look(&self, rare: &mut Rare) {
         loop {
@@ -292,7 +295,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         }
     }
 
-    /// Looks at what stands under the head.
+    /// Copies and checks the content under the head.
     #[inline(never)]
     fn examine(&self, rare: &mut Rare) {
         if rare.head & 0xffff_ffff != 0 && !self.copy(rare.head) {
@@ -311,11 +314,11 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         rare.before = self.trust.checked.load(Acquire);
         rare.ticks = self.counter.ordered();
         if rare.before != rare.head {
-            // From here on it is one copy that is compared: see `Trust::copy`.
+            // From here on one copy is compared: see `Trust::copy`.
             if !self.trust.is_kept(rare.head) {
                 return self.look(rare);
             }
-            // Before its base, the line must go on where the one before it ends.
+            // Before its base, the line must start where the previous line ends.
             if Self::gap_at_base(slot, rare.ticks) > Self::slack(slot, rare.ticks) {
                 return self.reject(rare, Decline::OtherClock);
             }
@@ -327,7 +330,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         rare.target = slot.bound_at(rare.ticks).0;
         let why = Self::why_over(slot, rare.ticks);
         if !self.is_current(rare.head) || self.trust.moved(rare.head) != 0 {
-            // The line may have ended before this tick since.
+            // The line may have ended before this tick meanwhile.
             return self.look(rare);
         }
         match time {
@@ -336,10 +339,10 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         }
     }
 
-    /// The kernel's answer, but not before what the page has said already.
+    /// The kernel's answer, but not before a time that the page has already given.
     #[inline(never)]
     fn hold(&self, rare: &mut Rare) {
-        // Whose offset from `CLOCK_MONOTONIC` is the page's.
+        // Clocks whose offset from `CLOCK_MONOTONIC` is taken from the page.
         let of_page = matches!(rare.clock, PageClock::Realtime | PageClock::Tai);
         let offset = Content::offset_in(self.slot(rare.head), rare.clock);
         let offset = Some(offset).filter(|_| of_page && self.is_current(rare.head));
@@ -354,14 +357,14 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         if self.is_current(rare.head) { self.hold(rare) } else { self.look(rare) }
     }
 
-    /// Why the process has gone over to the kernel under this head.
+    /// The reason why the process has gone over to the kernel under this head.
     #[inline(never)]
     fn why_fallen(&self, head: u64) -> Decline {
         let slot = self.slot(head);
         self.refused(head, slot).unwrap_or_else(|| Self::why_over(slot, Ticks(u64::MAX)))
     }
 
-    /// The kernel's answer for a thread that met a new head, or was kept from its CPU, each time.
+    /// The kernel's answer for a thread that met a new head, or lost its CPU, at each look.
     #[inline(never)]
     fn hurry(&self, rare: &mut Rare) {
         rare.before = self.trust.withdraw();
@@ -374,8 +377,8 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         if let Some(reached) = self.reached(rare.ticks) {
             self.trust.floor.fetch_max(reached.0, Relaxed);
         }
-        // Whoever uses the page next compares it with the kernel's clock first. If a head was trusted since,
-        // it may have been read further.
+        // The next user of the page compares it with the kernel's clock first. If a head was
+        // trusted meanwhile, the page may have been read further.
         if self.trust.reset(rare.before, false).is_some() {
             self.hold(rare)
         } else {
@@ -387,30 +390,31 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     #[inline(never)]
     fn fall_back(&self, rare: &mut Rare) {
         let slot = self.slot(rare.head);
-        // If the page has become usable meanwhile, another thread may have its time already,
-        // and this one must not go back behind it.
+        // If the page has become usable meanwhile, another thread may have its time already. This
+        // thread must not answer with an earlier time.
         let over = Self::time(slot, self.counter.ordered(), rare.clock).is_none();
         let settled = over || self.refused(rare.head, slot).is_some();
         if !settled || self.is_forbidden() || !self.is_current(rare.head) {
             return self.look(rare);
         }
-        // Another thread may read the page until this, and not after it: only then is the counter read.
+        // Other threads may read the page until `withdraw`, and not after it. So the counter is
+        // read after it.
         rare.before = self.trust.withdraw();
         rare.ticks = self.counter.ordered();
         self.reach(rare)
     }
 
-    /// Finds how far the page was read, and raises the floor to that.
+    /// Finds the latest time that was read from the page, and raises the floor to it.
     #[inline(never)]
     fn reach(&self, rare: &mut Rare) {
-        // Whoever has gone over to the kernel has not read the page since, how far it came or not.
+        // If the process had gone over to the kernel, the page has not been read since.
         rare.target =
             if Trust::is_in_use(rare.before) { self.reached_here(rare) } else { i64::MIN };
         self.raise_floor(rare)
     }
 
-    /// Compares the page with the kernel's clock, as this process sees it, one clock after the other, and
-    /// remembers the outcome.
+    /// Compares the page with the kernel's clock, as this process sees it, one clock after the
+    /// other, and stores the outcome.
     #[inline(never)]
     fn compare(&self, rare: &mut Rare) {
         rare.brackets -= 1;
@@ -420,7 +424,8 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
             Verdict::Disagrees => return self.reject(rare, Decline::OtherClock),
             Verdict::Unclear => (),
             Verdict::Agrees => {
-                // Whoever has the kernel's answer from before must not see less from the page.
+                // A reader that already got a time from the kernel must not get an earlier one from
+                // the page.
                 let mono = rare.time.0.saturating_sub(Content::offset_in(slot, rare.asked).0);
                 (rare.target, rare.brackets) = (rare.target.max(mono), BRACKETS);
                 rare.asked = match rare.asked {
@@ -434,20 +439,21 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         rare.ticks = self.counter.ordered();
     }
 
-    /// Never uses this line. If the writer has ended it, its reason explains also what was found.
+    /// Rejects this line for good. If the writer has ended it, the writer's reason also explains
+    /// the finding.
     #[inline(always)]
     fn reject(&self, rare: &mut Rare, found: Decline) {
         self.trust.rejected.store(rare.head, Relaxed);
         rare.decline(self.slot(rare.head).why_ended().unwrap_or(found))
     }
 
-    /// True if whoever keeps the page up should do it now.
+    /// True if the process that keeps the page should renew it now.
     #[inline(always)]
     fn is_due(&self, slot: &Slot) -> bool {
         self.counter.ordered().0.wrapping_sub(slot.base.load(Relaxed)) >= slot.span.load(Relaxed)
     }
 
-    /// Why what stands under this head is never to be used, if that is known already.
+    /// The reason why this head's content is never to be used, if already known.
     #[inline(never)]
     fn refused(&self, head: u64, slot: &Slot) -> Option<Decline> {
         if head & OWNER_DIED != 0 {
@@ -461,13 +467,13 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         }
     }
 
-    /// How far the page may be from the kernel's clock.
+    /// Largest accepted distance of the page from the kernel's clock, ns.
     #[inline(always)]
     fn slack(slot: &Slot, now: Ticks) -> i64 {
         slot.bound_at(now).0.clamp(0, WIDEST).saturating_add(SLACK)
     }
 
-    /// Compares the kernel's time with the page's before it, and now.
+    /// Compares the kernel's time with the page's time before the kernel was read, and now.
     #[inline(always)]
     fn verdict(&self, slot: &Slot, rare: &Rare) -> Verdict {
         let now = self.counter.ordered();
@@ -486,7 +492,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         if early || late { Verdict::Disagrees } else { Verdict::Agrees }
     }
 
-    /// Waits until the page has reached what the kernel has said, and trusts it from then on.
+    /// Waits until the page has reached the kernel's time, then trusts the page.
     #[inline(never)]
     fn wait(&self, rare: &mut Rare) {
         let slot = self.slot(rare.head);
@@ -517,34 +523,36 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         self.trust(rare)
     }
 
-    /// Trusts the head that was compared, unless somebody has gone over to the kernel meanwhile, or the copy
-    /// that was compared has been overwritten.
+    /// Trusts the compared head, unless another thread has gone over to the kernel meanwhile or has
+    /// overwritten the compared copy.
     #[inline(never)]
     fn trust(&self, rare: &mut Rare) {
         if let Some(used) = self.free() {
-            // What was read of the page until now may be of two heads: then none is trusted.
+            // The words read so far may belong to two heads: then neither is trusted.
             self.trusts(used, rare.before, rare.head);
             self.forgets();
         }
-        // A tracer writes zero there, which may have been `before`, and this before that.
+        // A tracer writes zero to `checked`, which may equal `before`; it sets `forbidden` before
+        // that.
         if self.is_forbidden() {
             self.trust.checked.store(0, Release);
         }
         self.look(rare)
     }
 
-    /// Notes, once a head, what time the page may have given to threads of this process, and answers.
+    /// Stores, once a head, the latest time that the page may have given to threads of this
+    /// process, and answers.
     #[inline(never)]
     fn raise_floor(&self, rare: &mut Rare) {
         let slot = self.slot(rare.head);
-        // A line that has begun since is not over.
+        // A line that has begun meanwhile is not over.
         let over = rare.ticks >= slot.ends() || self.refused(rare.head, slot).is_some();
         if !self.is_current(rare.head) {
             return self.look(rare);
         }
         self.trust.floor.fetch_max(rare.target, Relaxed);
-        // Whoever uses the page next compares it with the kernel's clock first. If a head was trusted since, the
-        // floor is too low.
+        // The next user of the page compares it with the kernel's clock first. If a head was
+        // trusted meanwhile, the floor is too low.
         if self.trust.reset(rare.before, false).is_none() {
             return self.look(rare);
         }
@@ -562,7 +570,8 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         self.hold(rare);
     }
 
-    /// What time the page may have given until `ticks`: by the line that was used last, or by this one.
+    /// Latest time that the page may have given until `ticks`: from a line in use, or from this
+    /// one.
     #[inline(always)]
     fn reached_here(&self, rare: &Rare) -> i64 {
         let Some(Nanos(reached)) = self.reached(rare.ticks) else { return i64::MIN };
@@ -574,9 +583,9 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         if !far || to_begin || slot.span.load(Relaxed) == 0 || !Self::is_sound(slot) {
             return reached;
         }
-        // The checked line may have ended since; and this content may be no clock's.
-        // But a writer that lost its CPU may have said too late where the line ends: then
-        // it has been used until now, and is near the kernel's clock unless that jumped.
+        // The compared line may have ended meanwhile, and this content may be no clock's. But if
+        // the writer lost its CPU, it may have announced the line's end too late. Then the line has
+        // been in use until now, and is near the kernel's clock unless that clock jumped.
         reached.min(said.unwrap_or_else(|| Self::time_at_end(slot)).0)
     }
 }

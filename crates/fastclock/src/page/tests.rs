@@ -22,7 +22,7 @@ mod late_trust;
 mod proofs;
 mod standing;
 
-/// 2 GHz: what the fast path is made for.
+/// 2 GHz: a rate for the fast path.
 pub(super) const TICK: TickLength = TickLength { whole: 0, fraction: 1 << 63 };
 pub(super) const LEAD: Ticks = Ticks(40_000);
 pub(super) const OFFSETS: Offsets = Offsets {
@@ -31,13 +31,13 @@ pub(super) const OFFSETS: Offsets = Offsets {
     tai: Nanos(1_700_000_037_000_000_000),
 };
 
-/// A machine: what its counter and its kernel say. Each read of the counter takes some ticks.
+/// A machine with a counter and a kernel's clock. Each read of the counter takes some ticks.
 pub(super) struct Machine {
     pub(super) ticks: Cell<u64>,
     pub(super) step: Cell<u64>,
-    /// How far the kernel's clock is from half the ticks, ns.
+    /// Distance of the kernel's clock from half the ticks, ns.
     pub(super) ahead: Cell<i64>,
-    /// How far `CLOCK_REALTIME` was set.
+    /// Distance by which `CLOCK_REALTIME` was set, ns.
     pub(super) set: Cell<i64>,
     pub(super) declined: RefCell<Vec<Decline>>,
     pub(super) reads: Cell<u64>,
@@ -73,7 +73,7 @@ impl Machine {
         }
     }
 
-    /// A line that agrees with the kernel's clock but for `off`, from `base` on for `span`.
+    /// A line that is `off` ns ahead of the kernel's clock, from `base` on for `span` ticks.
     pub(super) fn content(&self, base: u64, off: i64, span: u64) -> Content {
         let mono = i64::try_from(base / 2).unwrap_or(i64::MAX) + self.ahead.get() + off;
         Content {
@@ -119,7 +119,7 @@ pub(super) fn reader<'a>(
     Reader { page, trust, counter: machine, kernel: machine }
 }
 
-/// Where two ways to say the same must not differ.
+/// Reads `CLOCK_MONOTONIC`, ordered, with its bound.
 fn mono<'a>(reader: &Reader<'a, &'a Machine, &'a Machine>) -> Bounded {
     reader.bounded(PageClock::Monotonic, Order::Ordered)
 }
@@ -145,7 +145,7 @@ proptest! {
         prop_assert_eq!(Content::load(&page.slots[1]), content);
     }
 
-    /// Counters around the point where their low half begins anew, and slow ones.
+    /// Counters around the wrap of their low half, and slow counters.
     #[test]
     fn the_fast_path_is_the_same_function_as_the_line(
         base in 0_u64..1 << 50, passed in 0_u64..1 << 34, whole in 0_u64..3, fraction in 1_u64 << 58..,

@@ -1,4 +1,4 @@
-//! What a process knows of a page: private to it, and rarely changed.
+//! A process's knowledge of a page: private to the process, and rarely changed.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -11,73 +11,78 @@ use crate::line::{Line, TickLength};
 use crate::sync::{AtomicI64, AtomicU64, fence};
 use crate::units::{Nanos, Ticks};
 
-/// Copies of lines that a process keeps, a power of two.
+/// Number of line copies that a process keeps, a power of two.
 const KEPT: usize = 4;
-/// The half of a head that counts.
+/// Mask of a head's count.
 const LOW: u64 = 0xffff_ffff;
-/// Bit of a reset [`Trust::checked`].
+/// Bit of a reset [`Trust::checked`]: the page was in use.
 const IN_USE: u64 = 1 << 32;
 
-/// What a process has found out about a page: private to it, zero in the beginning, and zeroed
-/// again in a forked child if that can be had (`MADV_WIPEONFORK`).
+/// A process's findings about a page: private to the process, zero in the beginning, and zeroed
+/// again in a forked child if the kernel supports that (`MADV_WIPEONFORK`).
 #[derive(Debug)]
 #[repr(C)]
 pub struct Trust {
-    /// The head whose content was compared with the kernel's clock and agreed; or, with a low half of
-    /// 0, which no such head has, that none is trusted. Bit 32 then says that the page was read since
-    /// the process went over to the kernel last, and the 31 bits above it make the value one that was
-    /// not there before. It changes by compare-exchange, so whoever has compared a head trusts it only
-    /// if nobody has reset this word meanwhile. 0 in the beginning, and once the counter is forbidden.
+    /// The head whose content agreed with the kernel's clock. Or, if the low half is 0 (which no
+    /// such head has): no head is trusted; bit 32 then tells whether the page was read since the
+    /// process last went over to the kernel, and the 31 bits above it make the value unique. The
+    /// word changes by compare-exchange: a thread that has compared a head trusts it only if no
+    /// other thread has reset the word meanwhile. 0 in the beginning, and once the counter is
+    /// forbidden.
     pub(super) checked: AtomicU64,
-    /// How often `checked` was reset.
+    /// Number of resets of `checked`.
     resets: AtomicU64,
-    /// The head furthest on of those that were ever trusted.
+    /// The trusted head with the highest count so far.
     furthest: AtomicU64,
-    /// The head whose content did not agree.
+    /// The head whose content did not agree with the kernel's clock.
     pub(super) rejected: AtomicU64,
-    /// The head after which this process went over to the kernel.
+    /// The head under which this process went over to the kernel.
     pub(super) fallen: AtomicU64,
-    /// Why, a [`Decline`] as a number; written before.
+    /// Reason for that, a [`Decline`] as a number; written before `fallen`.
     pub(super) why: AtomicU64,
-    /// `CLOCK_MONOTONIC` that was reached by then: the kernel's answers stay at or above it.
+    /// `CLOCK_MONOTONIC` reached by then: the kernel's answers stay at or above it.
     pub(super) floor: AtomicI64,
-    /// 0, or a `CLOCK_MONOTONIC` above every answer of the page: from then on this process may not
-    /// read the counter, and the kernel answers for good.
+    /// 0, or a `CLOCK_MONOTONIC` above every answer of the page. If not 0, this process may not
+    /// read the counter, and the kernel answers from then on.
     pub(super) forbidden: AtomicI64,
     /// The lines that may be in use.
     used: [Used; KEPT],
-    /// The greatest distance of `CLOCK_BOOTTIME` from `CLOCK_MONOTONIC` that was compared, above [`FIRST`]; 0: none.
+    /// The largest compared distance of `CLOCK_BOOTTIME` from `CLOCK_MONOTONIC`, above [`FIRST`];
+    /// 0: none.
     boot: AtomicU64,
-    /// The heads whose lines are kept.
+    /// The heads whose lines are in `lines`.
     heads: [AtomicU64; KEPT],
-    /// 1 while somebody writes a copy. A thread that leaves a signal handler by `longjmp` in those
-    /// nanoseconds leaves it at 1: the kernel answers then under the heads that belong there.
+    /// 1 while a thread writes a copy. A thread that leaves a signal handler by `longjmp` in those
+    /// nanoseconds leaves it at 1: the kernel then answers under the heads of that place.
     busy: [AtomicU64; KEPT],
-    /// What is compared, and read: the page's owner may write into a slot under the same head.
+    /// Copies that are compared and read, because the page's owner may change a slot under the same
+    /// head.
     lines: [Slot; KEPT],
 }
 
 /// A copy of a line that is trusted, or about to be.
 ///
-/// A page that has become garbage cannot say how far its line had come, and neither can the copies
-/// in [`Trust`]: `H+1` is copied over `H`'s place, rejected or garbage or not, and 16 attempts can
-/// copy heads of every place before one is compared. Then only this knows how far `H` had come.
+/// A page that has become garbage cannot tell the latest time of its line. Neither can the copies
+/// in [`Trust`]: `H+1` can be copied over `H`'s place, rejected or garbage or not, and 16 attempts
+/// can copy heads into every place before one is compared. Then only this copy knows the latest
+/// time of `H`.
 ///
-/// A thread that wants to trust a head writes its line into one of these, which nobody else writes then, and
-/// gives the head its trust while it still has it. As long as a line may be in use, its copy stays:
-/// see [`Trust::takes`].
+/// A thread that wants to trust a head takes one of these for itself, writes the head's line into
+/// it, and trusts the head before it releases the place. While a line may be in use, its copy
+/// stays: see [`Trust::takes`].
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Used {
-    /// 1 while a thread writes here. A thread that leaves a signal handler by `longjmp` in those nanoseconds
-    /// leaves it at 1: there is one less then, and with the last one the page is not read any more.
+    /// 1 while a thread writes here. A thread that leaves a signal handler by `longjmp` in those
+    /// nanoseconds leaves it at 1: then there is one place less. Without any place left the page is
+    /// not read any more.
     busy: AtomicU64,
-    /// The head whose line this is; 0: none's. Written last.
+    /// The head of this line; 0: none. Written last.
     head: AtomicU64,
     words: [AtomicU64; 5],
 }
 
-/// Where [`Trust::boot`] begins to count.
+/// Zero point of [`Trust::boot`].
 const FIRST: i64 = i64::MIN;
 
 impl Default for Trust {
@@ -87,12 +92,12 @@ impl Default for Trust {
 }
 
 impl Trust {
-    /// Where a tracer writes, from the start of the struct, when the process has forbidden itself
-    /// the counter (`PR_SET_TSC`): first here a `CLOCK_MONOTONIC` in nanoseconds above every answer
-    /// of the page, then 0 at [`CHECKED_OFFSET`](Self::CHECKED_OFFSET). The counter is not read any
-    /// more then.
+    /// Offset in this struct that a tracer writes when the process has forbidden itself the counter
+    /// (`PR_SET_TSC`). The tracer first stores here a `CLOCK_MONOTONIC` in nanoseconds above every
+    /// answer of the page, then 0 at [`CHECKED_OFFSET`](Self::CHECKED_OFFSET). After that the
+    /// counter is not read any more.
     pub const FORBIDDEN_OFFSET: usize = core::mem::offset_of!(Self, forbidden);
-    /// Where the head stands that the process trusts.
+    /// Offset in this struct of the trusted head.
     pub const CHECKED_OFFSET: usize = core::mem::offset_of!(Self, checked);
 
     /// Nothing is known yet.
@@ -119,44 +124,47 @@ impl Trust {
 }
 
 impl Trust {
-    /// Where the line of this head is kept. Of the two publications of a renewal, an announcement and
-    /// the line that follows it, only the line is read for long; usually they have different places. After
-    /// a pause, when a line begins without an announcement, the parity changes and they share one.
+    /// Index of the copy for this head's line. A renewal publishes twice, an announcement and then
+    /// the line; only the line is read for long. Usually the two have different places. After a
+    /// pause, when a line begins without an announcement, the parity changes and they share a
+    /// place.
     #[inline(always)]
     const fn place(head: u64) -> usize {
         (head >> 1) as usize & (KEPT - 1)
     }
 
-    /// The line to be read under this head, if it was compared.
+    /// The line to read under this head, if it was compared.
     #[inline(always)]
     pub(super) fn line(&self, head: u64) -> Option<&Slot> {
-        // What has a low half of 0 is a reset, also if somebody writes it into the page's head.
+        // A low half of 0 is a reset, even if such a value is written into the page's head.
         let trusted = self.checked.load(Acquire) == head && head & LOW != 0;
         if trusted { Some(&self.lines[Self::place(head)]) } else { None }
     }
 
-    /// Zero if what was read of [`line`](Self::line) until now, and before an acquire fence, is the
-    /// copy of a head that is still trusted: a head in the page can be set on and back meanwhile.
+    /// Zero if the words read from [`line`](Self::line) so far, before an acquire fence, belong to
+    /// the copy of a head that is still trusted: the head in the page can be moved on and back
+    /// meanwhile.
     #[inline(always)]
     pub(super) fn moved(&self, head: u64) -> u64 {
         self.checked.load(Relaxed) ^ head
     }
 
-    /// Whether the page was read since the process went over to the kernel last, by a value of
-    /// [`checked`](Self::checked).
+    /// Whether, by a value of [`checked`](Self::checked), the page was read since the process last
+    /// went over to the kernel.
     #[inline(always)]
     pub(super) const fn is_in_use(checked: u64) -> bool {
         checked & LOW != 0 || checked & IN_USE != 0
     }
 
-    /// A place for a line that is about to be trusted: the caller's until [`trusts`](Self::trusts) gives it back.
+    /// A place for a line that is about to be trusted. It belongs to the caller until
+    /// [`trusts`](Self::trusts) releases it.
     #[inline(always)]
     pub(super) fn free(&self) -> Option<&Used> {
         self.used.iter().find(|used| self.takes(used))
     }
 
-    /// Trusts a head that was compared, and whose copy `is_whole`, if `before` is what stood in
-    /// [`checked`](Self::checked) before the comparison, and still does.
+    /// Trusts a compared head whose copy `is_whole`, if [`checked`](Self::checked) still has the
+    /// value `before` that it had before the comparison.
     #[inline(always)]
     pub(super) fn trusts(&self, used: &Used, before: u64, head: u64, is_whole: impl Fn() -> bool) {
         let slot = &self.lines[Self::place(head)];
@@ -172,7 +180,7 @@ impl Trust {
         used.busy.store(0, Release);
     }
 
-    /// Frees the places of lines that are in use no more.
+    /// Frees the places of lines that are no longer in use.
     #[inline(always)]
     pub(super) fn forgets(&self) {
         for used in &self.used {
@@ -182,10 +190,10 @@ impl Trust {
         }
     }
 
-    /// Takes the place of a line that is in use by no thread. It is not the line of the head that is trusted,
-    /// nor, if none is, of one that was: that is in use until the floor has been raised to it. And no thread
-    /// trusts a head whose line's place it has not taken. So whoever finds the same in `checked` before
-    /// and after it looked at the lines has seen the one in use.
+    /// Takes a place whose line no thread uses. A line is in use if its head is trusted or, if no
+    /// head is trusted, until the floor has been raised to it. A thread trusts a head only after it
+    /// has taken the place of the head's line. So if `checked` is the same before and after a
+    /// thread looks at the lines, the thread has seen the line in use.
     #[inline(always)]
     fn takes(&self, used: &Used) -> bool {
         if used.busy.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
@@ -201,12 +209,12 @@ impl Trust {
             return false;
         }
         used.head.store(0, Relaxed);
-        // Whoever sees what is written here next, sees that.
+        // A thread that sees a later write to this place also sees the store of 0.
         fence(Release);
         true
     }
 
-    /// Remembers how far heads were trusted; `false` if another thread is faster.
+    /// Stores the furthest trusted head; `false` if another thread was faster.
     #[inline(always)]
     fn notes(&self, head: u64) -> bool {
         let furthest = self.furthest.load(Relaxed);
@@ -214,14 +222,15 @@ impl Trust {
             || self.furthest.compare_exchange(furthest, head, Relaxed, Relaxed).is_ok()
     }
 
-    /// Whether a head's count lies before that of one that was trusted.
+    /// Whether a head's count lies before the count of a trusted head.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "the half that counts")]
     const fn is_behind(head: u64, trusted: u64) -> bool {
         trusted != 0 && ((head as u32).wrapping_sub(trusted as u32) as i32) < 0
     }
 
-    /// Trusts no head any more, if `checked` is what stands there still; gives what stands there then.
+    /// Replaces the trust in a head by a fresh reset value, if the word still is `checked`; returns
+    /// the new value.
     #[inline(always)]
     pub(super) fn reset(&self, checked: u64, in_use: bool) -> Option<u64> {
         let fresh = self.resets.fetch_add(1, Relaxed).wrapping_add(1);
@@ -229,8 +238,9 @@ impl Trust {
         self.checked.compare_exchange(checked, fresh, AcqRel, Relaxed).is_ok().then_some(fresh)
     }
 
-    /// Trusts no head any more. The floor is yet to be raised to what was read of the page, if it
-    /// [was](Self::is_in_use): no reading counts that is not done by now.
+    /// Ends the trust in any head. If the page [was in use](Self::is_in_use), the caller must still
+    /// raise the floor to the latest time read from it. Readings that are not done by now do not
+    /// count.
     #[inline(always)]
     pub(super) fn withdraw(&self) -> u64 {
         loop {
@@ -241,7 +251,7 @@ impl Trust {
         }
     }
 
-    /// What stands under this head: the copy, once there is one.
+    /// The content under this head: the copy, if there is one.
     #[inline(always)]
     pub(super) fn slot<'a>(&'a self, page: &'a Page, head: u64) -> &'a Slot {
         if self.is_kept(head) {
@@ -251,27 +261,27 @@ impl Trust {
         }
     }
 
-    /// Whether there is a copy of what stands under this head.
+    /// Whether there is a copy of the content under this head.
     #[inline(always)]
     pub(super) fn is_kept(&self, head: u64) -> bool {
         head != 0 && self.heads[Self::place(head)].load(Acquire) == head
     }
 
-    /// Keeps a copy of what stands under a head, to be compared and read; `false` if another thread is
-    /// doing so, or the head is another one by now.
+    /// Copies the content under a head, to be compared and read; `false` if another thread is doing
+    /// so or the head has changed.
     ///
-    /// Only one thread at a time writes a copy, and only while its head is current: whoever still
-    /// reads the line that was there before finds another head in the page afterwards. Who comes
-    /// second goes without; a thread that was kept from its CPU here must not write later.
+    /// Only one thread at a time writes a copy, and only while its head is current: a thread that
+    /// still reads the previous line in this place finds another head in the page afterwards. A
+    /// second thread goes without the copy. A thread that loses its CPU here must not write later.
     ///
-    /// The page's owner may set the head back to the one whose line was there. So first the place is
-    /// said to be empty, then no head is trusted any more, and only then is the line overwritten.
-    /// Whoever loads `checked`, finds the place filled after that, compares what is there, and then
-    /// trusts it by exchanging what it had loaded has compared one copy: had anybody begun to write
-    /// another, the place would have been empty, or the exchange fail.
+    /// The page's owner may set the head back to the one whose line was in this place. So first the
+    /// place is marked empty, then no head is trusted any more, and only then is the line
+    /// overwritten. A thread that loads `checked`, then finds the place filled, compares the line,
+    /// and trusts it by exchanging the loaded value has compared one copy: if another thread had
+    /// begun to write a copy, the place would have been empty or the exchange would fail.
     ///
-    /// And a head that was trusted is copied no second time, nor one before it. So a reader that
-    /// finds it trusted before and after a reading, however long that took, has read one copy.
+    /// A trusted head is not copied a second time, nor is a head before it. So a reader that finds
+    /// the head trusted before and after a reading, however long that took, has read one copy.
     #[inline(always)]
     pub(super) fn copy(&self, page: &Page, head: u64) -> bool {
         if self.is_kept(head) {
@@ -290,7 +300,7 @@ impl Trust {
         if is_current() && self.heads[place].load(Relaxed) != head && !is_past {
             self.heads[place].store(0, Relaxed);
             self.withdraw();
-            // Nothing of the new line is seen by those who do not see the new head, and the reset.
+            // A thread that sees a word of the new line also sees the new head and the reset.
             fence(Release);
             self.lines[place].copy_from(&page.slots[(head & 1) as usize]);
             if is_current() {
@@ -301,7 +311,7 @@ impl Trust {
         self.is_kept(head)
     }
 
-    /// Gives the copies to the model checker.
+    /// Puts the copies under the model checker.
     #[cfg(fastclock_model)]
     pub(super) fn model_copies(&self, model: impl Fn(&Slot)) {
         self.heads.iter().chain(&self.busy).for_each(AtomicU64::model);
@@ -315,13 +325,14 @@ impl Trust {
         self.checked.store(head, Release);
     }
 
-    /// Why the process has gone over to the kernel.
+    /// The reason why the process has gone over to the kernel.
     #[inline]
     pub(super) fn reason(&self) -> Option<Decline> {
         Decline::from_raw(u32::try_from(self.why.load(Relaxed)).ok()?)
     }
 
-    /// Whether the process may not read the counter. Then no answer lies below the page's from before.
+    /// Whether the process may not read the counter. If so, raises the floor above the page's
+    /// earlier answers.
     #[inline(always)]
     pub(super) fn is_forbidden(&self) -> bool {
         let floor = self.forbidden.load(Relaxed);
@@ -331,20 +342,20 @@ impl Trust {
         floor != 0
     }
 
-    /// Whether this process may ever have read the page.
+    /// Whether this process may have read the page at any time.
     #[inline(always)]
     pub(super) fn has_used(&self) -> bool {
         self.furthest.load(Relaxed) != 0
     }
 
-    /// `CLOCK_MONOTONIC` that a reader of a line in use can have got at most until this tick.
+    /// Latest `CLOCK_MONOTONIC` that a reader of a line in use can have got until this tick.
     #[inline(always)]
     pub(super) fn reached(&self, ticks: Ticks) -> Option<Nanos> {
         self.used.iter().filter_map(|used| used.reached(ticks)).max()
     }
 
-    /// The kernel's time of a clock, or the floor if that is above it. `offset` is that of
-    /// `CLOCK_REALTIME` or `CLOCK_TAI` from `CLOCK_MONOTONIC`, if it is known.
+    /// The kernel's time of a clock, or the floor if that is above it. `offset` is the offset of
+    /// `CLOCK_REALTIME` or `CLOCK_TAI` from `CLOCK_MONOTONIC`, if known.
     #[inline(always)]
     pub(super) fn held(&self, clock: PageClock, offset: Option<Nanos>, kernel: Nanos) -> Nanos {
         let (offset, limit) = match clock {
@@ -352,7 +363,7 @@ impl Trust {
             PageClock::Boottime => {
                 (Nanos(FIRST.saturating_add_unsigned(self.boot.load(Relaxed))), HOLD)
             }
-            // These are set back now and then, and rightly so.
+            // These clocks are legitimately set back at times.
             PageClock::Realtime | PageClock::Tai => (offset.unwrap_or(Nanos(i64::MIN)), WIDEST),
         };
         let floor = self.floor.load(Acquire).saturating_add(offset.0);
@@ -365,7 +376,7 @@ impl Used {
     #[inline(always)]
     #[allow(clippy::cast_sign_loss, reason = "modulo 2^64")]
     fn copy_from(&self, slot: &Slot) {
-        // One by one: arrays of them would lie on the stack.
+        // One by one: arrays would lie on the stack.
         let [base, mono, whole, fraction, ends] = &self.words;
         base.store(slot.base.load(Relaxed), Relaxed);
         mono.store(slot.mono.nanos().0 as u64, Relaxed);
@@ -374,7 +385,7 @@ impl Used {
         ends.store(slot.ends().0, Relaxed);
     }
 
-    /// What the line has reached at this tick.
+    /// The line's time at this tick, at most that of its end.
     #[inline(always)]
     fn reached(&self, ticks: Ticks) -> Option<Nanos> {
         let head = self.head.load(Acquire);

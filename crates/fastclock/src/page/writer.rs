@@ -1,9 +1,9 @@
 //! Writing a page, so that no reader ever sees time run backwards.
 //!
-//! The time is one function of the counter, made of straight lines, and every line is agreed on
-//! before it begins. A line is never changed in a part that a reader may have used: the writer
-//! first says where the old line ends, a little ahead of now, looks at the counter to be sure that
-//! it said so in time, and then publishes the line that begins there.
+//! The time is one function of the counter, made of straight lines, and every line is fixed before
+//! it begins. The writer never changes a part of a line that a reader may have used: it first
+//! announces the end of the old line, a little ahead of now, checks by the counter that the
+//! announcement was in time, and then publishes the line that begins there.
 
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
@@ -16,12 +16,12 @@ use crate::line::Line;
 use crate::sync::fence;
 use crate::units::{Nanos, Ticks};
 
-/// How often the announcement of a line's end is tried, each further ahead than the one before.
+/// Number of attempts to announce a line's end, each further ahead than the previous attempt.
 const ATTEMPTS: u32 = 8;
-/// How often the counter is read at most until a line has begun.
+/// Largest number of counter reads until a line has begun.
 const PATIENCE: u32 = 1 << 20;
 
-/// The one that writes a page.
+/// The single writer of a page.
 #[derive(Debug)]
 pub struct Writer<'a> {
     page: &'a Page,
@@ -29,13 +29,13 @@ pub struct Writer<'a> {
     current: Option<Content>,
 }
 
-/// The writer was kept from its CPU for so long, again and again, that it could publish nothing.
+/// The writer lost its CPU again and again, so it could not publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLate;
 
 impl<'a> Writer<'a> {
-    /// Makes `page` a page without a line yet. Readers that have it already see that it is over.
-    /// Where another writer may have left a line, [`resume`](Self::resume) comes first.
+    /// Makes `page` a page without a line. Readers that have already mapped it see that the old
+    /// content is over. If another writer may have left a line, try [`resume`](Self::resume) first.
     pub fn create(page: &'a Page, boot_id: [u64; 2], process: u32) -> Self {
         let head = page.head.load(Relaxed) & 0xffff_ffff;
         let mut writer = Self { page, head, current: None };
@@ -49,11 +49,11 @@ impl<'a> Writer<'a> {
         writer
     }
 
-    /// Goes on with a page that another writer has left; its line holds to its end.
+    /// Takes over a page that another writer has left; its line holds to its end.
     ///
     /// # Errors
     ///
-    /// When it is no page of this boot or its content is damaged.
+    /// The page is not one of this boot, or its content is damaged.
     pub fn resume(page: &'a Page, boot_id: [u64; 2], process: u32) -> Result<Self, Decline> {
         page.check(boot_id)?;
         let head = page.head.load(Relaxed);
@@ -76,26 +76,26 @@ impl<'a> Writer<'a> {
         self.page.writer.store(process, Relaxed);
     }
 
-    /// Says which thread owns the page, so that readers notice its death at once; the caller puts
-    /// the upper half of the head on the thread's robust list.
+    /// Stores the thread that owns the page, so that readers notice its death at once. The caller
+    /// puts the upper half of the head on the thread's robust list.
     pub fn own(&mut self, thread: u32) {
         self.head = self.head & 0xffff_ffff | u64::from(thread) << 32;
         self.page.head.store(self.head, Release);
     }
 
-    /// What was published last.
+    /// The content published last.
     #[must_use]
     pub fn current(&self) -> Option<&Content> {
         self.current.as_ref()
     }
 
-    /// Publishes content as it is. What it says of ticks that have passed must be what was said
-    /// before; [`renew`](Self::renew) sees to that.
+    /// Publishes content as it is. For ticks that have passed the content must agree with the
+    /// previous content; [`renew`](Self::renew) ensures that.
     pub fn publish(&mut self, content: Content) {
         let count = (self.head & 0xffff_ffff).wrapping_add(1) & 0xffff_ffff;
-        // Zero means "never".
+        // A count of zero means "never published".
         let count = if count == 0 { 2 } else { count };
-        // What is written next must not be seen before the head that was published last.
+        // Readers must not see the next stores before the head that was published last.
         fence(Release);
         content.store(&self.page.slots[(count & 1) as usize]);
         self.head = self.head & !0xffff_ffff | count;
@@ -103,18 +103,18 @@ impl<'a> Writer<'a> {
         self.current = Some(content);
     }
 
-    /// Publishes the content that `next` makes. `next` is given the line that is in use and the
-    /// tick at which it ends, at least `lead` ahead of now; the new line begins there, at the
-    /// time that the old one has reached or above. Without a line in use it gets `None` and the
+    /// Publishes the content that `next` makes. `next` is given the line in use and the tick at
+    /// which that line ends, at least `lead` ahead of now. The new line begins there, at the time
+    /// that the old line has reached or above. Without a line in use, `next` gets `None` and the
     /// tick at which the new line is to begin.
     ///
-    /// `lead` is to be 10 us at least: half of it is for what CPUs do out of order. A line that has
-    /// not begun yet is waited for, which takes as long as the `lead` of the renewal before.
+    /// `lead` must be at least 10 us: half of it covers out-of-order reads by CPUs. If the line in
+    /// use has not begun yet, this waits for it, as long as the `lead` of the previous renewal.
     ///
     /// # Errors
     ///
-    /// [`TooLate`] if this thread did not get its CPU in time, over and over, or the line in use
-    /// begins far ahead. The old line then goes on to its end.
+    /// [`TooLate`] if this thread repeatedly did not get its CPU in time, or if the line in use
+    /// begins far ahead. The old line then holds to its end.
     pub fn renew(
         &mut self,
         counter: &impl Counter,
@@ -122,7 +122,7 @@ impl<'a> Writer<'a> {
         mut next: impl FnMut(Option<&Line>, Ticks) -> Content,
     ) -> Result<(), TooLate> {
         let now = counter.ordered();
-        // No announcement is further ahead than its last attempt.
+        // No announcement is further ahead than the last attempt's.
         let furthest = Ticks(lead.0.max(1).saturating_mul(4_u64.pow(ATTEMPTS)));
         let in_use = |old: &Content| !old.is_of_the_past(now, furthest);
         if let Some(old) = self.current.filter(in_use) {
@@ -148,8 +148,8 @@ impl<'a> Writer<'a> {
         Err(TooLate)
     }
 
-    /// A line after a pause does not begin below the end of the one before the pause, which readers
-    /// have in mind, if that is a matter of the two lines' errors and not of a jump.
+    /// Raises a line after a pause to the end of the line before the pause, which readers have as
+    /// their floor, if the difference comes from the two lines' errors and not from a jump.
     fn not_before_the_end(&self, mut content: Content) -> Content {
         let reached = self.current.filter(Content::has_line).map(|old| old.end_time());
         let below = reached.map_or(0, |end| end.0.saturating_sub(content.line.mono.0));
@@ -160,8 +160,8 @@ impl<'a> Writer<'a> {
         content
     }
 
-    /// Says that the line in use ends at `end`, or earlier if it does anyway; gives where it ends,
-    /// or `None` if that was said too late and taken back.
+    /// Announces that the line in use ends at `end`, or earlier if it does anyway. Returns the
+    /// line's end, or `None` if the announcement was too late and has been taken back.
     fn stop_at(
         &mut self,
         counter: &impl Counter,
@@ -173,7 +173,7 @@ impl<'a> Writer<'a> {
             return Some(old.ends());
         }
         if !self.in_time(counter, end, lead) {
-            return None; // too late already, without anybody having seen it
+            return None; // too late already, and nothing was published
         }
         let span = Ticks(end.0.saturating_sub(old.line.base.0));
         self.publish(Content { span, grace: Ticks(0), ..*old });
@@ -184,19 +184,19 @@ impl<'a> Writer<'a> {
         None
     }
 
-    /// Whether what was published last was there for all CPUs before this tick.
+    /// Whether all CPUs could see the last publication before this tick.
     fn in_time(&self, counter: &impl Counter, tick: Ticks, lead: Ticks) -> bool {
-        // The counter must not be read before the store is seen by others. The fence is for
-        // accesses to memory; the branch on what was read after it makes it one for the counter.
+        // The counter must not be read before other CPUs see the store. The fence orders memory
+        // accesses; the branch on the value loaded after it extends the order to the counter.
         fence(SeqCst);
         if self.page.head.load(Relaxed) & 0xffff_ffff != self.head & 0xffff_ffff {
             return false; // there is another writer
         }
-        // Half of the lead is for CPUs that read the counter after they looked at the page.
+        // Half of the lead covers CPUs that read the counter after they looked at the page.
         counter.ordered().0.saturating_add(lead.0 / 2) < tick.0
     }
 
-    /// Ends the line in use after `lead` and says why; from then on the kernel answers.
+    /// Ends the line in use after `lead`, with a reason; from then on the kernel answers.
     pub fn end(&mut self, counter: &impl Counter, lead: Ticks, reason: Decline) {
         let state = State::Ended(reason);
         let Some(old) = self.current.filter(Content::has_line) else {
@@ -206,7 +206,7 @@ impl<'a> Writer<'a> {
         };
         let mut ahead = lead.0.max(1);
         for _ in 0..ATTEMPTS {
-            // If the line has not begun, it never does.
+            // A line that has not begun never begins.
             let end = Ticks(counter.ordered().0.saturating_add(ahead));
             let end = end.clamp(old.line.base, old.ends().max(old.line.base));
             let span = Ticks(end.0 - old.line.base.0);
@@ -214,7 +214,7 @@ impl<'a> Writer<'a> {
             if end >= old.ends() || self.in_time(counter, end, lead) {
                 return;
             }
-            // Said too late: threads may have used the line beyond that end already.
+            // Too late: threads may have used the line beyond that end already.
             ahead = ahead.saturating_mul(4);
         }
     }

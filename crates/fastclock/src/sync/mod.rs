@@ -1,5 +1,5 @@
-//! The atomics that the page's protocol is made of: the machine's own, those of a model checker
-//! (`make prove`), or a library's where the machine has none of 64 bits.
+//! The atomics of the page's protocol: the machine's own, those of a model checker (`make prove`),
+//! or a library's if the machine has none of 64 bits.
 
 #[cfg(fastclock_model)]
 mod modelled;

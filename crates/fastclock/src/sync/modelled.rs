@@ -1,11 +1,12 @@
 //! Atomics under the model checker loom, which tries every order of threads and every value that
-//! the C11 memory model lets a load see.
+//! the C11 memory model allows a load to see.
 //!
-//! A word is modelled if the test says so: the counter, the page's head, three words of each slot, and
-//! of a process's `Trust` the word `checked`; its copies in one model. The others are plain: a load of
-//! theirs sees the latest store, whatever its ordering, and threads change places only at modelled
-//! words, so what is done to plain words between two of those is one step. All words of a slot are
-//! stored and loaded alike, so some stand for all, and the search ends in minutes.
+//! A word is modelled if the test asks for it: the counter, the latest reading, the page's head,
+//! three words of each slot, the word `checked` of a process's `Trust`, and in two models its
+//! copies. The other words are plain: a load sees the latest store, whatever its ordering. Threads
+//! switch only at modelled words, so the accesses to plain words between two modelled ones are one
+//! step. All words of a slot are stored and loaded alike, so three stand for all, and the search
+//! ends in minutes.
 
 extern crate std;
 
@@ -15,15 +16,15 @@ use std::sync::OnceLock;
 
 pub(crate) use loom::sync::atomic::fence;
 
-/// What a thread unwinds with when it is killed.
+/// The payload with which a killed thread unwinds.
 pub(crate) struct Died;
 
 std::thread_local! {
-    /// Stores to mortal words that are left to the writer. A model runs in one thread.
+    /// Stores to mortal words that are left until the writer dies. A model runs in one OS thread.
     static LEFT: core::cell::Cell<u64> = const { core::cell::Cell::new(u64::MAX) };
 }
 
-/// Lets the thread that stores to mortal words end itself instead of the store after so many.
+/// After this many stores to mortal words, the next such store ends its thread instead.
 pub(crate) fn die_after(stores: u64) {
     LEFT.set(stores);
 }
@@ -48,13 +49,13 @@ macro_rules! word {
                 }
             }
 
-            /// Gives the word to the model checker.
+            /// Puts the word under the model checker.
             pub(crate) fn model(&self) {
                 let value = self.plain.load(Relaxed);
                 self.modelled.get_or_init(|| loom::sync::atomic::$name::new(value));
             }
 
-            /// Counts the stores to it as those after which the writer may be killed.
+            /// Counts stores to this word for [`die_after`].
             pub(crate) fn make_mortal(&self) {
                 self.is_mortal.store(true, Relaxed);
             }

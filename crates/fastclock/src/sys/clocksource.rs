@@ -1,4 +1,4 @@
-//! What the kernel takes its time from.
+//! The kernel's clocksource.
 
 use super::look::{now, now_by_syscall};
 use super::small_file::beginning;
@@ -28,7 +28,8 @@ impl Clocksource {
         core::str::from_utf8(&self.name[..self.length]).unwrap_or("")
     }
 
-    /// Whether it is the counter that programs can read, as it is or scaled by a hypervisor.
+    /// Whether the clocksource is the counter that programs can read, directly or scaled by a
+    /// hypervisor.
     fn counter(&self) -> Source {
         match self.name() {
             name if COUNTERS.contains(&name) => Source::Counter,
@@ -44,13 +45,14 @@ enum Source {
     Other,
 }
 
-/// The clocksource that the kernel uses now; `None` where sysfs does not tell. Safe to call in a
+/// The clocksource that the kernel uses now; `None` where sysfs does not give it. Safe to call in a
 /// signal handler.
 ///
 /// # References
 ///
 /// - `current_clocksource_show` in kernel/time/clocksource.c (Linux 6.18); the neighbouring
-///   `available_clocksource` lists what could be used, the counter that was given up included
+///   `available_clocksource` lists all usable clocksources, with a counter that the kernel no
+///   longer uses
 #[must_use]
 pub fn clocksource() -> Option<Clocksource> {
     let path = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -58,13 +60,13 @@ pub fn clocksource() -> Option<Clocksource> {
     Clocksource::new(beginning(path, &mut buffer))
 }
 
-/// Whether the kernel's clocksource is the counter. Of a hypervisor's scaled counter (`kvm-clock`,
-/// `hyperv_clocksource_tsc_page`) it is asked that the vDSO reads it without a system call: the
-/// vDSO does so only if the hypervisor promises a counter that is stable across CPUs.
+/// Whether the kernel's clocksource is the counter. A hypervisor's scaled counter (`kvm-clock`,
+/// `hyperv_clocksource_tsc_page`) counts if the vDSO reads it without a system call: the vDSO does
+/// so only if the hypervisor promises a counter that is stable across CPUs.
 ///
 /// # Errors
 ///
-/// [`Decline::Clocksource`] if it is another one, or unknown.
+/// [`Decline::Clocksource`] if it is another clocksource, or unknown.
 ///
 /// # References
 ///
@@ -80,8 +82,8 @@ pub fn counter_is_clocksource(counter: &impl Counter) -> Result<(), Decline> {
     if good { Ok(()) } else { Err(Decline::Clocksource) }
 }
 
-/// Whether a clock is read by the vDSO alone: then it takes less than half as long as by a system
-/// call. Where the vDSO cannot, it makes the system call itself and takes longer than that.
+/// Whether the vDSO reads a clock without a system call: then a read takes less than half as long
+/// as a system call. Otherwise the vDSO makes the system call itself and takes longer than that.
 fn answers_without_system_call(counter: &impl Counter) -> bool {
     let cost = |read: fn(ClockId) -> crate::units::Nanos| {
         let once = |_| {
@@ -113,7 +115,7 @@ mod tests {
         let kind = |name: &[u8]| Clocksource::new(name).unwrap().counter();
         for counter in COUNTERS {
             assert!(matches!(kind(counter.as_bytes()), Source::Counter), "{counter}");
-            // What is listed as available has several names.
+            // The list of available clocksources has several names.
             let listed = std::format!("{counter} hpet");
             assert!(matches!(kind(listed.as_bytes()), Source::Other), "{listed}");
         }

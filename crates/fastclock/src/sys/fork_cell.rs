@@ -1,4 +1,4 @@
-//! A value behind a lock that nobody waits for and that no fork leaves locked.
+//! A value behind a lock that no thread waits for and that no fork leaves locked.
 
 use core::cell::UnsafeCell;
 use core::mem::{MaybeUninit, needs_drop};
@@ -7,32 +7,33 @@ use core::sync::atomic::{AtomicBool, AtomicU32, fence};
 
 use super::mapping::Wiped;
 
-/// In a fresh page, and in a forked child, which the kernel gives a fresh one.
+/// The lock in a fresh page, and in a forked child, for which the kernel zeroes the page.
 const NOBODYS: u32 = 0;
 const FREE: u32 = 1;
 const HELD: u32 = 2;
 
-/// A value that one thread at a time works on; the others do without.
+/// A value that one thread at a time works on; other threads do not wait for it.
 ///
-/// The lock's word lies in memory that is zero in a forked child (`MADV_WIPEONFORK`): if a thread
-/// of the parent was at the value just then, the child makes it anew. A child that shares its
-/// memory with the parent (`vfork(2)`) shares the lock too. Where the kernel cannot do that
-/// (before Linux 4.14), a lock that was held stays held in the child.
+/// The lock's word lies in memory that is zero in a forked child (`MADV_WIPEONFORK`). If a thread
+/// of the parent worked on the value at the fork, the child makes the value anew. A child that
+/// shares its memory with the parent (`vfork(2)`) shares the lock too. Where the kernel lacks
+/// MADV_WIPEONFORK (before Linux 4.14), a held lock stays held in the child.
 pub(crate) struct ForkCell<T> {
     lock: Wiped,
-    /// True while the value is whole. Not wiped by a fork, as the value is not.
+    /// True while the value is whole. Like the value, it is not wiped by a fork.
     whole: AtomicBool,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: the value is only touched by who holds the lock.
+// SAFETY: only the holder of the lock accesses the value.
 unsafe impl<T: Send> Sync for ForkCell<T> {}
 
-// A panic frees the lock and leaves a value, and what is kept here must stand being torn by a fork anyway.
+// A panic frees the lock and leaves a value, and a value kept here must tolerate being torn by a
+// fork anyway.
 impl<T> core::panic::RefUnwindSafe for ForkCell<T> {}
 
 impl<T> ForkCell<T> {
-    /// Without a value; the first that works on it makes it.
+    /// Makes a cell without a value; the first use makes the value.
     pub(crate) fn new() -> Self {
         const { assert!(!needs_drop::<T>(), "a value torn by a fork cannot be dropped") };
         Self {
@@ -42,13 +43,13 @@ impl<T> ForkCell<T> {
         }
     }
 
-    /// True if nobody has worked on the value in this process.
+    /// True if no thread of this process has worked on the value.
     pub(crate) fn is_fresh(&self) -> bool {
         self.lock.word().load(Relaxed) == NOBODYS
     }
 
-    /// Works on the value, made by `make` if there is none or a fork tore it; `None` if somebody else is
-    /// at it, be it this same thread below a signal handler.
+    /// Works on the value, made by `make` if there is none or a fork tore it. `None` if another
+    /// thread works on it, or the same thread below a signal handler.
     pub(crate) fn try_with<R>(
         &self,
         make: impl FnOnce() -> T,
@@ -59,10 +60,10 @@ impl<T> ForkCell<T> {
         if was == HELD || word.compare_exchange(was, HELD, Acquire, Relaxed).is_err() {
             return None;
         }
-        // SAFETY: HELD was stored by this call alone, and it is only taken back below.
+        // SAFETY: this call alone stored HELD, and only the code below takes it back.
         let slot = unsafe { &mut *self.value.get() };
         if was == NOBODYS && !self.whole.load(Acquire) {
-            // What a parent left is overwritten unread; there is nothing to drop. If this panics,
+            // The parent's value is overwritten unread; there is nothing to drop. If `make` panics,
             // the lock stays held.
             slot.write(make());
         }
@@ -70,12 +71,12 @@ impl<T> ForkCell<T> {
         self.whole.store(false, Release);
         // The store must be made before the value is touched.
         fence(SeqCst);
-        // SAFETY: FREE is only stored after the value was made, NOBODYS was dealt with above.
+        // SAFETY: FREE is only stored after the value was made; NOBODYS was handled above.
         Some(work(unsafe { slot.assume_init_mut() }))
     }
 }
 
-/// Takes the lock back, after a panic too: what was left is a value still.
+/// Releases the lock, after a panic too: the value is still a value.
 struct Unlock<'a> {
     word: &'a AtomicU32,
     whole: &'a AtomicBool,

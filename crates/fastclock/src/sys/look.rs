@@ -6,19 +6,21 @@ use crate::line::Offsets;
 use crate::page::Counter;
 use crate::units::{Nanos, Ticks};
 
-/// A look ends after this time even if it has not had its brackets: on `acpi_pm` a read takes
-/// 1 to 11 us. In nanoseconds.
+/// Time after which a look ends even if it has not had its brackets, ns: on `acpi_pm` a read takes
+/// 1 to 11 us.
 const BUDGET: i64 = 100_000;
-/// But not before it has had so many: a thread that loses its CPU may have used up the time.
+/// Brackets after the first that a look takes in any case: a thread that loses its CPU may have
+/// used up the time.
 const FEWEST: usize = 8;
-/// How often the coarse clocks are tried: between three reads of them a timer tick comes once in
+/// Number of attempts to read the coarse clocks: a timer tick falls between three reads once in
 /// 100,000 times.
 const TRIES: usize = 8;
-/// How often a clock without a coarse sibling is read between two readings of another.
+/// Number of times that a clock without a coarse version is read between two readings of
+/// `CLOCK_MONOTONIC`.
 const SANDWICHES: usize = 4;
 
-/// A reading of one of the kernel's clocks by its vDSO's function, where there is one. The C
-/// library has no part in it.
+/// Reads one of the kernel's clocks through the vDSO's function, if there is one. The C library is
+/// not involved.
 #[must_use]
 #[inline]
 pub fn now(clock: ClockId) -> Nanos {
@@ -26,7 +28,7 @@ pub fn now(clock: ClockId) -> Nanos {
     Nanos::from_timespec(time.sec, time.nsec)
 }
 
-/// The same by a system call, for threads in which the vDSO must not read the counter.
+/// Reads the clock by a system call, for threads in which the vDSO must not read the counter.
 #[must_use]
 pub fn now_by_syscall(clock: ClockId) -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -35,7 +37,7 @@ pub fn now_by_syscall(clock: ClockId) -> Nanos {
     Nanos::from_timespec(time.tv_sec, time.tv_nsec)
 }
 
-/// What the kernel says of a clock's resolution: see `clock_getres(2)`.
+/// A clock's resolution by the kernel: see `clock_getres(2)`.
 #[must_use]
 pub fn resolution(clock: ClockId) -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -44,14 +46,14 @@ pub fn resolution(clock: ClockId) -> Nanos {
     Nanos::from_timespec(time.tv_sec, time.tv_nsec)
 }
 
-/// The tightest of so many looks at the kernel's clocks, or fewer where they take long: 100 us at
-/// most, unless eight take longer. Safe to call in a signal handler.
+/// The tightest of `brackets` looks at the kernel's clocks, or of fewer if they take long: 100 us
+/// at most, unless the first nine take longer. Safe to call in a signal handler.
 #[must_use]
 pub fn look(counter: &impl Counter, brackets: usize) -> Reading {
     look_with(counter, brackets, now)
 }
 
-/// As [`look`], but by another way to read the clocks.
+/// As [`look`], but reads the clocks by `now`.
 pub fn look_with(
     counter: &impl Counter,
     brackets: usize,
@@ -71,8 +73,8 @@ pub fn look_with(
     }
 }
 
-/// The middle and the width of the tightest bracket, and the clock in it. One bracket's end is
-/// the next one's beginning.
+/// The middle and the width of the tightest bracket, and the clock read in it. The end of one
+/// bracket is the beginning of the next.
 fn tightest(
     counter: &impl Counter,
     brackets: usize,
@@ -102,7 +104,7 @@ fn tightest(
     best
 }
 
-/// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC` and how wrong that can be.
+/// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC` and the largest error of that, ns.
 ///
 /// Both coarse clocks are copies of one time of the timekeeper: within a tick their difference is
 /// the constant itself, to the nanosecond.
@@ -120,12 +122,13 @@ fn real(now: &impl Fn(ClockId) -> Nanos) -> (Nanos, u64) {
     });
     match exact {
         Some(exact) if exact.0.abs_diff(offset.0) <= half_width => (exact, 0),
-        // Set between the two, or a kernel that does it otherwise.
+        // The time was set between the reads, or the kernel works in another way.
         _ => (offset, half_width),
     }
 }
 
-/// A clock minus `CLOCK_MONOTONIC` and how wrong that can be, from readings before and after it.
+/// A clock minus `CLOCK_MONOTONIC` and the largest error of that in ns, from readings before and
+/// after it.
 fn sandwiched(clock: ClockId, now: &impl Fn(ClockId) -> Nanos) -> (Nanos, u64) {
     let sandwich = || {
         let before = now(ClockId::Monotonic);

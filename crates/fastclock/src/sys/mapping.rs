@@ -1,5 +1,5 @@
-//! Pages in memory: a clock page, the process's own or a file's, and beside it what this process
-//! alone knows.
+//! Pages in memory: a clock page, either anonymous or of a file, and beside it the state of this
+//! process alone.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::Relaxed;
@@ -25,28 +25,28 @@ pub(crate) struct Mapping {
     open: AtomicPtr<Pair>,
 }
 
-// SAFETY: what the pointers lead to is atomics and lives as long as this value.
+// SAFETY: the pointers lead to atomics and are valid while this value lives.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Two pages of zeroes, this process's own. Closed.
+    /// Maps a [`Pair`] of zeroes, private to this process. Closed.
     ///
     /// Aborts if there is no memory, as every allocation does.
     pub(crate) fn anonymous() -> Self {
         let pair = map_anonymous(size_of::<Pair>()).cast::<Pair>();
-        // SAFETY: the second page was mapped by the line above. If the kernel does not know the
-        // advice, a child keeps what its parent knew.
+        // SAFETY: the page at `OWN_AT` was mapped by the line above. If the kernel does not know
+        // the advice, a forked child keeps its parent's values.
         unsafe {
             libc::madvise(pair.as_ptr().byte_add(OWN_AT).cast(), SIZE, libc::MADV_WIPEONFORK)
         };
         Self { pair, open: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// As [`of_file`](Self::of_file), of the file at this path.
+    /// As [`of_file`](Self::of_file), for the file at this path.
     pub(crate) fn of_path(path: &Path) -> Result<Self, AttachError> {
-        // A FIFO must not keep the program waiting.
+        // A FIFO must not block the program.
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         match OpenOptions::new().read(true).custom_flags(flags).open(path) {
             Ok(file) => Self::of_file(file.as_fd()),
@@ -54,32 +54,32 @@ impl Mapping {
         }
     }
 
-    /// The first page of a file, read-only, and a page of this process's own after it. Closed.
+    /// Maps the first page of a file, read-only, and a private page after it. Closed.
     pub(crate) fn of_file(fd: BorrowedFd<'_>) -> Result<Self, AttachError> {
         let unreadable = || AttachError {
             reason: Decline::PageUnreadable,
             source: Some(io::Error::last_os_error()),
         };
         let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
-        // SAFETY: the kernel fills in the structure that the pointer leads to.
+        // SAFETY: the kernel fills in the structure at the pointer.
         if unsafe { libc::fstat(fd.as_raw_fd(), stat.as_mut_ptr()) } != 0 {
             return Err(unreadable());
         }
-        // SAFETY: zeroes are a valid value, and the kernel has filled it in.
+        // SAFETY: zeroes are a valid value, and the kernel has filled the structure in.
         let stat = unsafe { stat.assume_init() };
         if stat.st_mode & libc::S_IFMT != libc::S_IFREG {
             return Err(Decline::PageForeign.into());
         }
-        // Memory behind the end of a file is SIGBUS.
+        // Access to memory behind the end of a file raises SIGBUS.
         if !usize::try_from(stat.st_size).is_ok_and(|size| size >= SIZE) {
             return Err(Decline::PageTruncated.into());
         }
         let mapping = Self::anonymous();
         let flags = libc::MAP_SHARED | libc::MAP_FIXED;
         let (at, fd) = (mapping.pair.as_ptr().cast(), fd.as_raw_fd());
-        // SAFETY: replaces the first of the two pages that were mapped above, which nobody else
-        // knows of yet. The kernel rounds the size up to a page of memory, which [`OWN_AT`] bytes
-        // are at least. Whoever writes the file changes atomics.
+        // SAFETY: replaces the first page of the memory mapped above, to which no other code has a
+        // reference yet. The kernel rounds the size up to a page of memory, which is at most
+        // [`OWN_AT`] bytes. Writes to the file only change atomics.
         let mapped = unsafe { libc::mmap(at, SIZE, libc::PROT_READ, flags, fd, 0) };
         if mapped == libc::MAP_FAILED {
             return Err(unreadable());
@@ -93,14 +93,14 @@ impl Mapping {
         unsafe { self.pair.as_ref() }
     }
 
-    /// What is mapped, if clocks may be read from it now.
+    /// The mapped pair, if clocks may be read from it now.
     #[inline(always)]
     pub(crate) fn opened(&self) -> Option<&Pair> {
         // SAFETY: null, or as above.
         unsafe { self.open.load(Relaxed).as_ref() }
     }
 
-    /// Lets clocks be read from it.
+    /// Allows clocks to be read from the mapping.
     pub(crate) fn open(&self) {
         self.open.store(self.pair.as_ptr(), Relaxed);
     }
@@ -113,7 +113,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: both pages were mapped by this value, and no reference outlives it.
+        // SAFETY: this value mapped the memory, and no reference outlives the value.
         unsafe { libc::munmap(self.pair.as_ptr().cast(), size_of::<Pair>()) };
     }
 }
@@ -124,7 +124,7 @@ pub(super) struct Wiped {
     word: NonNull<AtomicU32>,
 }
 
-// SAFETY: what the pointer leads to is atomic and lives as long as this value.
+// SAFETY: the pointer leads to an atomic and is valid while this value lives.
 unsafe impl Send for Wiped {}
 // SAFETY: as above.
 unsafe impl Sync for Wiped {}
@@ -145,14 +145,14 @@ impl Wiped {
 
 impl Drop for Wiped {
     fn drop(&mut self) {
-        // SAFETY: the page was mapped by this value, and no reference outlives it.
+        // SAFETY: this value mapped the page, and no reference outlives the value.
         unsafe { libc::munmap(self.word.as_ptr().cast(), SIZE) };
     }
 }
 
 fn map_anonymous(size: usize) -> NonNull<libc::c_void> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: asks for new memory at any place.
+    // SAFETY: maps new memory at any address.
     let mapped = unsafe { libc::mmap(ptr::null_mut(), size, READ_WRITE, flags, -1, 0) };
     match NonNull::new(mapped) {
         Some(memory) if mapped != libc::MAP_FAILED => memory,
@@ -160,10 +160,10 @@ fn map_anonymous(size: usize) -> NonNull<libc::c_void> {
     }
 }
 
-/// The first page of a file, to write to, for the rest of the test.
+/// Maps the first page of a file for writing, for the rest of the test.
 #[cfg(test)]
 pub(crate) fn writable(file: &std::fs::File) -> &'static Page {
-    // SAFETY: asks for new memory at any place, which stays mapped; any content is a valid value.
+    // SAFETY: maps new memory at any address, which stays mapped; any content is a valid value.
     unsafe {
         let fd = file.as_raw_fd();
         let mapped = libc::mmap(ptr::null_mut(), SIZE, READ_WRITE, libc::MAP_SHARED, fd, 0);

@@ -1,4 +1,5 @@
-//! System calls and kernel interfaces: clocks, pages in memory, and what the kernel says of the counter.
+//! System calls and kernel interfaces: clocks, pages in memory, and the kernel's facts about the
+//! counter.
 
 #![allow(unsafe_code, reason = "system calls")]
 

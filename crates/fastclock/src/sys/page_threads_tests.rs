@@ -1,4 +1,4 @@
-//! A page under real threads, the real counter, and a writer that does nothing but write.
+//! A page under real threads, the real counter, and a writer that writes all the time.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
@@ -24,7 +24,7 @@ impl Kernel for &Host {
     fn declined(&self, _: Decline) {}
 }
 
-/// How long a tick is on this machine, near enough for lines of a millisecond.
+/// Length of a tick on this machine, exact enough for lines of a millisecond.
 fn measured() -> TickLength {
     let first = sys::look(&CpuCounter, 64);
     loop {
@@ -39,13 +39,13 @@ fn measured() -> TickLength {
 fn write(writer: &mut Writer<'_>, tick: TickLength, round: u64) {
     let look = sys::look(&CpuCounter, 1);
     let lead = tick.ticks(20_000);
-    // Who comes too late does so in the next round.
+    // A writer that comes too late tries again in the next round.
     let _ = writer.renew(&CpuCounter, lead, |old, begin| {
         let ahead = tick.nanos(begin.0.saturating_sub(look.ticks.0)) as i64;
         let kernel = look.mono.0 + ahead;
         let mono = old.and_then(|old| old.at(begin)).unwrap_or(Nanos(kernel + 100));
         let off = mono.0 - kernel;
-        // Back towards the kernel's clock, and to and fro by 500 ppm.
+        // Back towards the kernel's clock, alternating by 500 ppm.
         let ppm = if off > 2_000 {
             -500
         } else if off < -2_000 {

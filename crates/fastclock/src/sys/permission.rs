@@ -1,8 +1,8 @@
 //! Whether this thread may read the counter.
 
-/// False if the counter raises `SIGSEGV` in this thread, which `prctl(PR_SET_TSC)` has asked for;
-/// true where the kernel has no such switch. The kernel's vDSO reads the counter too, so that
-/// `clock_gettime(2)` then needs to be a system call.
+/// False if `prctl(PR_SET_TSC)` makes the counter raise `SIGSEGV` in this thread; true where the
+/// kernel has no such switch. The kernel's vDSO reads the counter too, so `clock_gettime(2)` must
+/// then be a system call.
 ///
 /// # References
 ///

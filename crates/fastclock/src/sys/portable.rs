@@ -1,8 +1,8 @@
-//! The clocks of a system without pages to read: another than Linux, or another CPU than those whose
-//! counter is known. It has the names of [`crate::sys`] that a clock needs.
+//! The clocks of a system without pages to read: systems other than Linux, and CPUs whose counter
+//! is not known. This module has those names of [`crate::sys`] that a clock needs.
 //!
-//! On Linux these are the kernel's clocks by the C library; elsewhere there are two of the standard
-//! library's, and the others are what comes nearest.
+//! On Linux the clocks are the kernel's, through the C library. Elsewhere the standard library has
+//! two clocks, and each of the others is the nearest of the two.
 
 #![allow(unsafe_code, reason = "the C library's clocks")]
 
@@ -24,12 +24,12 @@ pub(crate) use now as now_by_syscall;
 /// A reading of a clock.
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(fastclock_portable)))]
 pub(crate) fn now(clock: ClockId) -> Nanos {
-    // The C library's seconds can have 32 bits, which end for this clock in 2038.
+    // The C library's seconds can have 32 bits, which overflow for this clock in 2038.
     if clock == ClockId::Realtime {
         return wall_clock();
     }
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a local of the right type; on failure it stays zero.
+    // SAFETY: the pointer is to a local of the right type; on failure the local stays zero.
     unsafe { libc::clock_gettime(clock.as_raw(), &raw mut time) };
     from_c(&time)
 }
@@ -38,7 +38,7 @@ pub(crate) fn now(clock: ClockId) -> Nanos {
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(fastclock_portable)))]
 pub(crate) fn resolution(clock: ClockId) -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 1 };
-    // SAFETY: as above; on failure it stays a nanosecond.
+    // SAFETY: as above; on failure the local stays a nanosecond.
     unsafe { libc::clock_getres(clock.as_raw(), &raw mut time) };
     from_c(&time)
 }
@@ -49,7 +49,7 @@ fn from_c(time: &libc::timespec) -> Nanos {
     Nanos::from_timespec(i64::from(time.tv_sec), i64::from(time.tv_nsec))
 }
 
-/// A reading of the nearest clock that the standard library has.
+/// A reading of the nearest clock in the standard library.
 #[cfg(not(all(any(target_os = "linux", target_os = "android"), not(fastclock_portable))))]
 pub(crate) fn now(clock: ClockId) -> Nanos {
     use std::sync::OnceLock;
@@ -63,7 +63,7 @@ pub(crate) fn now(clock: ClockId) -> Nanos {
     }
 }
 
-/// The smallest step of a clock, which the standard library does not tell.
+/// A nanosecond: the standard library does not give a clock's step.
 #[cfg(not(all(any(target_os = "linux", target_os = "android"), not(fastclock_portable))))]
 pub(crate) fn resolution(_: ClockId) -> Nanos {
     Nanos(1)
@@ -73,10 +73,10 @@ fn wall_clock() -> Nanos {
     crate::points::Realtime::try_from(SystemTime::now()).map_or(Nanos::ZERO, Nanos::from)
 }
 
-/// Nothing is mapped.
+/// Size of a page of memory, in bytes; nothing is mapped here.
 pub(crate) const LARGEST_PAGE: usize = page::SIZE;
 
-/// No counter.
+/// Stands for a counter on systems without one.
 pub(crate) struct CpuCounter;
 
 impl Counter for CpuCounter {
@@ -97,7 +97,7 @@ pub(crate) const fn boot_id() -> Option<[u64; 2]> {
     None
 }
 
-/// Memory for what is counted; no clock is read from it.
+/// Memory for the counts; no clock is read from it.
 #[derive(Debug)]
 pub(crate) struct Mapping(Box<Pair>);
 

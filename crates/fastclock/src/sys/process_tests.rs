@@ -15,14 +15,14 @@ use crate::clock_id::ClockId;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// The status with which a child ends that does `work`; what it does must be safe in a child of a
-/// program with threads.
+/// The exit status of a child that does `work`, which must be safe in a child of a program with
+/// threads.
 pub(crate) fn in_child(work: impl FnOnce() -> bool) -> i32 {
-    // SAFETY: the child only does what may be done in a signal handler, and ends.
+    // SAFETY: the child only makes async-signal-safe calls, and ends.
     match unsafe { libc::fork() } {
         0 => {
             let code = i32::from(!work());
-            // SAFETY: ends the child without running what was meant for the parent's end.
+            // SAFETY: ends the child without the parent's exit handlers.
             unsafe { libc::_exit(code) }
         }
         child => {
@@ -35,7 +35,7 @@ pub(crate) fn in_child(work: impl FnOnce() -> bool) -> i32 {
     }
 }
 
-/// Whether so many readings lie within their bounds between two of the kernel's.
+/// Whether `readings` readings in a row lie within their bounds between two of the kernel's.
 pub(crate) fn keeps_to_the_kernel(clock: &Clock, readings: usize) -> bool {
     (0..readings).all(|_| {
         let before = now_by_syscall(ClockId::Monotonic).0;
@@ -111,8 +111,8 @@ fn a_signal_handler_reads_the_clock_that_it_interrupts() {
     let clock = HANDLED.get_or_init(Clock::alone);
     clock.calibrate(LONG);
     let mut action = core::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: zeroes are a valid action; the handler does what a handler may, which is what is
-    // tried here. Nothing else in this program uses the signal.
+    // SAFETY: zeroes are a valid action. The handler only reads clocks, which the test shows to be
+    // safe in a handler. Nothing else in this program uses the signal.
     let installed = unsafe {
         (*action.as_mut_ptr()).sa_sigaction =
             read_in_handler as extern "C" fn(libc::c_int) as libc::sighandler_t;
@@ -120,14 +120,14 @@ fn a_signal_handler_reads_the_clock_that_it_interrupts() {
         libc::sigaction(libc::SIGUSR2, action.as_ptr(), core::ptr::null_mut())
     };
     assert_eq!(installed, 0);
-    // SAFETY: gives this thread's number; a handle is a pointer in some C libraries, which no other
-    // thread may have.
+    // SAFETY: gives this thread's number. A thread handle is a pointer in some C libraries, which
+    // other threads may not get.
     let reader = unsafe { libc::gettid() };
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Acquire) {
-                // SAFETY: the thread waits for this one to end.
+                // SAFETY: that thread waits for this one to end.
                 unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), reader, libc::SIGUSR2) };
                 std::thread::yield_now();
             }
@@ -150,16 +150,16 @@ fn a_signal_handler_reads_the_clock_that_it_interrupts() {
 #[test]
 fn looking_at_the_kernels_clock_leaves_errno_alone() {
     let clock = Clock::alone();
-    // SAFETY: closes nothing: there is no such descriptor.
+    // SAFETY: closes nothing: there is no such file descriptor.
     unsafe { libc::close(-1) };
     clock.renew_for_test();
     let _ = (clock.now(), clock.coarse(), clock.second());
     assert_eq!(Error::last_os_error().raw_os_error(), Some(libc::EBADF));
 }
 
-/// Puts the children of this process into a time namespace whose clock is 1,000 s ahead.
+/// Puts later children of this process into a time namespace whose clock is 1,000 s ahead.
 fn leave_time() -> bool {
-    // SAFETY: takes a number; concerns children that are forked from now on.
+    // SAFETY: takes a number; only children forked from now on are concerned.
     if unsafe { libc::unshare(0x80) } != 0 {
         return false;
     }
@@ -171,7 +171,7 @@ fn leave_time() -> bool {
     }
 }
 
-/// Needs root; without it there is nothing to see.
+/// Needs root; without root the test checks nothing.
 #[test]
 fn a_child_in_another_time_namespace_has_the_time_there() {
     let clock = Clock::alone();
@@ -184,7 +184,7 @@ fn a_child_in_another_time_namespace_has_the_time_there() {
                 let mut answers = inside.time.saturating_since(outside).0 > 999_000_000_000
                     && inside.declined.is_some()
                     && keeps_to_the_kernel(&clock, 100);
-                // It measures the clock there, and goes on.
+                // The child measures the counter against its own clock, and goes on.
                 while fast && answers && clock.now_bounded().declined.is_some() {
                     clock.renew_for_test();
                     answers = keeps_to_the_kernel(&clock, 1);

@@ -2,7 +2,7 @@
 
 use core::ffi::CStr;
 
-/// The beginning of a file, as much as `buffer` holds; empty where it cannot be read.
+/// The beginning of a file, as much as `buffer` holds; empty if the file cannot be read.
 pub(crate) fn beginning<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
     // SAFETY: the path ends with a zero.
@@ -20,12 +20,12 @@ pub(crate) fn beginning<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
             _ => break,
         }
     }
-    // SAFETY: it was opened above and nobody else knows it.
+    // SAFETY: opened above; no other code has this file descriptor.
     unsafe { libc::close(fd) };
     &buffer[..filled]
 }
 
-/// This boot's id as two numbers, as a page carries it; `None` where `/proc` does not tell.
+/// This boot's id as two numbers, as in a page; `None` where `/proc` does not give it.
 ///
 /// # References
 ///

@@ -1,5 +1,6 @@
-//! The kernel's clock by its vDSO's own function, found without the C library's `clock_gettime`: a
-//! program may define that itself, by a function of this library, and would call itself for ever.
+//! Reads the kernel's clock through the vDSO's own function, found without the C library's
+//! `clock_gettime`: a program may define that function itself through this library, and would call
+//! itself for ever.
 
 use core::ffi::c_int;
 use core::mem::transmute;
@@ -11,21 +12,21 @@ use super::preserving_errno;
 use crate::page::TimeSpec;
 use crate::system::facts::GETTIME;
 
-/// `clock_gettime(2)` as the vDSO has it: gives 0 or an error number below zero.
+/// `clock_gettime(2)` in the vDSO: returns 0 or an error number below zero.
 type GetTime = unsafe extern "C" fn(c_int, *mut libc::timespec) -> c_int;
 
-/// Nobody has looked yet.
+/// The vDSO has not been searched yet.
 const UNKNOWN: usize = 0;
-/// There is no such function: the system call is made.
+/// The vDSO has no such function: the system call is made.
 const NONE: usize = 1;
-/// The function's address. Threads that look at the same time find the same.
+/// The function's address. Threads that search at the same time find the same.
 static FUNCTION: AtomicUsize = AtomicUsize::new(UNKNOWN);
 
 /// A clock by its number, from the kernel. Safe to call in a signal handler; leaves `errno` alone.
 ///
 /// # Errors
 ///
-/// The kernel's error number (above zero): `EINVAL` where there is no such clock.
+/// The kernel's error number (above zero): `EINVAL` if there is no such clock.
 #[inline]
 pub fn gettime(clock: i32) -> Result<TimeSpec, i32> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -36,8 +37,8 @@ pub fn gettime(clock: i32) -> Result<TimeSpec, i32> {
     }
 }
 
-/// As [`gettime`], to where the caller says: 0, or the error number below zero. A place that cannot
-/// be written raises the signal that it raises with the C library, or gives `EFAULT`.
+/// As [`gettime`], but writes to `time` and returns 0 or the error number below zero. An address
+/// that cannot be written raises the same signal as with the C library, or gives `EFAULT`.
 ///
 /// # Safety
 ///
@@ -54,15 +55,16 @@ pub unsafe fn gettime_at(clock: i32, time: *mut libc::timespec) -> i32 {
     // SAFETY: the address is that of the function of this name in the image that the kernel has
     // mapped, which stays mapped.
     let function = unsafe { transmute::<usize, GetTime>(address) };
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { function(clock, time) }
 }
 
-/// The same by a system call, for machines without a vDSO.
+/// Reads the clock by a system call, for machines without a vDSO.
 #[cold]
 fn by_syscall(clock: i32, time: *mut libc::timespec) -> i32 {
     preserving_errno(|| {
-        // SAFETY: the kernel checks both; it writes where `gettime_at` was told to.
+        // SAFETY: the kernel checks both arguments; it writes to the address that `gettime_at` was
+        // given.
         match unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) } {
             0 => 0,
             // SAFETY: the C library gives the address of this thread's variable.
@@ -80,12 +82,12 @@ fn look_up() -> usize {
 
 /// The function's address in this process.
 fn in_memory() -> Option<usize> {
-    // SAFETY: only looks into what the kernel gave the process at its start.
+    // SAFETY: only reads the values that the kernel gave the process at its start.
     let base = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
     let base = usize::try_from(base).ok().filter(|base| *base != 0)?;
     let bytes = |len| {
-        // SAFETY: the kernel has mapped an image here, which stays; `len` is one page, which every
-        // mapping has, or what the image's own segments say.
+        // SAFETY: the kernel has mapped an image here, which stays mapped. `len` is one page, which
+        // every mapping has, or the size by the image's own segments.
         unsafe { slice::from_raw_parts(base as *const u8, len) }
     };
     let image = Image::new(bytes(4096))?;
@@ -93,15 +95,15 @@ fn in_memory() -> Option<usize> {
     image.function(GETTIME).map(|offset| base + offset)
 }
 
-/// A vDSO image as it lies in memory. Nothing that its bytes say leads out of them.
+/// A vDSO image in memory. No value in its bytes makes a read leave the image.
 #[derive(Clone, Copy)]
 struct Image<'a> {
     bytes: &'a [u8],
-    /// Where the program headers are, and how many.
+    /// Offset and number of the program headers.
     headers: (usize, usize),
 }
 
-/// Loadable, and the dynamic section: see `elf(5)`.
+/// Segment kinds (loadable, dynamic section) and further constants: see `elf(5)`.
 const PT_LOAD: u64 = 1;
 const PT_DYNAMIC: u64 = 2;
 const DT_HASH: u64 = 4;
@@ -113,19 +115,19 @@ const STT_FUNC: u64 = 2;
 const HEADER: usize = 56;
 const ENTRY: usize = 16;
 const SYMBOL: usize = 24;
-/// More than any image has.
+/// Upper limit for the entries of a table in any image.
 const MANY: usize = 4096;
 
 impl<'a> Image<'a> {
     fn new(bytes: &'a [u8]) -> Option<Self> {
-        // 64 bits, the lower byte first.
+        // ELF, 64 bits, little-endian.
         let good = bytes.starts_with(b"\x7fELF\x02\x01");
         let image = Self { bytes, headers: (0, 0) };
         let headers = (image.number(32, 8)?, image.number(56, 2)?);
         good.then_some(Self { headers, ..image })
     }
 
-    /// The number of `size` bytes at `at`.
+    /// The little-endian number of `size` bytes at offset `at`.
     fn number(&self, at: usize, size: usize) -> Option<usize> {
         let bytes = self.bytes.get(at..at.checked_add(size)?)?;
         let number = bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
@@ -151,14 +153,14 @@ impl<'a> Image<'a> {
         self.of_kind(PT_LOAD).next().map(|[_, address, _]| address)
     }
 
-    /// Bytes from its beginning to its end.
+    /// Size in bytes from the beginning to the end of the image.
     fn size(&self) -> Option<usize> {
         let linked_at = self.linked_at()?;
         let end = self.of_kind(PT_LOAD).filter_map(|[_, at, size]| at.checked_add(size)).max()?;
         end.checked_sub(linked_at).filter(|size| *size < 1 << 24)
     }
 
-    /// Where in the image the table with this tag lies.
+    /// Offset in the image of the table with this tag.
     fn table(&self, tag: u64) -> Option<usize> {
         let linked_at = self.linked_at()?;
         let [_, dynamic, _] = self.of_kind(PT_DYNAMIC).next()?;
@@ -172,7 +174,7 @@ impl<'a> Image<'a> {
         found.next()?.1.checked_sub(linked_at)
     }
 
-    /// How many symbols there are: the table of symbols does not say so itself.
+    /// Number of symbols: the symbol table does not hold it.
     fn symbols(&self) -> Option<usize> {
         if let Some(table) = self.table(DT_HASH) {
             return self.number(table.checked_add(4)?, 4);
@@ -188,7 +190,7 @@ impl<'a> Image<'a> {
         (last >= first).then(|| (last..last + MANY).find(ends)).flatten().map(|end| end + 1)
     }
 
-    /// How far into the image the function of this name begins. `name` ends with a zero.
+    /// Offset in the image of the function of this name. `name` ends with a zero.
     fn function(&self, name: &[u8]) -> Option<usize> {
         let (symbols, strings) = (self.table(DT_SYMTAB)?, self.table(DT_STRTAB)?);
         (0..self.symbols()?.min(MANY)).find_map(|index| {
@@ -227,7 +229,7 @@ mod tests {
         Image::new(bytes)?.function(name)
     }
 
-    // A static program of musl's has no dlopen.
+    // A static program of musl has no dlopen.
     #[cfg(not(target_env = "musl"))]
     #[test]
     fn the_function_is_found_in_this_process_and_is_the_kernels() {
@@ -269,7 +271,7 @@ mod tests {
             let images = fixtures();
             let mut bytes = which.get(&images).1.clone();
             for (at, byte) in damages {
-                // The head and the tables lie in the first kilobytes.
+                // The ELF header and the tables lie in the first kilobytes.
                 let place = at.index(bytes.len().min(4096));
                 bytes[place] = byte;
             }

@@ -1,4 +1,4 @@
-//! The hypervisor's page that says whether the machine was moved.
+//! The hypervisor's page that tells whether the virtual machine was moved.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -34,19 +34,19 @@ pub struct VmClock {
     abi: NonNull<Abi>,
 }
 
-// SAFETY: what the pointer leads to is atomics and lives as long as this value.
+// SAFETY: the pointer leads to atomics and is valid while this value lives.
 unsafe impl Send for VmClock {}
 // SAFETY: as above.
 unsafe impl Sync for VmClock {}
 
 impl VmClock {
-    /// The machine's, if it has one that this process may read.
+    /// The machine's page, if it has one that this process may read.
     #[must_use]
     pub fn open() -> Option<Self> {
         Self::at(Path::new(DEVICE))
     }
 
-    /// A page at another place: a device, or a regular file that is long enough.
+    /// A page at another path: a device, or a regular file that is long enough.
     #[must_use]
     pub fn at(path: &Path) -> Option<Self> {
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -65,7 +65,7 @@ impl VmClock {
 
     fn map(file: &File) -> Option<Self> {
         let (read, shared) = (libc::PROT_READ, libc::MAP_SHARED);
-        // SAFETY: asks for new memory at any place; whoever writes the file changes atomics.
+        // SAFETY: maps new memory at any address; writes to the file only change atomics.
         let mapped =
             unsafe { libc::mmap(ptr::null_mut(), SIZE, read, shared, file.as_raw_fd(), 0) };
         let good = mapped != libc::MAP_FAILED;
@@ -77,9 +77,9 @@ impl VmClock {
         unsafe { self.abi.as_ref() }
     }
 
-    /// A number that changes when the machine was moved to another host or restored: what was
-    /// known of the counter is then worth nothing. `None` while the hypervisor writes. Safe to
-    /// call in a signal handler.
+    /// A number that changes when the machine was moved to another host or restored: knowledge of
+    /// the counter from before is then void. `None` while the hypervisor writes. Safe to call in a
+    /// signal handler.
     #[must_use]
     pub fn disruption_marker(&self) -> Option<u64> {
         let abi = self.abi();
@@ -95,7 +95,7 @@ impl VmClock {
 
 impl Drop for VmClock {
     fn drop(&mut self) {
-        // SAFETY: it was mapped by this value, and no reference outlives it.
+        // SAFETY: this value mapped the page, and no reference outlives the value.
         unsafe { libc::munmap(self.abi.as_ptr().cast(), SIZE) };
     }
 }

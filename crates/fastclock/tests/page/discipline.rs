@@ -52,9 +52,9 @@ fn the_first_rate_is_right_to_20_parts_per_billion() {
     assert!(errors[21] <= 2e-8, "{errors:?}");
 }
 
-/// What is promised of a slew that nobody announced: until it is found the error is at most the
-/// bound plus the change times the time since the look that the line is from; after that the bound
-/// holds. `Readers` judges every reading by this, see `Machine::moved`.
+/// The promise for an unannounced slew: until it is found, the error is at most the bound plus the
+/// change times the time since the look that the line is from. After that the bound holds.
+/// `Readers` judges every reading by this, see `Machine::moved`.
 #[test]
 fn a_slew_is_found_at_the_next_look() {
     for period in [10.0 * MS, 100.0 * MS, SECOND] {
@@ -63,7 +63,7 @@ fn a_slew_is_found_at_the_next_look() {
             let outcome = run(TSC, &Plan::every(period), 45.0, &events);
             outcome.assert_good();
             assert!(kinds(&outcome).iter().all(|kind| *kind == Step::Slewed), "{outcome:?}");
-            // A look itself loses its CPU for some milliseconds now and then.
+            // A look itself may lose its CPU for some milliseconds.
             if ppm.abs() > 5.0 {
                 let found = outcome.verdicts.first().map(|(at, _)| at - 8.03 * SECOND);
                 assert!(
@@ -72,12 +72,12 @@ fn a_slew_is_found_at_the_next_look() {
                 );
                 let back = outcome.verdicts.iter().find(|(at, _)| *at > 22.07 * SECOND);
                 let late = back.map(|(at, _)| at - 22.07 * SECOND);
-                // The allowance was raised: the way back may be within it.
+                // The allowance is raised, so the way back may be within it.
                 assert!(late.is_none_or(|late| late < period + 10.0 * MS), "{late:?}");
             }
             assert!(outcome.worst_at_end <= 100, "{outcome:?}");
-            // The look that is due, and the one after it, which knows the new rate, each lose their CPU for up to
-            // 10 ms: with 120 seeds the worst was 13.1 us at 500 ppm and 10 ms.
+            // The look that is due, and the next one, which knows the new rate, each lose their CPU
+            // for up to 10 ms: with 120 seeds the worst error was 13.1 us at 500 ppm and 10 ms.
             assert!(
                 outcome.seen.worst as f64 <= ppm.abs() * 1e-6 * (period + 20.0 * MS) + 600.0,
                 "{outcome:?}"
@@ -93,10 +93,11 @@ fn the_bound_is_outdone_by_an_unannounced_slew_and_that_is_reported() {
     outcome.assert_good();
     let exceeded = outcome.keeper.discipline.status().exceeded.0;
     assert!((20_000..50_000).contains(&exceeded), "{exceeded}");
-    // Twice if it began shortly before a look.
+    // Two if the slew began shortly before a look.
     assert!((1..=2).contains(&outcome.keeper.discipline.status().counts.slewed));
     assert!(outcome.keeper.discipline.status().ppm_since_first < -499.0);
-    // It was forgiven that slew: the bound at the end allows for half of twice of it to end.
+    // The allowance was raised for that slew, so the bound at the end still allows for the slew to
+    // end.
     assert!(outcome.widest_at_end > 50_000, "{outcome:?}");
 }
 
@@ -308,7 +309,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The same schedules each time, or others with `PROPTEST_RNG_SEED=...`.
+/// The same schedules in each run, or others with `PROPTEST_RNG_SEED=...`.
 fn schedules() -> ProptestConfig {
     let default = ProptestConfig::default();
     let rng_seed = match default.rng_seed {

@@ -1,6 +1,6 @@
-//! A writer that is killed again and again, at any instruction, and readers that must not notice.
+//! A writer that is killed again and again, at any instruction, while readers must not notice.
 //!
-//! The test runs itself as the writer and as a reader in another process: see [`ROLE`].
+//! The test starts itself as the writer and as a reader in another process: see [`ROLE`].
 #![allow(unsafe_code, reason = "a page lies in a file that is mapped")]
 
 use std::env;
@@ -20,18 +20,18 @@ use fastclock::page::{
 use fastclock::{Bound, ClockId, Decline, Line, Nanos, TickLength, Ticks, sys};
 
 const KILLS: u32 = 1_000;
-/// `writer` or `reader`: what the process is started as.
+/// `writer` or `reader`: the role of the started process.
 const ROLE: &str = "FASTCLOCK_KILL_ROLE";
 const PAGE: &str = "FASTCLOCK_KILL_PAGE";
 /// The length of a tick, which a writer that lives for milliseconds cannot measure.
 const TICK: &str = "FASTCLOCK_KILL_TICK";
-/// What the parent writes to [`Page::flags`] when it is over.
+/// Written to [`Page::flags`] by the parent when the test is over.
 const OVER: u32 = 1;
-/// How long a line holds, ns: longer than it takes to start the next writer on a busy machine, and so
-/// short that a line which is off by the steepest rate stays within a millisecond.
+/// Time for which a line holds, ns: longer than the start of the next writer on a busy machine, and
+/// so short that a line which is off by the steepest rate stays within a millisecond.
 const SPAN_NS: u64 = 1_000_000_000;
-/// Low bits in which the bound and the distance of `CLOCK_TAI` carry the same mark, so that a slot
-/// whose writing was cut short can be told.
+/// Low bits in which the bound and the distance of `CLOCK_TAI` carry the same mark, so that a
+/// half-written slot can be recognised.
 const MARK: u64 = 0xff;
 
 struct Host<'a>(&'a AtomicU64);
@@ -68,7 +68,7 @@ fn measured() -> TickLength {
     }
 }
 
-/// A line that wavers around the kernel's clock by 2 us.
+/// A line that alternates around the kernel's clock by 2 us.
 fn line(tick: TickLength, round: u64, old: Option<&Line>, begin: Ticks) -> Content {
     let look = sys::look(&CpuCounter, 4);
     let ahead = begin.0 as i64 - look.ticks.0 as i64;
@@ -104,16 +104,16 @@ fn marked(mut content: Content, mark: u64) -> Content {
     content
 }
 
-/// Writes as fast as it can until it is killed.
+/// Writes as fast as possible until the process is killed.
 fn write(page: &Page, tick: TickLength) {
     let resumed = Writer::resume(page, [0; 2], std::process::id());
     let mut writer = resumed.unwrap_or_else(|_| Writer::create(page, [0; 2], std::process::id()));
     let parent = parent_id();
     let lead = tick.ticks(20_000);
     for round in 0_u64.. {
-        // If it fails, the next round tries again.
+        // If the renewal fails, the next round tries again.
         let _ = writer.renew(&CpuCounter, lead, |old, begin| line(tick, round, old, begin));
-        // The same line again, so that a good part of the time goes into publishing.
+        // Publishes the same line again, so that a good part of the time goes into publishing.
         let content = writer.current().copied();
         for (again, content) in content.into_iter().cycle().take(20).enumerate() {
             writer.publish(marked(content, round + again as u64));
@@ -124,7 +124,7 @@ fn write(page: &Page, tick: TickLength) {
     }
 }
 
-/// Reads until `over`, and gives how often it did and how often the page answered.
+/// Reads until `over`; returns the number of reads and of the page's answers.
 fn read(page: &Page, trust: &Trust, last: &AtomicI64, over: impl Fn() -> bool) -> [u64; 2] {
     let declines = AtomicU64::new(0);
     let host = Host(&declines);
@@ -145,11 +145,11 @@ fn read(page: &Page, trust: &Trust, last: &AtomicI64, over: impl Fn() -> bool) -
                 let outside = (before - bound - time).max(time - after - bound);
                 assert!(outside <= 0, "{outside} ns outside its bound: {answer:?}");
             } else {
-                // It may be held at what the page has reached.
+                // The answer may be held at the time that the page has reached.
                 assert!(time >= before && time - after < 1_000_000, "{answer:?}");
             }
         }
-        // Writers are to be started and killed meanwhile, on as few CPUs as there are.
+        // Leaves CPU time for starting and killing writers on machines with few CPUs.
         thread::park_timeout(Duration::from_micros(200));
     }
     [reads, answered]
@@ -182,10 +182,10 @@ fn a_process_of_the_kill_test() {
     }
 }
 
-/// What killed writers have left.
+/// Traces of killed writers in the page.
 #[derive(Debug, Default)]
 struct Left {
-    /// A line's end was announced, and no line follows.
+    /// The current slot announces a line's end, and no line follows.
     announced: u32,
     /// The slot that is not current is half old, half new.
     half_written: u32,

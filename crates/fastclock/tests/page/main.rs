@@ -1,3 +1,3 @@
-//! The page, who keeps it and who reads it.
+//! The clock page, its writers and its readers.
 
 mod arch;

@@ -36,7 +36,7 @@ fn readings(text: &str) -> Vec<Reading> {
     .collect()
 }
 
-/// What each line said of the next reading: its error and bound there.
+/// The error and bound of each line at the next reading.
 fn errors(readings: &[Reading]) -> Vec<(i64, i64)> {
     let mut discipline = Discipline::new(Settings::default());
     let mut line: Option<Line> = None;
@@ -54,7 +54,7 @@ fn errors(readings: &[Reading]) -> Vec<(i64, i64)> {
     errors
 }
 
-/// The recorded machine has never slept and was not told about leap seconds.
+/// The recorded machine was never suspended and was not told about leap seconds.
 fn exact(estimate: &Estimate) -> Offsets {
     Offsets { boot: Nanos::ZERO, tai: estimate.offsets.real, ..estimate.offsets }
 }
@@ -80,7 +80,7 @@ fn a_real_machine_is_followed_to_50_ns() {
 #[test]
 fn one_bad_reading_among_real_ones_carries_no_weight() {
     let mut readings = readings(include_str!("data/readings-10-hz.txt"));
-    // The thread lost its CPU for 3 ms between the two reads of the counter.
+    // The thread loses its CPU for 3 ms between the two reads of the counter.
     readings[100].ticks.0 += 3_000_000;
     readings[100].half_width.0 += 3_900_000;
     let errors = errors(&readings);

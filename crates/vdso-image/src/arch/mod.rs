@@ -1,19 +1,19 @@
-//! What differs between architectures. Each has a folder, with the same names in both; nothing else in this
-//! crate asks for the architecture.
+//! Code that differs between architectures. Each architecture has a folder, with the same names in both. No other code
+//! in this crate depends on the architecture.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `layout.rs` | sizes and names |
 //! | `entry.rs` | the functions that programs call: count, then jump |
-//! | `slots.rs` | the thread's key, and counting in its slot |
-//! | `sample.rs` | making a call and timing it |
+//! | `slots.rs` | reads the thread's key, and counts in the thread's slot |
+//! | `sample.rs` | makes a call and times it |
 //! | `routes.rs` | answers by system call |
-//! | `counter.rs` | the functions of `--clock counter` |
-//! | `syscall.rs` | system calls of the image |
-//! | `start.rs` | from the installer to the program |
-//! | `stubs.rs` | the instructions that the tracer writes into a process to bring the image there |
-//! | `slow_reads.rs` | answers that take long |
-//! | `attach.rs` | in a program that is running already |
+//! | `counter.rs` | the functions of `--clock tsc` and `tsc-fast` |
+//! | `syscall.rs` | the image's own system calls |
+//! | `start.rs` | entry point of the installer, and the jump to the program |
+//! | `stubs.rs` | the instructions that the tracer writes into a process to map the image |
+//! | `slow_reads.rs` | the functions of `--clock slow` |
+//! | `attach.rs` | entry point of the installer in a running process |
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

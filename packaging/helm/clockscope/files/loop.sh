@@ -11,7 +11,7 @@ while :; do
             -e 's|^clockscope_clocksource_current_info{device="0",clocksource="\([A-Za-z0-9_-]*[A-Za-z0-9]\)"} 1$|clockscope.io/clocksource=\1|p' \
             /textfile/clockscope.prom >"$FEATURES/.clockscope" && mv "$FEATURES/.clockscope" "$FEATURES/clockscope"
     fi
-    # A signal ends `wait`, but not a program in the foreground.
+    # A signal interrupts `wait` at once; it would not interrupt `sleep` in the foreground.
     sleep "$INTERVAL" &
     wait $!
 done

@@ -1,4 +1,4 @@
-//! Lines of kernels from 2.6.18 to 7.1, and what they are understood as.
+//! Lines of kernels from 2.6.18 to 7.1, and their expected interpretation.
 
 use super::super::event::UnstableReason;
 use super::said;

@@ -1,4 +1,4 @@
-//! The kernel's lines on the hypervisor that it runs on.
+//! The kernel's lines about its hypervisor.
 
 use super::tokens::{after, phrase};
 use crate::log::event::EventKind;
@@ -13,7 +13,7 @@ pub(crate) fn paravirtualised(message: &str, _: usize) -> Option<EventKind> {
     Some(EventKind::Paravirtualised(phrase(after(message, "paravirtualized kernel on ")?)))
 }
 
-/// `kvm-clock: ...` at the beginning: not where it is only named as a clocksource.
+/// `kvm-clock: ...` at the beginning of a line; elsewhere it is only the name of a clocksource.
 pub(crate) fn kvm_clock(_: &str, at: usize) -> Option<EventKind> {
     (at == 0).then_some(EventKind::KvmClock)
 }
@@ -45,10 +45,10 @@ pub(crate) fn hyper_v(message: &str, _: usize) -> Option<EventKind> {
     is_it.then_some(EventKind::HyperV)
 }
 
-/// How lines begin that only one platform's code prints: `arch/x86/xen/`, `drivers/xen/`, `arch/x86/kernel/kvm.c`,
+/// Prefixes of lines that only one platform's code prints: `arch/x86/xen/`, `drivers/xen/`, `arch/x86/kernel/kvm.c`,
 /// `cpu/vmware.c`, `drivers/hv/`, `drivers/virt/vboxguest/`, `drivers/firmware/smccc/kvm_guest.c`,
-/// `arch/arm64/kernel/cpufeature.c`, `arch/riscv/kernel/sbi.c`, Linux 6.12. A driver that another hypervisor's
-/// device needs too, such as vmxnet3, is not here.
+/// `arch/arm64/kernel/cpufeature.c`, `arch/riscv/kernel/sbi.c`, Linux 6.12. Drivers for devices that other hypervisors
+/// emulate too, such as vmxnet3, are not listed.
 pub(super) const SIGNATURES: [(&str, &str); 25] = [
     ("Xen: ", "xen"),
     ("xen: ", "xen"),
@@ -77,7 +77,7 @@ pub(super) const SIGNATURES: [(&str, &str); 25] = [
     ("SBI specification v", "riscv64"),
 ];
 
-/// Makers that hypervisors' firmware writes into its first ACPI table.
+/// Vendor names in the first ACPI table of hypervisors' firmware.
 const FIRMWARE: [(&str, &str); 9] = [
     ("BOCHS", "qemu"),
     ("VBOX", "virtualbox"),
@@ -99,8 +99,8 @@ pub(crate) fn firmware(message: &str, _: usize) -> Option<EventKind> {
 }
 
 /// `tdx: Guest detected` (`arch/x86/coco/tdx/tdx.c`), `Memory Encryption Features active: AMD SEV SEV-ES SEV-SNP`
-/// (`arch/x86/mm/mem_encrypt.c`), `SEV: Status: SEV SEV-ES SEV-SNP SecureTSC` (`arch/x86/coco/sev/core.c`), and systemd's word.
-/// A host that merely encrypts its memory says `AMD SME`.
+/// (`arch/x86/mm/mem_encrypt.c`), `SEV: Status: SEV SEV-ES SEV-SNP SecureTSC` (`arch/x86/coco/sev/core.c`), and
+/// systemd's line. A host that only encrypts its memory prints `AMD SME`.
 pub(crate) fn confidential(message: &str, at: usize) -> Option<EventKind> {
     let said = &message[at..];
     let is_tdx = said.starts_with("tdx: Guest detected")

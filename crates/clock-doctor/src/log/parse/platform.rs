@@ -1,4 +1,4 @@
-//! The kernel, its machine and its CPUs.
+//! Lines about the kernel, its machine and its CPUs.
 
 use super::tokens::{after, decimal, hexadecimal, phrase};
 use crate::log::event::EventKind;
@@ -68,7 +68,7 @@ pub(crate) fn hot_added(message: &str, _: usize) -> Option<EventKind> {
     word.starts_with("CPU").then_some(EventKind::HotAdded)
 }
 
-/// Going to sleep and waking up: `kernel/power/*.c`, `drivers/acpi/sleep.c`.
+/// Suspending and waking: `kernel/power/*.c`, `drivers/acpi/sleep.c`.
 pub(crate) fn suspended(message: &str, _: usize) -> Option<EventKind> {
     const SLEEPS: [&str; 6] = [
         "PM: suspend entry",
@@ -79,7 +79,7 @@ pub(crate) fn suspended(message: &str, _: usize) -> Option<EventKind> {
         "PM: Creating hibernation image",
     ];
     const WAKES: [&str; 7] = [
-        // Xen saves or moves the guest with the next line: the restored guest prints the lines behind it.
+        // Xen saves or moves the guest with this line: the restored guest prints the lines after it.
         "suspending xenstore",
         "PM: suspend exit",
         "PM: hibernation exit",

@@ -1,4 +1,4 @@
-//! The clocks that the TSC is compared with, and reasons to keep a clock out of the vDSO.
+//! Lines about the clocks that the TSC is compared with, and about clocks that the vDSO cannot read.
 
 use super::tokens::last_name;
 use crate::log::event::EventKind;
@@ -15,7 +15,7 @@ pub(crate) fn pm_timer(message: &str, at: usize) -> Option<EventKind> {
     is_bad.then_some(EventKind::PmTimerBad)
 }
 
-/// `clocksource NAME registered with invalid VDSO mode N`, and Xen's word on its own.
+/// `clocksource NAME registered with invalid VDSO mode N`, and Xen's line about its own clock.
 pub(crate) fn vdso(message: &str, _: usize) -> Option<EventKind> {
     if let Some((before, _)) = message.split_once(" registered with invalid VDSO mode") {
         return last_name(before).map(|name| EventKind::VdsoModeInvalid(name.to_owned()));

@@ -1,22 +1,22 @@
-//! Numbers and names, whole ones only.
+//! Parses numbers and names; accepts complete ones only.
 
-/// Longest name that is taken: the kernel's are up to 32 bytes (`CS_NAME_LEN`,
-/// `kernel/time/tick-internal.h`), others a line.
+/// Maximum length of a name: the kernel's have up to 32 bytes (`CS_NAME_LEN`, `kernel/time/tick-internal.h`), others a
+/// line.
 const NAME_MAX: usize = 64;
 const PHRASE_MAX: usize = 300;
 
-/// The text behind `label`.
+/// The text after `label`.
 pub(super) fn after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     text.split_once(label).map(|(_, rest)| rest)
 }
 
-/// A number in decimal digits, and the rest of the text. A number at the end of the line may have lost
-/// digits, as may one before the `>` that a pager prints; no format ends with one.
+/// A number in decimal digits, and the rest of the text. A number at the end of the line may have lost digits, as may
+/// one before a pager's `>`; no format ends with a number.
 pub(super) fn decimal(text: &str) -> Option<(u64, &str)> {
     digits(text.trim_start(), 10)
 }
 
-/// The same with a sign.
+/// [`decimal`] with a sign.
 pub(super) fn signed(text: &str) -> Option<(i64, &str)> {
     let text = text.trim_start();
     let (is_negative, text) = match text.strip_prefix('-') {
@@ -28,7 +28,7 @@ pub(super) fn signed(text: &str) -> Option<(i64, &str)> {
     Some((if is_negative { -number } else { number }, rest))
 }
 
-/// A number in hexadecimal digits, with `0x` or not.
+/// A number in hexadecimal digits, with or without `0x`.
 pub(super) fn hexadecimal(text: &str) -> Option<(u64, &str)> {
     let text = text.trim_start();
     digits(text.strip_prefix("0x").unwrap_or(text), 16)
@@ -48,7 +48,7 @@ fn digits(text: &str, radix: u32) -> Option<(u64, &str)> {
     (end > 0 && !is_cut).then_some((number, rest))
 }
 
-/// `N MHz`, with a fraction or not.
+/// `N MHz`, with or without a fraction.
 pub(super) fn megahertz(text: &str) -> Option<f64> {
     let (number, unit) = text.trim_start().split_once(' ')?;
     let is_number = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -56,14 +56,14 @@ pub(super) fn megahertz(text: &str) -> Option<f64> {
     (mhz > 0.0 && mhz < 1e6).then_some(mhz)
 }
 
-/// The megahertz of `N MHz WHAT`, where ` MHz WHAT` begins at `at`.
+/// The megahertz of `N MHz WORD`, if ` MHz WORD` begins at `at`.
 pub(super) fn megahertz_before(text: &str, at: usize) -> Option<f64> {
     let number = text[..at].rsplit(' ').next()?;
     megahertz(&text[at - number.len()..])
 }
 
-/// A name in quotes, or up to a blank or colon; and the rest of the text. A name before a pager's `>`, or
-/// without its closing quote, is not whole.
+/// A name in quotes, or up to a blank or colon, and the rest of the text. A name before a pager's `>`, or without its
+/// closing quote, is incomplete.
 pub(super) fn name(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start();
     let (name, rest) = match text.strip_prefix(['\'', '`', '"']) {
@@ -80,11 +80,11 @@ pub(super) fn name(text: &str) -> Option<(&str, &str)> {
     is_name(name).then_some((name, rest))
 }
 
-/// The last name in `text`, in quotes or not.
+/// The last name in `text`, with or without quotes.
 pub(super) fn last_name(text: &str) -> Option<&str> {
     let text = text.trim_end();
     let name = match text.strip_suffix('\'') {
-        // Without the quote before it, a fold has cut the name.
+        // Without the opening quote, a fold has cut the name.
         Some(quoted) => quoted.rsplit_once('\'')?.1,
         None => text.rsplit(' ').next()?,
     };
@@ -98,7 +98,7 @@ fn is_name(name: &str) -> bool {
         && !name.contains([' ', '>', '…', '\u{fffd}'])
 }
 
-/// The rest of a line as it stands; of a cut one without the pager's mark.
+/// The rest of a line; without the pager's mark if the line is cut.
 pub(super) fn phrase(text: &str) -> String {
     let text = text.trim().trim_end_matches('>').trim_end();
     match text.len() <= PHRASE_MAX {

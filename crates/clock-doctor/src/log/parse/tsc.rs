@@ -9,7 +9,7 @@ pub(crate) fn unstable(message: &str, at: usize) -> Option<EventKind> {
     Some(EventKind::unstable(phrase(rest.trim_start().strip_prefix("due to").unwrap_or(""))))
 }
 
-/// A line with `TSC ` in it.
+/// A line that contains `TSC `.
 pub(crate) fn of_tsc(message: &str, at: usize) -> Option<EventKind> {
     let rest = &message[at + "TSC ".len()..];
     match rest.split([' ', ':']).next()? {
@@ -20,7 +20,7 @@ pub(crate) fn of_tsc(message: &str, at: usize) -> Option<EventKind> {
         "found" => rest.starts_with("found unstable").then_some(EventKind::BrokenBiosAdvice),
         // `[Firmware Bug]: TSC doesn't count with P0 frequency!`: `arch/x86/kernel/cpu/amd.c`.
         "doesn't" => rest.starts_with("doesn't count with P0").then_some(EventKind::FirmwareP0),
-        // `Fast TSC calibration failed`. That it went well says nothing.
+        // `Fast TSC calibration failed`. A successful calibration is not an event.
         "calibration" => {
             rest.starts_with("calibration failed").then_some(EventKind::CalibrationNote)
         }
@@ -39,7 +39,7 @@ fn warp(message: &str, _: usize) -> Option<EventKind> {
     rest.trim_start().starts_with("cyc").then_some(EventKind::Warp(cycles))
 }
 
-/// `TSC synchronization [CPU#0 -> CPU#1]:`; in 2.6 the result stands on the same line.
+/// `TSC synchronization [CPU#0 -> CPU#1]:`; in 2.6 the result is on the same line.
 fn sync_check(message: &str, at: usize) -> Option<EventKind> {
     if let Some(warp) = warp(message, at) {
         return Some(warp);
@@ -60,10 +60,10 @@ fn adjust(message: &str, at: usize) -> Option<EventKind> {
     is_known.then(|| EventKind::AdjustDiffers(rest.contains("Restoring")))
 }
 
-/// Lines of rates that the hypervisor, CPUID or a timer states.
+/// Lines about rates that the hypervisor, CPUID or a timer states.
 fn rate(message: &str, at: usize) -> Option<EventKind> {
     let rest = &message[at..];
-    // The number follows the last colon; names of timers stand before it.
+    // The number follows the last colon; names of timers come before it.
     let mhz = || megahertz(rest.rsplit_once(':')?.1);
     if rest.starts_with("TSC freq read from hypervisor") {
         return mhz().map(EventKind::RateFromHypervisor);
@@ -107,8 +107,8 @@ pub(crate) fn detected_processor(message: &str, at: usize) -> Option<EventKind> 
     megahertz_before(message, at).filter(|_| is_it).map(EventKind::DetectedProcessor)
 }
 
-/// `time.c: Using 3.579545 MHz WALL PM GTOD PM timer.`: how x86-64 named its clock up to 2.6.20,
-/// before it had clocksources (`arch/x86_64/kernel/time.c`).
+/// `time.c: Using 3.579545 MHz WALL PM GTOD PM timer.`: x86-64's name of its clock up to 2.6.20, before it had
+/// clocksources (`arch/x86_64/kernel/time.c`).
 pub(crate) fn gtod(message: &str, at: usize) -> Option<EventKind> {
     let rest = message[at..].strip_prefix(" GTOD ")?;
     let (timer, rest) = rest.split_once(' ')?;

@@ -3,10 +3,10 @@
 use super::tokens::{after, decimal, hexadecimal, last_name, name, signed};
 use crate::log::event::{Count, EventKind, Mark, Role};
 
-/// Characters of a list of CPUs that are kept.
+/// Maximum length of a list of CPUs that is kept, in characters.
 const LIST_MAX: usize = 200;
 
-/// Whether nanoseconds follow: a number that a fold has split has its other half there.
+/// Whether `ns` follows: if a fold splits a number, its second half follows instead.
 fn is_unit(rest: &str) -> bool {
     rest.trim_start().starts_with("ns")
 }
@@ -33,7 +33,7 @@ pub(crate) fn switched(message: &str, at: usize) -> Option<EventKind> {
     Some(EventKind::Switched(whole_name(name, ends_line)?.to_owned()))
 }
 
-/// The kernel's clocksources. A line may be cut within a name, and the rest is no name.
+/// The kernel's clocksources. If a line is cut within a name, the rest is not a name.
 const NAMES: &str = "acpi_pm arch_mem_counter arch_sys_counter hpet hyperv_clocksource \
     hyperv_clocksource_msr hyperv_clocksource_tsc_page jiffies kvm-clock refined-jiffies \
     riscv_clocksource sgi_rtc tsc tsc-early xen";
@@ -43,12 +43,12 @@ pub(crate) fn is_known(name: &str) -> bool {
     NAMES.split(' ').any(|known| known == name)
 }
 
-/// Whether a longer name begins so.
+/// Whether a longer name begins with `name`.
 pub(crate) fn may_go_on(name: &str) -> bool {
     NAMES.split(' ').any(|known| known.len() > name.len() && known.starts_with(name))
 }
 
-/// The clocksource of a name that may be cut: at a line's end it is completed where only one begins so.
+/// The clocksource for a name that may be cut: at a line's end it is completed if only one name begins so.
 fn whole_name(name: &str, ends_line: bool) -> Option<&str> {
     if is_known(name) || !may_go_on(name) {
         return Some(name);
@@ -67,7 +67,7 @@ pub(crate) fn installed(message: &str, at: usize) -> Option<EventKind> {
 pub(crate) fn marked(message: &str, at: usize) -> Option<EventKind> {
     let (name, rest) = name(&message[at + "Marking clocksource ".len()..])?;
     let rest = rest.trim_start();
-    // Not even ` as` or ` unstable`: the name itself may be cut.
+    // Not even ` as` or ` unstable` follows, so the name itself may be cut.
     if rest.is_empty() || rest.starts_with('>') {
         return None;
     }
@@ -89,7 +89,7 @@ pub(crate) fn marked(message: &str, at: usize) -> Option<EventKind> {
 pub(crate) fn old_delta(message: &str, at: usize) -> Option<EventKind> {
     let (delta_ns, rest) = signed(&message[at + " unstable (delta = ".len()..])?;
     let rest = rest.trim_start().strip_prefix("ns)")?;
-    // Red Hat's 2.6.32 keeps the clocksource, and goes on: `. Enable clocksource failover by adding ...`
+    // Red Hat's 2.6.32 keeps the clocksource, and continues: `. Enable clocksource failover by adding ...`
     if rest.starts_with('.') {
         return Some(EventKind::WatchdogNoise);
     }
@@ -99,7 +99,7 @@ pub(crate) fn old_delta(message: &str, at: usize) -> Option<EventKind> {
 const ROLES: [(&str, Role); 3] =
     [("wd", Role::Reference), ("wd2", Role::SecondReference), ("cs", Role::Watched)];
 
-/// Takes the role off the end; also gives its prefix.
+/// Removes the role's prefix from the end; returns the rest, the prefix and the role.
 fn role(before: &str) -> Option<(&str, &'static str, Role)> {
     ROLES.iter().find_map(|(prefix, role)| Some((before.strip_suffix(prefix)?, *prefix, *role)))
 }
@@ -115,7 +115,7 @@ pub(crate) fn reading_with_interval(message: &str, at: usize) -> Option<EventKin
 /// `'NAME' wd_now: X wd_last: X mask: X`
 pub(crate) fn reading(message: &str, at: usize) -> Option<EventKind> {
     let (before, prefix, role) = role(&message[..at])?;
-    // An interval that could not be read.
+    // The interval could not be parsed.
     let before = before.split_once(" wd_nsec:").map_or(before, |(name, _)| name);
     let before = before.split_once(" cs_nsec:").map_or(before, |(name, _)| name);
     counters(role, prefix, last_name(before)?, None, &message[at + "_now:".len()..])
@@ -134,7 +134,7 @@ fn counters(
     let (last, rest) = hexadecimal(rest)?;
     let follows = rest.trim_start();
     if !follows.starts_with("mask:") && !"mask:".starts_with(follows.trim_end_matches(['>', '.'])) {
-        // The number before it is not whole.
+        // The number before it is incomplete.
         return None;
     }
     let mask = mask(rest).filter(|mask| now <= *mask && last <= *mask);
@@ -142,15 +142,15 @@ fn counters(
     Some(EventKind::Reading(role, Count { name: name.to_owned(), nsec, now, last, mask }))
 }
 
-/// The mask, which ends the line; `None` if it is cut.
+/// The mask at the line's end; `None` if it is cut.
 fn mask(rest: &str) -> Option<u64> {
     let text = rest.trim_start().strip_prefix("mask:")?.trim();
     let mask = u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()?;
-    // All masks are of the lowest bits.
+    // All masks consist of the lowest bits.
     (mask > 0 && mask & mask.wrapping_add(1) == 0).then_some(mask)
 }
 
-/// The mask of a clocksource whose line has lost it: `drivers/clocksource/acpi_pm.c`,
+/// The usual mask of a clocksource, for a line that has lost it: `drivers/clocksource/acpi_pm.c`,
 /// `arch/x86/kernel/hpet.c` and `kernel/time/jiffies.c`, 6.12.
 fn usual_mask(name: &str) -> u64 {
     match name {
@@ -201,7 +201,7 @@ pub(crate) fn cycles(message: &str, at: usize) -> Option<EventKind> {
     let (before, second) = message[..at].rsplit_once(" < CPU")?;
     let count = |text: &str| decimal(text.split_once(' ')?.1).map(|(count, _)| count);
     let first = before.rsplit_once("CPU")?.1;
-    // The blank that the split took off ends the number.
+    // The split removed the blank that ends the number.
     Some(EventKind::CpuCycles { first: count(&format!("{first} "))?, second: count(second)? })
 }
 
@@ -258,8 +258,8 @@ fn cpus(message: &str, at: usize, is_ahead: bool) -> Option<EventKind> {
     Some(if is_tsc { EventKind::CpusApart { cpus, is_ahead } } else { EventKind::WatchdogNoise })
 }
 
-/// `clocksource_wdtest: --- Marking wdtest-ktime unstable due to clocksource watchdog.`: the kernel's test
-/// of its watchdog, whose clocksources the kernel never keeps (`kernel/time/clocksource-wdtest.c`, 5.14 to 7.0).
+/// `clocksource_wdtest: --- Marking wdtest-ktime unstable due to clocksource watchdog.`: the kernel's test of its
+/// watchdog, with clocksources that the kernel never keeps (`kernel/time/clocksource-wdtest.c`, 5.14 to 7.0).
 pub(crate) fn tested(message: &str, at: usize) -> Option<EventKind> {
     let (name, _) = name(after(&message[at..], "--- Marking ")?)?;
     Some(EventKind::Marked { name: name.to_owned(), why: Mark::Unstated })

@@ -1,11 +1,11 @@
-//! Dates in front of a line. They are only taken off: the kernel's own time is what counts.
+//! Dates before a line. They are only removed: the kernel's own stamp counts.
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// Takes a date with a time of day off the front: `May  6 11:52:52`, `Mon May  6 11:52:52 2024`,
-/// `Mon 2024-05-06 11:52:52 UTC`, `2024-05-06T11:52:52,123456+02:00`, `11:52:52`, and `1714989172.123456` of the journal.
+/// Removes a date with a time of day from the front: `May  6 11:52:52`, `Mon May  6 11:52:52 2024`, `Mon 2024-05-06
+/// 11:52:52 UTC`, `2024-05-06T11:52:52,123456+02:00`, `11:52:52`, and the journal's `1714989172.123456`.
 pub(super) fn taken_off(text: &str) -> Option<&str> {
     let (mut rest, mut has_day, mut has_clock) = (text, false, false);
     loop {
@@ -55,7 +55,7 @@ fn is_zone(name: &str) -> bool {
     let is_offset = name.strip_prefix(['+', '-']).is_some_and(|offset| {
         offset.len() >= 2 && offset.bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
     });
-    // `TSC ADJUST` and `DMI:` are not zones, and no zone is called so.
+    // `TSC ADJUST` and `DMI:` begin like zones, but no zone has these names.
     is_name && !["TSC", "HPET", "ACPI", "DMI", "CPU"].contains(&name) || is_offset
 }
 

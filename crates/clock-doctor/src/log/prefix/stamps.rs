@@ -1,7 +1,7 @@
 //! Times and callers in brackets.
 
-/// `    0.000000`, also with the CPU (`0.000000@0`), the caller (`0.000000,0`) or the time since the
-/// line before (`1.234567 <    0.000012>`): the seconds, and their text.
+/// `    0.000000`, optionally with the CPU (`0.000000@0`), the caller (`0.000000,0`) or the time since the line before
+/// (`1.234567 <    0.000012>`): gives the seconds, and their text.
 pub(super) fn stamp(inner: &str) -> Option<(f64, &str)> {
     let bytes = inner.as_bytes();
     let blanks = bytes.iter().take_while(|byte| **byte == b' ').count();
@@ -24,8 +24,8 @@ pub(super) fn stamp(inner: &str) -> Option<(f64, &str)> {
     if !is_known || rest.len() > 40 || number >= 1 << f64::MANTISSA_DIGITS {
         return None;
     }
-    // Of two whole numbers that a double holds, the quotient is the nearest double, as is the
-    // number that is read from the text.
+    // The quotient of two whole numbers that a double represents exactly is the nearest double, like the number parsed
+    // from the text.
     #[expect(clippy::cast_precision_loss, reason = "checked above")]
     let seconds = number as f64 / 10_f64.powi(places);
     Some((seconds, &inner[..end]))

@@ -1,4 +1,4 @@
-//! Whole logs: boots, folds, damage, size.
+//! Tests with whole logs: boots, folds, damage, size.
 
 use std::path::Path;
 
@@ -74,7 +74,7 @@ fn of_real_logs_no_line_on_clocks_is_passed_over() {
         "Linux version",
         "ommand line",
     ];
-    // These say that all is as usual.
+    // These lines report a normal state.
     const USUAL: [&str; 7] = [
         "clocksource_wdtest: --- ",
         "Fast TSC calibration using PIT",
@@ -141,7 +141,7 @@ fn a_line_that_two_loggers_wrote_is_one_boot() {
         host kernel: [    0.000000] DMI: x\n";
     let read = log(doubled);
     assert_eq!((read.boots, read.events.len()), (1, 5));
-    // The same text is another boot when something else happened in between.
+    // The same text is another boot if another event came in between.
     let twice = "Linux version 5.10.0-1 (a)\nMarking TSC unstable due to x\n\
         Linux version 5.10.0-1 (a)\nSwitching to clocksource tsc\n";
     assert_eq!((log(twice).boots, log(twice).events.len()), (2, 2));
@@ -178,7 +178,7 @@ fn folded_lines_are_joined() {
     };
     assert_eq!(read.events[1].at, Some(20.040_287));
     assert!(read.events[0].evidence.text.ends_with("too large:"));
-    // At the end of the log, what there is counts.
+    // At the end of the log, an incomplete line counts.
     let end = log("clocksource: Marking clocksource 'tsc' as");
     assert_eq!(end.events[0].kind, EventKind::Marked { name: "tsc".into(), why: Mark::Unstated });
 }
@@ -214,7 +214,7 @@ fn lines_that_a_fold_split_anywhere_are_joined() {
             "{text}"
         );
     }
-    // Which of Hyper-V's it was cannot be told, and half a number is none.
+    // The name may be any of Hyper-V's clocksources, and half a number is no number.
     assert_eq!(log("[   1.0] clocksource: Switched to clocksource hyperv_cl\n").events, []);
     assert_eq!(
         log("clocksource: 'tsc' cs_now: 3b38b8 cs_last: 3b37\n\n4676 mask: ff\n").events,
@@ -323,7 +323,7 @@ fn large_logs_of_nothing_are_passed_over() {
     }
 }
 
-/// Pieces that are put together to logs.
+/// Pieces that are combined into logs.
 const PIECES: [&str; 22] = [
     "[    0.000000] ",
     "Linux version 5.10.0 x",
@@ -375,7 +375,7 @@ proptest! {
         for event in &whole.events {
             let text = &event.evidence.text;
             prop_assert!(!text.chars().any(char::is_control) && text.chars().count() <= TEXT_MAX);
-            // What is shown has nothing in front any more.
+            // The shown text has no prefix any more.
             let again = shown(&prefix::split(text));
             prop_assert_eq!(&again, text);
         }

@@ -6,11 +6,11 @@ use crate::report::model::DoctorReport;
 use crate::rules::catalogue::capitalised;
 use crate::rules::finding::{Advice, State};
 
-/// The usual place of an advice, which the text leaves out.
+/// The usual place of an advice; the text omits it.
 const HERE: &str = "here";
 /// The indent below a numbered line.
 const PAD: &str = "   ";
-/// There is no advice, and the clock is slow.
+/// For a slow clock without advice.
 const HELPLESS: &str = "Nothing that doctor knows of mends this. Where a timer tick's resolution \
     will do, coarse clocks stay cheap [fix:coarse].";
 
@@ -38,7 +38,7 @@ pub(super) fn render(report: &DoctorReport, options: &TextOptions) -> String {
 fn numbered(number: usize, advice: &Advice) -> String {
     let place = match advice.place.as_str() {
         "" | HERE => String::new(),
-        // `update the firmware, in the firmware` says it twice.
+        // Avoids the repetition in `update the firmware, in the firmware`.
         place if place.rsplit(' ').next().is_some_and(|word| advice.title.contains(word)) => {
             String::new()
         }
@@ -53,7 +53,7 @@ fn numbered(number: usize, advice: &Advice) -> String {
     out
 }
 
-/// How to see that it worked: each line once, and where the others stand.
+/// The commands that verify the fix: each line once, with a reference to earlier advice for repeated ones.
 fn verification(before: &[Advice], advice: &Advice) -> String {
     let told = |line: &&String| before.iter().position(|other| other.verify.contains(line));
     let new: Vec<&String> = advice.verify.iter().filter(|line| told(line).is_none()).collect();

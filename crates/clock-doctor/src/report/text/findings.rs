@@ -1,4 +1,4 @@
-//! The findings: each cause once, with the lines that it rests on, and its consequences below it.
+//! The findings: each cause once, with its evidence, and its consequences below it.
 
 use std::collections::HashSet;
 
@@ -9,14 +9,14 @@ use crate::report::model::{DoctorReport, FindingRow};
 use crate::rules::catalogue::capitalised;
 use crate::rules::finding::Severity;
 
-/// Lines of evidence that one finding shows; the rest is in the JSON.
+/// Maximum number of lines of evidence for a finding; the JSON contains all.
 const LINES_MAX: usize = 6;
-/// So many characters on this machine make the general explanation superfluous.
+/// Length of the machine's details, in characters, that makes the general explanation superfluous.
 const ENOUGH: usize = 100;
-/// Sentences of a remark, or of the general explanation; `--explain` has the rest.
+/// Maximum number of sentences of a remark, or of the general explanation; `--explain` prints all.
 const SENTENCES_MAX: usize = 2;
 
-/// Those that cost time or may make it wrong.
+/// The findings that cost time or may make the time wrong.
 pub(super) fn render(report: &DoctorReport, options: &TextOptions) -> String {
     let mut shown = HashSet::new();
     let mut out = String::new();
@@ -52,7 +52,7 @@ pub(super) fn remarks(report: &DoctorReport) -> String {
     out
 }
 
-/// Findings that follow from no other that was found.
+/// Findings that do not follow from another one in the report.
 fn roots(report: &DoctorReport) -> impl Iterator<Item = &FindingRow> {
     report.findings.iter().filter(|row| parent(report, row).is_none())
 }
@@ -62,8 +62,8 @@ fn parent<'a>(report: &'a DoctorReport, row: &FindingRow) -> Option<&'a FindingR
     report.findings.iter().find(|other| other.id == name && other.id != row.id)
 }
 
-/// All that follow from `root`, each below its own cause, with its depth from 1. Each stands here
-/// once, even if two name each other.
+/// All findings that follow from `root`, each below its own cause, with its depth from 1. Each is listed once, even if
+/// two name each other.
 fn below<'a>(report: &'a DoctorReport, root: &'a FindingRow) -> Vec<(&'a FindingRow, usize)> {
     let mut seen = HashSet::from([root.id.as_str()]);
     let mut found = Vec::new();
@@ -107,7 +107,7 @@ fn cause(
     out
 }
 
-/// The first sentences of a text: a full stop, a space and a capital end one.
+/// The first sentences of a text: a sentence ends at a full stop before a space and a capital.
 fn sentences(text: &str, most: usize) -> &str {
     let ends = text.match_indices(". ").map(|(at, _)| at + 1);
     let mut ends = ends.filter(|&end| text[end..].trim_start().starts_with(char::is_uppercase));
@@ -144,7 +144,7 @@ fn evidence(
         row.evidence.iter().filter(|line| shown.insert((*line).clone())).collect();
     let files: Vec<&str> = new.iter().map(|line| line.file.as_str()).collect();
     let file = |line: &Evidence| files.iter().position(|name| *name == line.file);
-    // As they stand in the log: the one that matters most may come last there.
+    // In the order of the log: the most important line may be the last one there.
     new.sort_by_key(|line| (file(line), line.line));
     let mut out: String =
         new.iter().take(LINES_MAX).map(|line| quoted(indent, line, options.columns)).collect();

@@ -9,21 +9,21 @@ use crate::rules::finding::{Cost, Severity, State};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::cut_middle;
 
-/// What a read by the vDSO costs at best, in nanoseconds, to compare a slow one with: published
-/// figures are 18 to 57 for tsc.
+/// Cost of a fast read through the vDSO, in nanoseconds, for comparison with a slow one: published figures are 18 to 57
+/// for tsc.
 const FAST_NS: f64 = 20.0;
-/// Columns for the name of a clocksource; the longest in Linux has 27.
+/// Columns for the name of a clocksource; the longest name in Linux has 27.
 const NAME_MAX: usize = 32;
-/// Lines that tell the clocksource.
+/// Maximum number of lines of evidence for the clocksource.
 const EVIDENCE_MAX: usize = 2;
-/// From here on a range is written in microseconds.
+/// From this value on, a range is printed in microseconds.
 const MICRO_NS: f64 = 1_000.0;
 
 /// The first lines.
 pub(super) fn render(report: &DoctorReport) -> String {
     let because = printable(&report.because);
     let Some(name) = &report.source else {
-        // Without a name the reason is all there is to say.
+        // Without a name, only the reason can be reported.
         let reason = if because.is_empty() { "clocksource unknown" } else { &because };
         return format!("{}: {reason}\n{}", word(report), machine(report));
     };
@@ -32,7 +32,7 @@ pub(super) fn render(report: &DoctorReport) -> String {
     if let Some(cost) = &report.cost {
         out += &format!("; {}", cost_clause(report.state, cost));
     }
-    // One line however long: users copy it and search for it.
+    // Never wrapped: users copy this line and search for it.
     out.push('\n');
     if !because.is_empty() {
         out += &wrapped("  ", 2, &format!("because {because}"));
@@ -40,7 +40,7 @@ pub(super) fn render(report: &DoctorReport) -> String {
     out + &machine(report)
 }
 
-/// The lines that tell the clocksource, where it is not fast and no finding cites them.
+/// The lines that show the clocksource, if it is not fast and no finding cites them.
 pub(super) fn evidence(report: &DoctorReport, options: &TextOptions) -> String {
     let cited = |line: &Evidence| report.findings.iter().any(|row| row.evidence.contains(line));
     let lines = report.source_evidence.iter().filter(|line| !cited(line)).take(EVIDENCE_MAX);
@@ -67,7 +67,7 @@ pub(super) fn word(report: &DoctorReport) -> &'static str {
         }
         (State::Unknown, Severity::Wrong) => "wrong time is possible",
         (State::Unknown, _) if report.source.is_some() => "fast or slow",
-        // kvm-clock takes over from a TSC that is lost, and the vDSO may read that.
+        // kvm-clock replaces a TSC that is given up, and the vDSO may read it.
         (State::Unknown, Severity::Slow) if has_kvm_clock(report) => "fast or slow",
         (State::Unknown, Severity::Slow) => "probably slow",
         (State::Unknown, _) => "not enough evidence",
@@ -94,7 +94,7 @@ fn cost_clause(state: State, cost: &Cost) -> String {
     }
 }
 
-/// Two decimals below ten, without zeros at the end.
+/// A number with two decimals below ten, without trailing zeros.
 fn digits(value: f64) -> String {
     let text = if value < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") };
     if text.contains('.') {
@@ -104,7 +104,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// The kind of machine, if anything is known of that.
+/// The kind of machine, if it is known.
 fn machine(report: &DoctorReport) -> String {
     let title = |name: &String| match catalogue::platform(name) {
         Some(page) => page.title.to_owned(),

@@ -1,17 +1,17 @@
-//! Paragraphs are wrapped, evidence is cut, commands stay whole.
+//! Wraps paragraphs and cuts evidence; commands stay whole.
 
 use crate::facts::Evidence;
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::{WIDTH, width};
 
 const ELLIPSIS: char = '…';
-/// As many spaces stand in front of a time stamp of the kernel.
+/// Maximum number of spaces before a time stamp of the kernel.
 const GAP_MAX: usize = 5;
-/// Below this many columns a line of evidence says nothing any more.
+/// Minimum number of columns for a useful line of evidence.
 const EVIDENCE_MIN: usize = 60;
 
-/// `text` behind `first`, broken between words; further lines are indented by `indent`. What stands
-/// between backticks is one word, and a word longer than a line stays whole, because users copy it.
+/// `text` after `first`, wrapped between words; further lines are indented by `indent`. Text between backticks is one
+/// word, and a word longer than a line stays whole, because users copy it.
 pub(super) fn wrapped(first: &str, indent: usize, text: &str) -> String {
     let mut out = first.to_owned();
     let mut column = width(first);
@@ -36,7 +36,7 @@ pub(super) fn wrapped(first: &str, indent: usize, text: &str) -> String {
     out
 }
 
-/// The words of a text; a command in backticks is one word, with the characters that touch it.
+/// The words of a text; a command in backticks is one word, including adjacent characters.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text.trim_start();
     std::iter::from_fn(move || {
@@ -52,8 +52,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A line of evidence, cut at its end to `columns` if that is given. The kernel aligns some lines
-/// with a screenful of spaces; one is enough.
+/// A line of evidence, cut at its end to `columns` if given. The kernel aligns some lines with many spaces; they are
+/// reduced to one.
 pub(super) fn quoted(indent: usize, evidence: &Evidence, columns: Option<usize>) -> String {
     let line = printable(&close_gaps(evidence.to_string().trim_end()));
     let pad = " ".repeat(indent);
@@ -71,7 +71,7 @@ pub(super) fn quoted(indent: usize, evidence: &Evidence, columns: Option<usize>)
     }
 }
 
-/// `text` with one space where there are more than [`GAP_MAX`].
+/// `text` with a single space instead of each run of more than [`GAP_MAX`].
 fn close_gaps(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -85,7 +85,7 @@ fn close_gaps(text: &str) -> String {
     out + rest
 }
 
-/// A command, as it is typed.
+/// A command, exactly as it is to be typed.
 pub(super) fn command(indent: usize, command: &str) -> String {
     let pad = " ".repeat(indent);
     command.lines().map(|line| format!("{pad}{}\n", printable(line))).collect()

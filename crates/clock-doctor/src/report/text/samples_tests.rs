@@ -1,4 +1,4 @@
-//! Diagnoses made by hand, to look at the text without the rules.
+//! Hand-made diagnoses, to test the text without the rules.
 
 use crate::facts::{CommandLine, Evidence, Facts, Kernel, Known, Unread};
 use crate::report::model::DoctorReport;
@@ -51,7 +51,7 @@ fn advice(fix: Fix, title: &str, place: &str) -> Advice {
     }
 }
 
-/// A VirtualBox guest whose CPUs disagreed at boot.
+/// A VirtualBox guest with CPUs that disagreed at boot.
 pub(in crate::report) fn warp() -> DoctorReport {
     let warped = at(3, "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.");
     let marked = at(4, "Marking TSC unstable due to check_tsc_sync_source failed");
@@ -107,7 +107,7 @@ pub(in crate::report) fn healthy() -> DoctorReport {
     DoctorReport::new(&facts("6.12.0-1-amd64"), &diagnosis(verdict, findings))
 }
 
-/// A root in which nothing was found.
+/// A root without any facts.
 pub(in crate::report) fn nothing() -> DoctorReport {
     let missing = vec!["the current clocksource: cat /sys/devices/system/clocksource/clocksource0/current_clocksource".to_owned()];
     let unread = vec![Unread::new("var/log/kern.log", "permission denied")];
@@ -116,7 +116,7 @@ pub(in crate::report) fn nothing() -> DoctorReport {
     DoctorReport::new(&Facts { unread, ..Facts::default() }, &diagnosis)
 }
 
-/// Fast, and the time may be wrong; the machine puts control characters in its names.
+/// Fast, and the time may be wrong; names of the machine contain control characters.
 pub(in crate::report) fn wrong() -> DoctorReport {
     let verdict = verdict(State::Fast, Some("tsc\u{1b}[2J"), Some((18.0, 57.0, false)));
     let findings = vec![

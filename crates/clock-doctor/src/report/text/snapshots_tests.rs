@@ -1,4 +1,4 @@
-//! What the text looks like.
+//! Snapshots of the text.
 
 use super::samples_tests::{healthy, nothing, warp, wrong};
 use super::*;

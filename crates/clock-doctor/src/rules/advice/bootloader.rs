@@ -1,11 +1,11 @@
-//! Puts words on the kernel's command line and takes them off, by distribution and platform.
+//! Adds and removes words of the kernel's command line, by distribution and platform.
 
 use super::case::Case;
 use crate::facts::Facts;
 use crate::rules::finding::KernelParameters;
 
-/// The family of distributions that treat the command line and packages alike, by `os-release` or the kernel's release:
-/// `debian`, `redhat`, `suse`, `arch`.
+/// The family of distributions with the same handling of the command line and packages, by `os-release` or the kernel's
+/// release: `debian`, `redhat`, `suse`, `arch`.
 pub(super) fn family(facts: &Facts) -> Option<&'static str> {
     let named = facts.distribution.as_ref().map(|known| known.value.as_str()).unwrap_or("");
     let family = |word: &str| match word {
@@ -18,10 +18,10 @@ pub(super) fn family(facts: &Facts) -> Option<&'static str> {
     named.split_whitespace().find_map(family).or_else(|| of_release(&facts.kernel()?.release))
 }
 
-/// The family that built a kernel.
+/// The distribution family that built a kernel.
 fn of_release(release: &str) -> Option<&'static str> {
     let has = |parts: &[&str]| parts.iter().any(|part| release.contains(part));
-    // SUSE's kernels for Azure end like Ubuntu's, but have dots in the build's number.
+    // SUSE's kernels for Azure have the same ending as Ubuntu's, but have dots in the build number.
     let build_has_dots = release.split('-').nth(1).is_some_and(|build| build.contains('.'));
     let debian = ["-amd64", "-arm64", "-686", "-generic", "-lowlatency", "-azure", "-aws", "-gcp"];
     match () {
@@ -32,8 +32,8 @@ fn of_release(release: &str) -> Option<&'static str> {
     }
 }
 
-/// The place where the command line is set, what changes on it for programs that edit it, and the commands that put `words`
-/// on it (`adds`) or take them off, and boot.
+/// The place where the command line is set, its change for programs that edit it, and the commands that add `words`
+/// (`adds`) or remove them, and boot.
 pub(super) fn edit(
     case: &Case,
     words: &str,

@@ -7,18 +7,18 @@ use crate::rules::finding::{Finding, Severity, Verdict};
 use crate::rules::platform;
 use crate::rules::trust::{self, Doubt};
 
-/// What a fix is written out for.
+/// The context of a fix that is written out.
 #[derive(Clone, Copy)]
 pub(super) struct Case<'a> {
     pub(super) facts: &'a Facts,
     pub(super) verdict: &'a Verdict,
     pub(super) because: &'a [&'a Finding],
-    /// The clocksources of which one is current after the fix and a boot.
+    /// The clocksources that may be current after the fix and a boot.
     pub(super) next: &'a [&'a str],
 }
 
 impl Case<'_> {
-    /// Whether the machine is one of these platforms, with blanks between.
+    /// Whether the machine is one of these platforms; `names` are separated by blanks.
     pub(super) fn is(&self, names: &str) -> bool {
         names.split(' ').any(|name| self.verdict.platforms.contains(&name))
     }
@@ -33,7 +33,7 @@ impl Case<'_> {
         trust::doubt(self.facts, &self.verdict.platforms)
     }
 
-    /// Whether something says that this is a guest.
+    /// Whether any fact shows that this is a guest.
     pub(super) fn is_guest(&self) -> bool {
         platform::is_guest(self.facts, &self.verdict.platforms)
     }
@@ -43,8 +43,8 @@ impl Case<'_> {
         self.facts.signs.iter().any(|sign| matches!(sign.value, Sign::Container(_)))
     }
 
-    /// Whether the kernel is that version, a later one, or `el` of Red Hat; `None` if unknown. A log
-    /// without a version still tells by its words between which ones the kernel lies.
+    /// Whether the kernel is that version, a later one, or `el` of Red Hat; `None` if unknown. Without a version, the
+    /// wording of a log bounds the kernel's version.
     pub(super) fn kernel_since(&self, major: u32, minor: u32, el: Option<u32>) -> Option<bool> {
         let Some(kernel) = self.facts.kernel() else {
             return age(self.facts).since(major, minor);
@@ -53,17 +53,17 @@ impl Case<'_> {
         Some(kernel.at_least(major, minor) || backported)
     }
 
-    /// Whether that clocksource can be selected; `None` if the list is not known.
+    /// Whether that clocksource can be selected; `None` if the list is unknown.
     pub(super) fn is_available(&self, name: &str) -> Option<bool> {
         self.facts.lists(name)
     }
 
-    /// Whether the command line has this word.
+    /// Whether the command line contains this word.
     pub(super) fn has_parameter(&self, word: &str) -> bool {
         self.facts.line_with(word).is_some()
     }
 
-    /// Why, as a clause: by the finding that costs something and tells most of the cause.
+    /// The reason for the fix, as a clause: from the costly finding that says most about the cause.
     pub(super) fn clause(&self) -> String {
         let costs = |finding: &&&Finding| finding.severity >= Severity::Slow;
         let tells = |finding: &&&Finding| !finding.says(Says::EffectOnly);

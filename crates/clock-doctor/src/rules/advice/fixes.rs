@@ -1,4 +1,4 @@
-//! Whether a fix applies to a machine, and which of the catalogue's lines it has there.
+//! Whether a fix applies to a machine, and the catalogue's lines for it.
 
 use super::Draft;
 use super::bootloader::family;
@@ -13,7 +13,7 @@ use crate::rules::trust::uses_tsc;
 /// Platforms whose hypervisor belongs to a provider.
 const CLOUDS: &str = "aws gce azure firecracker";
 
-/// Clocksources from cheap to dear, for a machine that has several.
+/// Clocksources from cheap to expensive, for a machine with several of them.
 const CHEAPEST_FIRST: &str = "tsc arch_sys_counter hyperv_clocksource_tsc_page kvm-clock xen tsc-early hpet hyperv_clocksource_msr acpi_pm";
 
 /// `None` if the fix does not apply.
@@ -34,7 +34,7 @@ pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
         Fix::TscEarlyKhz => early_khz(case)?,
         Fix::RemoveParameter => remove(case)?,
         Fix::HpetDisable => {
-            // From 5.4 on the kernel sets such an HPET aside by itself.
+            // From 5.4 on, the kernel disables such an HPET by itself.
             let is_old = case.kernel_since(5, 4, None) != Some(true);
             (is_old && lacks(case, "hpet=disable")).then(Draft::default)?
         }
@@ -48,7 +48,7 @@ pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
             (!case.is_guest() && !case.may_never_use_tsc()).then(|| bios_update(case))?
         }
         Fix::EnableHpet => {
-            // A PC's firmware has DMI tables.
+            // A PC's firmware provides DMI tables.
             let no_firmware = case.facts.logged(|kind| *kind == EventKind::DmiAbsent).is_some();
             let has_hpet = case.is_available("hpet") == Some(true);
             (!case.is_guest() && !no_firmware && !has_hpet).then(Draft::default)?
@@ -63,7 +63,7 @@ pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
     })
 }
 
-/// Fixes that ask for the platform, and for little else.
+/// Fixes that depend on the platform, and on little else.
 fn simple<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
     let is_cloud = case.is(CLOUDS);
     let source = case.verdict.source.as_deref();
@@ -117,7 +117,7 @@ fn lacks(case: &Case, word: &str) -> bool {
     !case.has_parameter(word)
 }
 
-/// `None` if the kernel is older; else whether its version is not known.
+/// `None` if the kernel is too old; otherwise whether its version is unknown.
 fn has(case: &Case, since: (u32, u32), el: Option<u32>) -> Option<bool> {
     let has_it = case.kernel_since(since.0, since.1, el);
     (has_it != Some(false)).then_some(has_it.is_none())
@@ -139,7 +139,7 @@ fn monitor(case: &Case) -> &'static str {
     }
 }
 
-/// `None` if that source is current, or known not to be available.
+/// `None` if that source is current, or known to be unavailable.
 fn switch<'a>(case: &Case<'a>, name: &'a str) -> Option<Draft<'a>> {
     let source = case.verdict.source.as_deref();
     if source == Some(name) || case.is_available(name) == Some(false) {
@@ -157,7 +157,7 @@ fn switch<'a>(case: &Case<'a>, name: &'a str) -> Option<Draft<'a>> {
     Some(draft.tag_if(name != "kvm-clock", "named"))
 }
 
-/// `None` if nothing that is available is cheaper than the present one, the TSC aside.
+/// `None` if no available clocksource, except the TSC, is cheaper than the current one.
 fn switch_to_best<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     let rank = |name: &str| {
         CHEAPEST_FIRST.split(' ').position(|one| one == name).unwrap_or(CHEAPEST_FIRST.len())
@@ -185,7 +185,7 @@ fn clocksource_tsc<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     Some(draft.tag_if(by_aws, "aws").tag_if(!by_aws, "elsewhere").with("words", words))
 }
 
-/// Advises to do nothing where a change would be tempting. `None` where time is counted in ticks: a lost tick is lost
+/// The advice to change nothing, against a tempting change. `None` if time is counted in ticks: a lost tick is lost
 /// time.
 fn keep<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     let source = case.verdict.source.as_deref();
@@ -230,7 +230,7 @@ fn reliable<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     Some(draft.needs_kernel(compared && case.facts.kernel().is_none()))
 }
 
-/// The rate that the kernel printed, where it measured one. From 5.8 on (bd35c77e32e4).
+/// The rate that the kernel printed, if it measured one. From 5.8 on (bd35c77e32e4).
 fn early_khz<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     let line = case.facts.command_line.as_ref();
     if line.is_some_and(|line| line.value.value("tsc_early_khz").is_some()) {
@@ -242,14 +242,14 @@ fn early_khz<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     });
     let (tag, word) = match measured {
         Some(khz) => ("measured", format!("tsc_early_khz={khz:.0}")),
-        // N is no word of a command line.
+        // N is a placeholder, not a value for the command line.
         None if case.is_guest() => ("guest", "tsc_early_khz=N".to_owned()),
         None => ("machine", "tsc_early_khz=N".to_owned()),
     };
     Some(Draft::of(&[tag]).with("word", word).needs_kernel(has(case, (5, 8), None)?))
 }
 
-/// Takes the words off the command line that findings object to; `None` if none of them is there.
+/// Removes the words that findings object to from the command line; `None` if none of them is present.
 fn remove<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     let line = &case.facts.command_line.as_ref()?.value;
     let words = line.words.iter().map(String::as_str);
@@ -269,13 +269,13 @@ fn remove<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     Some(draft.with("missing", missing.unwrap_or_default()))
 }
 
-/// The source that `clocksource=` asks for, if it is known not to be there.
+/// The source that `clocksource=` requests, if it is known to be unavailable.
 fn asked_and_unavailable<'a>(case: &Case<'a>) -> Option<&'a str> {
     let asked = case.facts.command_line.as_ref()?.value.value("clocksource")?;
     (case.is_available(asked) == Some(false)).then_some(asked)
 }
 
-/// Words that turn a clocksource off.
+/// Words that disable a clocksource.
 fn words_against(source: &str) -> &'static [&'static str] {
     match source {
         "hpet" => &["nohpet", "hpet=disable"],
@@ -285,7 +285,7 @@ fn words_against(source: &str) -> &'static [&'static str] {
     }
 }
 
-/// Whether a finding asks to take the word off the command line.
+/// Whether a finding wants this word removed from the command line.
 pub(super) fn unwanted(case: &Case, word: &str) -> bool {
     const WORDS: [(&[Label], &[&str]); 6] = [
         (&[Label::ParamTscUnstable], &["tsc=unstable", "notsc"]),
@@ -319,7 +319,7 @@ pub(super) fn unwanted(case: &Case, word: &str) -> bool {
         || case.found(&[Label::ParamClocksourceUnavailable]) && against().contains(&word)
 }
 
-/// `None` if the kernel is new enough, as far as its number tells.
+/// `None` if the kernel is new enough, judged by its version number.
 fn newer_kernel<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     let mended = || case.because.iter().filter_map(|finding| finding.label.bearing().mended).min();
     let is_route = case.found(&[Label::VdsoSupportDependsOnKernel, Label::VdsoFallsBack]);
@@ -341,7 +341,7 @@ fn newer_kernel<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     Some(draft.with("gain", gain).with("now", now.unwrap_or_default()))
 }
 
-/// Vendor and product, if DMI tells them.
+/// Vendor and product, if DMI contains them.
 fn product(case: &Case) -> Option<String> {
     let field = |wanted: &str| {
         case.facts.signs.iter().find_map(|sign| match &sign.value {
@@ -367,7 +367,7 @@ fn stop_tracing<'a>(case: &Case<'a>) -> Draft<'a> {
     Draft::of(&[if who.is_empty() { "unknown" } else { "known" }]).with("who", who)
 }
 
-/// A measurement: of the vDSO by doctor itself, of the TSC by `clockscope wrongness`.
+/// A measurement: of the vDSO by doctor, or of the TSC by `clockscope wrongness`.
 fn measure<'a>(case: &Case<'a>) -> Draft<'a> {
     const APART: [Label; 4] =
         [Label::TscWarp, Label::TscWarpSmall, Label::PerCpuSyncSuspicious, Label::TscWarpRuntime];
@@ -378,7 +378,7 @@ fn measure<'a>(case: &Case<'a>) -> Draft<'a> {
         let is_route = case.found(&[Label::VdsoSupportDependsOnKernel]);
         return Draft::of(&["tsc"]).tag_if(is_route, "route").with("why", capitalised(&doubt.why));
     }
-    // Where the kernel's clock is the TSC only another clock can judge it.
+    // If the kernel's clock is the TSC, only another clock can judge it.
     let reads_tsc = case.verdict.source.as_deref().is_some_and(|name| name.starts_with("tsc"));
     Draft::of(match () {
         () if case.found(&ROUTE) => &["vdso", "route"],

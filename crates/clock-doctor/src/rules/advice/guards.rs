@@ -1,16 +1,16 @@
-//! Whether a clock that reads the TSC in user space would be right on this machine.
+//! Whether a clock that reads the TSC in user space would be correct on this machine.
 
 use super::super::catalogue::{Label, Says};
 use super::super::finding::Finding;
 use crate::facts::Facts;
 
-/// Whether a program could read the TSC itself here and get right time: `Ok` if nothing that is
-/// known speaks against it. That the watchdog gave the TSC up is no reason by itself where its
-/// numbers acquit the TSC (a wrapped or slow reference, a torn read, a pause).
+/// Whether a program can get correct time from the TSC on this machine: `Ok` if no known fact speaks against it. A TSC
+/// given up by the watchdog is acceptable if the watchdog's own numbers acquit it (a wrapped or slow reference, a torn
+/// read, a pause).
 ///
 /// # Errors
 ///
-/// Why not, as a clause.
+/// The reason against it, as a clause.
 pub fn tsc_guards(facts: &Facts, findings: &[Finding]) -> Result<(), String> {
     if let Some(machine) = &facts.cpu.machine
         && !["x86_64", "i386", "i586", "i686"].contains(&machine.value.as_str())
@@ -36,7 +36,7 @@ pub fn tsc_guards(facts: &Facts, findings: &[Finding]) -> Result<(), String> {
     Ok(())
 }
 
-/// The counter's rate must neither follow the CPU's nor stop in sleep.
+/// The counter's rate must not follow the CPU's, and the counter must not stop in sleep.
 fn invariant(facts: &Facts) -> Result<(), String> {
     if facts.cpuid().is_some_and(|cpuid| cpuid.invariant_tsc) {
         return Ok(());
@@ -51,9 +51,9 @@ fn invariant(facts: &Facts) -> Result<(), String> {
     Ok(())
 }
 
-/// The rate that the kernel takes the TSC to have lies within what was measured, give or take the
-/// 100 ppm by which crystals differ. That was measured against the kernel's clock, which proves
-/// something only if the kernel does not get its time from the TSC.
+/// Whether the kernel's rate of the TSC agrees with the measured one within 100 ppm, the tolerance of crystals. The
+/// rate was measured against the kernel's clock, so this proves something only if the kernel does not get its time from
+/// the TSC.
 fn rate_is_good(facts: &Facts) -> bool {
     let host = facts.measured.as_ref().map(|measured| &measured.host);
     let is_other = |source: &str| ["hpet", "acpi_pm", "sgi_rtc"].contains(&source);

@@ -1,4 +1,4 @@
-//! The clocksource that the kernel takes at its next boot, which a fix may promise.
+//! The clocksource that the kernel selects at its next boot, which a fix may promise.
 
 use super::case::Case;
 use super::{CURRENT, fixes};
@@ -6,12 +6,12 @@ use crate::log::event::{Event, EventKind, UnstableReason};
 use crate::rules::catalogue::Fix;
 use crate::rules::state::source::{gives_tsc_up, is_tsc};
 
-/// Hypervisors' clocks, rated above or below tsc.
+/// Clocks of hypervisors, rated above or below tsc.
 const CLOCKS: [&str; 3] = ["kvm-clock", "xen", "hyperv_clocksource_tsc_page"];
 
 impl<'a> Case<'a> {
-    /// The clocksources of which one is current after that fix and a boot, provided that the kernel does not refuse the
-    /// TSC. Empty if there is no TSC, or no kernel of its own.
+    /// The clocksources that may be current after that fix and a boot, provided that the kernel does not refuse the
+    /// TSC. Empty if there is no TSC, or no own kernel.
     pub(super) fn after_boot(&self, fix: Fix) -> Vec<&'a str> {
         if self.is("arm64 arm32 riscv64 gvisor") {
             return Vec::new();
@@ -51,7 +51,7 @@ impl<'a> Case<'a> {
             .collect()
     }
 
-    /// The kernel refuses the TSC of such a CPU too, sooner or later.
+    /// Whether the kernel will refuse the TSC of such a CPU too, sooner or later.
     pub(super) fn may_never_use_tsc(&self) -> bool {
         self.doubt().is_some_and(|doubt| !doubt.may_use)
     }
@@ -66,15 +66,15 @@ impl<'a> Case<'a> {
             || self.facts.logged(tells).is_some()
     }
 
-    /// Whether the kernel rates that clock above tsc; `None` if nothing tells.
+    /// Whether the kernel rates that clock above tsc; `None` if unknown.
     fn is_above(&self, name: &str, fix: Fix) -> Option<bool> {
         let changes = [Fix::Invtsc, Fix::KvmClock, Fix::ParavirtproviderKvm].contains(&fix);
         let seen = self.seen_above(name).filter(|_| !changes);
         seen.or_else(|| match name {
             "kvm-clock" => self.kvm_clock_is_above(fix == Fix::Invtsc),
-            // 299 where the TSC is safe: not in 6.1, but in 6.12.
+            // 299 if the TSC is safe: not in 6.1, but in 6.12.
             "xen" => (self.kernel_since(6, 2, None) == Some(false)).then_some(true),
-            // 400 in 4.x; later 250 where the host offers an invariant TSC. Red Hat's 8 has that.
+            // 400 in 4.x; later 250 if the host offers an invariant TSC. Red Hat's 8 has the later rating.
             _ => {
                 let refuses = |event: &Event| fix != Fix::Invtsc && refuses_on_hyperv(&event.kind);
                 let is_old = self.kernel_since(5, 0, Some(8)) == Some(false);
@@ -83,8 +83,8 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// By what the kernel did itself: its list is in the order of the ratings, and what was current when the TSC was given up
-    /// outranked it.
+    /// From the kernel's own behaviour: its list is ordered by rating, and a clock that was current when the TSC was
+    /// given up has a higher rating.
     fn seen_above(&self, name: &str) -> Option<bool> {
         let list = self.facts.available.iter().flat_map(|list| &list.value);
         let mut both = list.filter(|one| *one == "tsc" || *one == name);
@@ -102,7 +102,7 @@ impl<'a> Case<'a> {
         self.facts.events().take(lost + after).filter_map(says).last()
     }
 
-    /// 400; from 5.1 on 299 where the CPU states an invariant TSC (7539b174aef4). Red Hat's 8 may have that.
+    /// 400; from 5.1 on 299 if the CPU reports an invariant TSC (7539b174aef4). Red Hat's 8 may have that.
     fn kvm_clock_is_above(&self, gets_invtsc: bool) -> Option<bool> {
         let flags = ["constant_tsc", "nonstop_tsc"].map(|name| self.facts.cpu.flag(name));
         let is_invariant = gets_invtsc || flags == [Some(true); 2];
@@ -113,7 +113,7 @@ impl<'a> Case<'a> {
         (is_invariant && self.kernel_since(5, 1, None) == Some(true)).then_some(false)
     }
 
-    /// Commands that show which clocksource is current, and whether it is fast where it must be.
+    /// Commands that show the current clocksource, and whether it is fast if it must be.
     pub(super) fn verify_source(&self, expected: &[&str]) -> Vec<String> {
         let mut commands = vec![format!("cat {CURRENT}   # must print {}", expected.join(", or "))];
         commands.extend(
@@ -133,7 +133,7 @@ impl<'a> Case<'a> {
         names.iter().all(is_fast)
     }
 
-    /// The same after a boot, with the line of the log that would tell otherwise.
+    /// [`Case::verify_source`] after a boot, with the log line that would show a failure.
     pub(super) fn verify_boot(&self, parameter: &str) -> Vec<String> {
         let mut commands = vec![format!("cat /proc/cmdline   # must have {parameter}")];
         commands.extend(self.verify_source(self.next));

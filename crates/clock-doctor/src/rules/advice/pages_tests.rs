@@ -1,11 +1,11 @@
-//! Fixes as the user of each kind of machine reads them.
+//! Fixes in the form that the user of each kind of machine sees.
 
 use super::*;
 use crate::facts::{CommandLine, Kernel, Known, Sign};
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::State;
 
-/// A machine: its kernel, platforms and current clocksource; `""` where unknown.
+/// A machine: its kernel, platforms and current clocksource; `""` if unknown.
 fn machine(kernel: &str, source: &str, platforms: &[&'static str]) -> (Facts, Verdict) {
     let kernel = Kernel::parse(kernel).map(|kernel| Known::new(kernel, "proc/version", ""));
     let verdict = Verdict {
@@ -34,7 +34,7 @@ fn write_for(machine: &(Facts, Verdict), fix: Fix, labels: &[Label]) -> Option<A
     write(fix, &machine.0, &machine.1, &because)
 }
 
-/// What the user reads, without the references.
+/// The text for the user, without the references.
 fn page(machine: &(Facts, Verdict), fix: Fix, labels: &[Label]) -> String {
     let advice = write_for(machine, fix, labels).unwrap();
     let mut lines = vec![format!("{} ({})", advice.title, advice.place), advice.why];
@@ -332,7 +332,7 @@ fn programs_are_told_the_words_that_people_are_told() {
     let set = with_command_line(machine(&[]), "quiet notsc nohpet");
     let removed = words(&set, Fix::RemoveParameter);
     assert!(removed.is_some_and(|(add, remove)| add.is_empty() && remove.contains("notsc")));
-    // Not where somebody else sets the command line, or where it alone would not help.
+    // Not if another system sets the command line, or if the parameter alone would not help.
     assert_eq!(words(&machine(&["wsl2"]), Fix::TscNowatchdog), None);
     assert_eq!(words(&machine(&["firecracker"]), Fix::TscNowatchdog), None);
     assert_eq!(words(&machine(&[]), Fix::Measure), None);

@@ -1,7 +1,7 @@
-//! Every fix on every platform and kernel: whether it applies, and what its Verify prints. A small kernel of
-//! our own, with the ratings of the real one, does what the fix says and is then asked.
+//! Every fix on every platform and kernel: whether it applies, and the result of its Verify commands. A small model of
+//! the kernel, with the real ratings, applies the fix and is then checked.
 //!
-//! The table is docs/fixes.md: `CLOCKSCOPE_WRITE_FIXES=1 cargo test -p clock-doctor table_tests` writes it anew.
+//! The table is docs/fixes.md: `CLOCKSCOPE_WRITE_FIXES=1 cargo test -p clock-doctor table_tests` rewrites it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::rules::state;
 const CLOCKSOURCES: &str = "sys/devices/system/clocksource/clocksource0";
 const FLAGS: &str = "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse sse2 ht";
 
-/// Kernels: the column's head, the release, the version whose rules hold.
+/// Kernels: column head, release, and the version of the rules.
 const KERNELS: [(&str, &str, (u32, u32)); 5] = [
     ("2.6.32", "2.6.32-5-amd64", (2, 6)),
     ("Red Hat 6", "2.6.32-754.el6.x86_64", (2, 6)),
@@ -24,22 +24,22 @@ const KERNELS: [(&str, &str, (u32, u32)); 5] = [
     ("7.1", "7.1.2-amd64", (7, 1)),
 ];
 
-/// A machine as a platform makes it.
+/// A machine of one platform.
 #[derive(Clone, Copy)]
 struct Kind {
-    /// As in the table.
+    /// The name in the table.
     name: &'static str,
     /// DMI's vendor and product.
     dmi: (&'static str, &'static str),
-    /// Lines of the log that tell the platform.
+    /// Log lines that show the platform.
     log: &'static str,
     /// The hypervisor's clock, if the kernel has one.
     clock: Option<&'static str>,
-    /// The CPU states constant_tsc and nonstop_tsc.
+    /// The CPU reports constant_tsc and nonstop_tsc.
     is_invariant: bool,
     /// The best device.
     device: &'static str,
-    /// `uname -m`, where it is not x86_64; such a machine has no TSC.
+    /// `uname -m`, unless it is x86_64; such a machine has no TSC.
     other: Option<&'static str>,
     /// The CPU's vendor and family.
     cpu: (&'static str, u32),
@@ -60,7 +60,7 @@ const HYPERV: &str = "[    0.000000] Hypervisor detected: Microsoft Hyper-V\n";
 const K8: &str = "bare-metal with an AMD K8";
 const PAGE: &str = "hyperv_clocksource_tsc_page";
 
-/// All platforms; those with several kinds of guest have one for each.
+/// All platforms; a platform with several kinds of guest has an entry for each.
 fn kinds() -> Vec<Kind> {
     let of = |name, dmi| Kind { name, dmi, is_invariant: false, device: "acpi_pm", ..PC };
     let kvm = |kind: Kind| Kind { log: KVM, clock: Some("kvm-clock"), ..kind };
@@ -129,7 +129,7 @@ fn kinds() -> Vec<Kind> {
     ]
 }
 
-/// The kernel that chooses: its platform and version, and what is on its command line.
+/// The model of the kernel's choice: its platform and version, and its command line.
 #[derive(Clone)]
 struct Chooser {
     kind: Kind,
@@ -153,7 +153,7 @@ impl Chooser {
         if self.kind.other.is_some() {
             return rated;
         }
-        // Devices that are there beside the best one.
+        // Devices in addition to the best one.
         for (name, rating) in [("acpi_pm", 200), ("pit", 110)] {
             if self.kind.device != name && has(&format!("clocksource={name}")) {
                 rated.push((name, rating));
@@ -167,7 +167,7 @@ impl Chooser {
             Some("xen") => self.version >= (6, 12),
             _ => self.version >= (5, 10),
         };
-        // Red Hat's 6 and 7 know Hyper-V's page by then; 2.6.32 itself has no such clock.
+        // Red Hat's 6 and 7 have Hyper-V's page by then; 2.6.32 itself has no such clock.
         let is_there = match self.kind.clock {
             Some("kvm-clock") => !has("no-kvmclock"),
             Some(PAGE) => self.version >= (3, 10),
@@ -188,7 +188,7 @@ impl Chooser {
         found.or(rated.first()).unwrap().0
     }
 
-    /// Whether doctor can say "fast" then: whether the vDSO reads what is current.
+    /// Whether doctor can report "fast": whether the vDSO reads the current clocksource.
     fn is_fast(&self) -> bool {
         match self.current() {
             "tsc" => true,
@@ -199,15 +199,15 @@ impl Chooser {
         }
     }
 
-    /// The machine after that fix: booted anew, or with another clocksource current.
+    /// The machine after that fix: after a boot, or with another current clocksource.
     fn after(&self, fix: Fix, advice: &Advice) -> Chooser {
-        // Where a K8 has a second core the kernel gives the TSC up at each boot (`unsynchronized_tsc`).
+        // If a K8 has a second core, the kernel gives the TSC up at each boot (`unsynchronized_tsc`).
         let mut after = Chooser { is_lost: self.kind.name == K8, ..self.clone() };
         if let Some(parameters) = &advice.kernel_parameters {
             after.line.retain(|word| !parameters.remove.contains(word));
             after.line.extend(parameters.add.iter().cloned());
         } else if let Some(words) = advice.verify.iter().find_map(|line| line.split_once(HAVE)) {
-            // Whoever boots the kernel from outside sets what the commands name.
+            // An outside boot loader sets the words that the commands name.
             let named = |word: &&str| advice.commands.iter().any(|line| line.contains(word));
             after.line.extend(words.1.split(' ').filter(named).map(str::to_owned));
         }
@@ -236,7 +236,7 @@ impl Chooser {
         after
     }
 
-    /// What the kernel prints.
+    /// The kernel's log.
     fn log(&self, release: &str) -> String {
         let booted = Chooser { is_lost: false, ..self.clone() };
         let mut log = format!("[    0.000000] Linux version {release} (gcc)\n{}", self.kind.log);
@@ -251,7 +251,7 @@ impl Chooser {
         log
     }
 
-    /// The files of the machine while its TSC is lost, or while somebody chose a device.
+    /// The files of the machine while its TSC is given up, or while a device is selected by the user.
     fn facts(&self, release: &str) -> Facts {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
@@ -284,10 +284,10 @@ impl Chooser {
     }
 }
 
-/// What the machine is like for which that fix is meant.
+/// The machine that a fix is meant for.
 fn sick(fix: Fix, kind: Kind, version: (u32, u32)) -> Chooser {
     let line = match fix {
-        // Somebody chose a device for a TSC that the kernel keeps, or refuses the TSC.
+        // The user selected a device for a TSC that the kernel keeps, or the kernel refuses the TSC.
         Fix::SwitchToTsc | Fix::ClocksourceTsc | Fix::SwitchToKvmClock => {
             format!("clocksource={}", kind.device)
         }
@@ -303,7 +303,7 @@ fn sick(fix: Fix, kind: Kind, version: (u32, u32)) -> Chooser {
     Chooser { kind, version, line: vec![line], is_lost }
 }
 
-/// The facts of machines that were asked about before.
+/// The facts of machines by their files, as a cache.
 type Known = HashMap<String, (Facts, Verdict)>;
 
 fn written(fix: Fix, machine: &Chooser, release: &str, known: &mut Known) -> Option<Advice> {
@@ -324,7 +324,7 @@ fn written(fix: Fix, machine: &Chooser, release: &str, known: &mut Known) -> Opt
     write(fix, facts, verdict, &findings.iter().collect::<Vec<_>>())
 }
 
-/// Lines of Verify whose answer does not follow from the machine, and why.
+/// Lines of Verify with results that do not follow from the machine, and the reason.
 const OPEN: &[(Fix, &str, &str)] = &[
     (
         Fix::TscRecalibrate,
@@ -389,7 +389,7 @@ fn greps(command: &str, log: &str) -> bool {
     log.lines().any(|line| patterns.iter().any(|pattern| has(line, pattern)))
 }
 
-/// Whether that line of Verify comes true after the fix; `None` if the machine does not tell.
+/// Whether the result that a Verify line promises is right after the fix; `None` if the machine does not show it.
 fn comes_true(line: &str, before: &Chooser, after: &Chooser, release: &str) -> Option<bool> {
     let words = |label: &str| line.split_once(label).map(|(_, rest)| rest);
     let has = |word: &str| after.line.iter().any(|one| one == word);
@@ -425,14 +425,14 @@ fn comes_true(line: &str, before: &Chooser, after: &Chooser, release: &str) -> O
     }
 }
 
-/// What came of the lines of Verify.
+/// The results of the Verify lines.
 #[derive(Default)]
 struct Tried {
     wrong: Vec<String>,
     open: BTreeSet<(String, String)>,
 }
 
-/// Holds each line of Verify against the machine after the fix; gives what the table shows.
+/// Checks each Verify line against the machine after the fix; returns the text for the table.
 fn verified(
     fix: Fix,
     advice: &Advice,
@@ -462,7 +462,7 @@ fn verified(
     shown
 }
 
-/// The table, and the lines of Verify that cannot come true.
+/// The table, and the Verify lines that are wrong.
 fn table() -> (String, Tried) {
     let heads: Vec<&str> = KERNELS.iter().map(|(head, ..)| *head).collect();
     let mut table = format!(
@@ -472,7 +472,7 @@ fn table() -> (String, Tried) {
     );
     let (mut known, mut tried) = (Known::new(), Tried::default());
     for fix in Fix::ALL {
-        // What is printed on each kernel, and on which platforms that is so.
+        // The output on each kernel, and the platforms that have it.
         let mut rows: BTreeMap<Vec<String>, Vec<&str>> = BTreeMap::new();
         for kind in kinds() {
             let mut cells = Vec::new();
@@ -565,7 +565,7 @@ fn nothing_leads_a_cpu_that_drifts_to_the_tsc() {
     }
 }
 
-/// Without a list of clocksources the log's order tells which one outranks the other.
+/// Without a list of clocksources, the log's order shows which one has the higher rating.
 #[test]
 fn what_was_current_when_the_tsc_was_given_up_outranks_it() {
     const LOST: &str = "tsc: Marking TSC unstable due to clocksource watchdog";
@@ -586,7 +586,7 @@ fn what_was_current_when_the_tsc_was_given_up_outranks_it() {
         first.map(|line| line.rsplit_once("must print ").unwrap().1.to_owned())
     };
     assert_eq!(verify(&[KVM_CLOCK, LOST]), None);
-    // What is switched to because the TSC was given up says nothing.
+    // A switch because the TSC was given up says nothing about ratings.
     assert_eq!(verify(&[KVM_CLOCK, TSC, LOST, KVM_CLOCK]).as_deref(), Some("tsc"));
     let says = "clocksource:                       'kvm-clock' (not 'tsc') is current clocksource.";
     assert_eq!(verify(&[LOST, says]), None);

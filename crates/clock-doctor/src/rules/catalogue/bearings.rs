@@ -1,5 +1,5 @@
-//! The consequences of a label: for the other findings, for the advice, for the guards. The catalogue's lines with a `@`
-//! state it.
+//! The consequences of a label for other findings, for the advice, and for the guards. The catalogue's `@` lines state
+//! them.
 
 use std::sync::LazyLock;
 
@@ -8,25 +8,25 @@ use super::{Fix, Label, Says};
 /// The consequences of a label for the other findings and the advice.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bearing {
-    /// Rather a cause (high) or a consequence (low).
+    /// High for a cause, low for a consequence.
     pub(crate) weight: u8,
-    /// Its cause if its rule does not say: the first of these that was found.
+    /// Its possible causes, if its rule does not name one: the first of these that was found is taken.
     pub(crate) follows: Vec<Label>,
-    /// Why something is done, as a clause, where the title is none or could be said better.
+    /// The reason for a fix, as a clause, if the title does not serve as one.
     pub(crate) clause: &'static str,
-    /// Fixes that it rules out; the report names them.
+    /// Fixes that this label rules out; the report names them.
     pub(crate) forbids: Vec<Fix>,
-    /// Fixes that it rules out too, though only some of its rules name them.
+    /// Further fixes that this label rules out, though only some of its rules name them.
     pub(crate) also_forbids: Vec<Fix>,
-    /// Why the TSC must not be forced after it, as an order to go after `Never:`. `add` becomes `keep` where
-    /// tsc=reliable is set. Of several that were found, the least number counts.
+    /// Why the TSC must not be forced with this finding, as an order after `Never:`. `add` becomes `keep` if
+    /// tsc=reliable is set. If several were found, the least number counts.
     pub(crate) never: Option<(u8, &'static str)>,
-    /// The kernel with which its cause is gone, and the reason as a clause. Of several that were found, the least
-    /// number counts.
+    /// The kernel version without its cause, and the reason as a clause. If several were found, the least number
+    /// counts.
     pub(crate) mended: Option<(u8, (u32, u32), &'static str)>,
-    /// Statements that rules and advice ask for.
+    /// Statements that rules and advice test for.
     pub(crate) says: Vec<Says>,
-    /// Other findings, and the state of the clock, that it brings along.
+    /// Findings, and the state of the clock, that this label implies.
     pub(crate) implies: Vec<Label>,
 }
 
@@ -73,7 +73,7 @@ fn all<T>(names: &str, named: fn(&str) -> Option<T>) -> Option<Vec<T>> {
 }
 
 impl Label {
-    /// Its consequences.
+    /// The label's consequences.
     pub(crate) fn bearing(self) -> &'static Bearing {
         &BEARINGS[self as usize]
     }

@@ -1,4 +1,4 @@
-//! Nothing stands in the catalogue without its words.
+//! Every entry of the catalogue has its texts.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use super::super::finding::{State, Verdict};
 use super::*;
 use crate::facts::Facts;
 
-/// The labels of the recorded machines: states, what was found, in the order of their list.
+/// The labels of the recorded machines: states and findings, in the order of their list.
 const VOCABULARY: &str = "
 state:fast state:slow state:slow-unless-pvclock-vdso
 tsc-warp tsc-warp-small tsc-warp-firmware tsc-warp-hotplug tsc-warp-runtime tsc-unsynchronized
@@ -24,7 +24,7 @@ vdso-support-depends-on-kernel arm-erratum-vdso-off arm-erratum-compat-only arm-
 arm32-vdso-off firmware-tsc-adjust firmware-p0-warning hpet-not-enabled-in-bios
 hpet-pc10-benign early-switch-benign calibration-note-benign";
 
-/// Whether it begins like a sentence, or with a command or a parameter, and ends like one.
+/// Whether a text begins like a sentence, or with a command or a parameter, and ends like a sentence.
 fn is_prose(text: &str) -> bool {
     let first = text.chars().next().unwrap_or(' ');
     let begins = !first.is_whitespace();
@@ -147,7 +147,7 @@ fn facts_for(fix: Fix) -> Facts {
     facts
 }
 
-/// The code of the rules, in one text.
+/// The source code of the rules, as one text.
 fn code() -> String {
     fn below(folder: &std::path::Path, code: &mut String) {
         for entry in std::fs::read_dir(folder).unwrap() {

@@ -1,8 +1,8 @@
-//! The values that the catalogue, the rules and the report call by name.
+//! The named values of the catalogue, the rules and the report.
 
 use serde::{Deserialize, Serialize};
 
-/// Defines an enum whose values print as the name that stands behind each.
+/// Defines an enum with a printed name for each value.
 macro_rules! named {
     ($(#[$doc:meta])* pub enum $all:ident { $($(#[$one_doc:meta])* $one:ident = $name:literal,)+ }) => {
         $(#[$doc])*
@@ -12,17 +12,17 @@ macro_rules! named {
         }
 
         impl $all {
-            /// Each once, in the order of `pages.md`.
+            /// All values, in the order of `pages.md`.
             pub const ALL: [$all; [$($name),+].len()] = [$($all::$one),+];
 
-            /// The name that it prints as.
+            /// The printed name.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($all::$one => $name,)+
                 }
             }
 
-            /// The value of that name.
+            /// The value with this name.
             pub fn named(name: &str) -> Option<$all> {
                 $all::ALL.into_iter().find(|one| one.name() == name)
             }
@@ -41,7 +41,7 @@ named! {
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Severity {
-        /// As it should be: it explains something that looks bad and is not.
+        /// Normal: explains something that looks like a fault but is none.
         Ok = "ok",
         /// Worth knowing; costs nothing by itself.
         Note = "note",
@@ -57,26 +57,26 @@ named! {
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum State {
-        /// By the vDSO, or as cheaply.
+        /// Through the vDSO, or as cheaply.
         Fast = "fast",
         /// By a system call, a slow device, or both.
         Slow = "slow",
-        /// By the vDSO only if the kernel and the hypervisor agree on a paravirtual clock's page.
+        /// Through the vDSO, but only if the kernel and the hypervisor agree on a paravirtual clock's page.
         SlowUnlessPvclockVdso = "slow-unless-pvclock-vdso",
-        /// There is not enough to tell.
+        /// The facts do not suffice to decide.
         #[default]
         Unknown = "unknown",
     }
 }
 
 named! {
-    /// Statements of a label that rules and advice ask for.
+    /// Statements of a label that rules and advice test for.
     pub enum Says {
         /// The TSC's time is wrong, or is likely to be.
         TscIsWrong = "tsc-is-wrong",
         /// The TSC's time may be wrong until the CPUs have been compared.
         OffsetsAreOpen = "offsets-are-open",
-        /// The TSC's time may be wrong until its rate has been measured.
+        /// The TSC's time may be wrong unless its rate is measured.
         RateIsOpen = "rate-is-open",
         /// The watchdog's reference shows a rate that nothing else confirms.
         RateIsDoubtful = "rate-is-doubtful",
@@ -84,25 +84,25 @@ named! {
         TscIsAcquitted = "tsc-is-acquitted",
         /// The kernel compared the CPUs' counters, which tsc=nowatchdog leaves in place.
         CpusWereCompared = "cpus-were-compared",
-        /// Why the kernel gave the TSC up.
+        /// The reason why the kernel gave the TSC up.
         WhyTscIsGone = "why-tsc-is-gone",
         /// Writing tsc to `current_clocksource` changes nothing until the next boot.
         TscIsGoneUntilBoot = "tsc-is-gone-until-boot",
-        /// That something happened rather than why.
+        /// States an event, not its cause.
         EffectOnly = "effect-only",
-        /// No cause of slowness, however slow it is.
+        /// Not a cause of slowness, however slow the clock is.
         NoCauseOfSlowness = "no-cause-of-slowness",
-        /// There is no vDSO, or none that clockscope could stand in for.
+        /// There is no vDSO, or none that clockscope could replace.
         NoVdso = "no-vdso",
         /// Only a measurement on the machine shows whether the vDSO reads the clock.
         VdsoIsOpen = "vdso-is-open",
-        /// The kernel's log would tell more.
+        /// The kernel's log would answer more questions.
         LogIsWanted = "log-is-wanted",
     }
 }
 
 named! {
-    /// Something that is the case on a machine, in a word.
+    /// A condition found on a machine, as a word.
     pub enum Label {
         TscWarp = "tsc-warp",
         TscWarpSmall = "tsc-warp-small",
@@ -206,7 +206,7 @@ named! {
 }
 
 named! {
-    /// Something that can be advised, in a word; in the list of labels it has `fix:` in front.
+    /// An action that can be advised, as a word; in the list of labels it has the prefix `fix:`.
     pub enum Fix {
         SwitchToTsc = "switch-to-tsc",
         ClocksourceTsc = "clocksource=tsc",

@@ -1,4 +1,4 @@
-//! Hyper-V, Azure, WSL: the TSC page, and why plain tsc is set aside.
+//! Hyper-V, Azure, WSL: the TSC page, and the reason why Linux does not use plain tsc there.
 
 use crate::facts::Facts;
 use crate::log::event::EventKind;
@@ -11,7 +11,7 @@ pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     rules.iter().filter_map(|rule| rule(facts, verdict)).collect()
 }
 
-/// The old name up to 4.x, and today's.
+/// The current clocksource asks the hypervisor: old name up to 4.x, and today's.
 fn asks_hypervisor(verdict: &Verdict) -> bool {
     matches!(verdict.source.as_deref(), Some("hyperv_clocksource_msr" | "hyperv_clocksource"))
 }
@@ -30,7 +30,7 @@ fn unstable_on_purpose(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     })
 }
 
-/// The page needs 4.12 in the guest, and the register is what is left without the page.
+/// The page needs 4.12 in the guest; without the page the register remains.
 fn page_needs_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let measured = facts.falls_back();
     let page = verdict.source.as_deref() == Some("hyperv_clocksource_tsc_page");
@@ -63,10 +63,10 @@ fn page_needs_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     }
 }
 
-/// WSL's clock has run at a wrong rate, and stood still, on some hosts, whatever the clocksource
-/// (microsoft/WSL issues 11790, 10006, 5324, 40783).
+/// WSL's clock has run at a wrong rate, and stood still, on some hosts, with any clocksource (microsoft/WSL issues
+/// 11790, 10006, 5324, 40783).
 fn wsl_rate(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
-    // A drift that is known answers the question, either way.
+    // A known drift answers the question, in either case.
     if !verdict.platforms.contains(&"wsl") || facts.drift_ppm.is_some() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! KVM, QEMU, Firecracker: kvm-clock, and what the host passes on of its TSC.
+//! KVM, QEMU, Firecracker: kvm-clock, and the TSC that the host passes through.
 
 use super::flag_evidence;
 use crate::facts::{Evidence, Facts};
@@ -15,7 +15,7 @@ pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     rules.iter().filter_map(|rule| rule(facts, verdict)).collect()
 }
 
-/// Where kvm-clock is seen: a line of its driver, or its name in a list.
+/// Evidence of kvm-clock: a line of its driver, or its name in a list.
 pub(super) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
     let names = |event: &&Event| match &event.kind {
         EventKind::KvmClock => true,
@@ -28,8 +28,8 @@ pub(super) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
     file.cloned().or(logged)
 }
 
-/// A line that says that the host does not keep the virtual CPUs' counters together: it then
-/// cannot set the stable bit (`kvm_track_tsc_matching` in `arch/x86/kvm/x86.c`).
+/// A line showing that the host does not keep the virtual CPUs' counters together. Such a host cannot set the stable
+/// bit (`kvm_track_tsc_matching` in `arch/x86/kvm/x86.c`).
 pub(in crate::rules) fn breaks_kvm_clock(facts: &Facts) -> Option<&Event> {
     facts.events().find(|event| match &event.kind {
         EventKind::Warp(_) | EventKind::WarpRandom | EventKind::HotAdded => true,
@@ -45,7 +45,7 @@ fn clock_present(facts: &Facts, _: &Verdict) -> Option<Finding> {
 
 fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let clock = clock_evidence(facts)?;
-    // It outranks whatever is left where tsc was given up.
+    // Its rating is higher than that of all other clocksources that remain after tsc was given up.
     let current = verdict.source.as_deref().is_none_or(|name| name == "kvm-clock");
     let settled = facts.falls_back();
     if !current || settled == Some(false) {
@@ -76,12 +76,12 @@ fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     })
 }
 
-/// Whether the kernel lists tsc, and so has nothing against it.
+/// Whether the kernel lists tsc, and so has not refused it.
 fn takes_tsc(facts: &Facts) -> bool {
     facts.available.as_ref().is_some_and(|list| list.value.iter().any(|name| is_tsc(name)))
 }
 
-/// The guest's CPU model has no invariant TSC, and the kernel lost tsc for it.
+/// The guest's CPU model has no invariant TSC, and the kernel gave tsc up because of that.
 fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let of_others = ["hyperv", "xen", "vmware", "virtualbox"];
     let other = verdict.platforms.iter().any(|name| of_others.contains(name));
@@ -102,7 +102,7 @@ fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let found = Finding::new(Label::GuestLacksInvtsc);
     let found = match refused {
         Some(event) => found.seen(&event.evidence).tell("unstated"),
-        // The kernel took it all the same: what is slow here is slow for another reason.
+        // The kernel accepted tsc nevertheless, so slowness has another reason.
         None if verdict.state == State::Fast || takes_tsc(facts) => return None,
         None => {
             let lacks = |name: &&&str| facts.cpu.flag(name) == Some(false);
@@ -117,7 +117,7 @@ fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
                 .tell_with("lacks", &[("words", &words)])
         }
     };
-    // A guest that reads kvm-clock by the vDSO needs no more.
+    // A guest that reads kvm-clock through the vDSO needs no change.
     let fast = verdict.state == State::Fast;
     let found = if fast { found.severity(Severity::Note) } else { found };
     Some(found.fix(&[Fix::Invtsc, Fix::KvmClock]).forbid(&[Fix::TscReliable, Fix::TscNowatchdog]))

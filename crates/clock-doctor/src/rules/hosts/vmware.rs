@@ -1,4 +1,4 @@
-//! VMware, and other platforms that vouch for the TSC.
+//! VMware, and other platforms that guarantee a good TSC.
 
 use super::flag_evidence;
 use crate::facts::Facts;
@@ -16,7 +16,7 @@ fn rate_line(facts: &Facts) -> Option<&Event> {
     facts.logged(|kind| matches!(kind, EventKind::RateFromHypervisor(_)))
 }
 
-/// Whether the hypervisor, or the CPU of a confidential guest, vouches for the TSC.
+/// Whether the hypervisor, or the CPU of a confidential guest, guarantees a good TSC.
 pub(in crate::rules) fn vouches_for_tsc(facts: &Facts) -> bool {
     trusted(facts).is_some()
 }
@@ -62,7 +62,7 @@ fn trusted(facts: &Facts) -> Option<Finding> {
     Some(found)
 }
 
-/// A kernel that knows VMware does not put tsc under the watchdog there.
+/// A kernel with VMware support does not watch tsc by the watchdog there.
 fn guest_support_missing(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if !verdict.platforms.contains(&"vmware") || facts.cpu.flag("tsc_reliable") == Some(true) {
         return None;

@@ -1,4 +1,4 @@
-//! The advised fixes: those that findings ask for, less those that any of them forbids.
+//! The advised fixes: those that findings suggest, without those that any finding rules out.
 
 use super::super::advice;
 use super::super::catalogue::{Fix, Says};
@@ -6,16 +6,16 @@ use super::super::finding::{Advice, Finding, Severity, State, Verdict};
 use super::super::trust::{self, AIMS_AT_TSC, Doubt, uses_tsc};
 use crate::facts::Facts;
 
-/// Clocksources that an x86 kernel takes when it does not take the TSC.
+/// Clocksources that an x86 kernel uses instead of the TSC.
 const FALLBACKS: [&str; 7] =
     ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "sgi_rtc", "hyperv_clocksource_msr"];
 
-/// Whether any finding forbids that fix.
+/// Whether any finding rules out that fix.
 pub(super) fn is_forbidden(fix: Fix, findings: &[Finding]) -> bool {
     findings.iter().any(|finding| finding.rules_out(fix))
 }
 
-/// The fixes that findings ask for, written out; the main cause's best fix first.
+/// The suggested fixes, written out; the main cause's best fix first.
 pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> Vec<Advice> {
     let mut fixes: Vec<Fix> = Vec::new();
     let asked = findings
@@ -43,7 +43,7 @@ pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> 
     let mut written = Vec::new();
     for &fix in &fixes {
         let advice = write(fix, fix);
-        // tsc=reliable stands in for it on kernels that do not have it.
+        // tsc=reliable replaces it on kernels without tsc=nowatchdog.
         let advice = advice.or_else(|| {
             let stands_in = fix == Fix::TscNowatchdog
                 && lacks_nowatchdog(facts)
@@ -53,7 +53,7 @@ pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> 
         });
         written.extend(advice);
     }
-    // Xen's advice for tsc has tsc=reliable in the same command.
+    // Xen's advice for tsc contains tsc=reliable in the same command.
     let replaces = |one: &Advice| one.is(Fix::TscNowatchdog) || one.basis.adds_reliable;
     if written.iter().any(replaces) {
         written.retain(|advice| !advice.is(Fix::TscReliable));
@@ -68,7 +68,7 @@ pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> 
     written
 }
 
-/// A doubtful TSC is measured before it is used; one that cannot be good is left alone.
+/// A doubtful TSC is measured before it is used; a TSC that cannot be good is not used.
 fn trusted_only(doubt: &Doubt, findings: &[Finding], fixes: &mut Vec<Fix>) {
     let is_asked = |one: &Finding| uses_tsc(one) && one.fixes.iter().any(|fix| fixes.contains(fix));
     let must_measure = doubt.may_measure && findings.iter().any(is_asked);
@@ -84,7 +84,7 @@ fn trusted_only(doubt: &Doubt, findings: &[Finding], fixes: &mut Vec<Fix>) {
     }
 }
 
-/// A measurement before the fixes that rest on it, a mere reboot before a parameter.
+/// Puts a measurement before the fixes that depend on it, and a mere reboot before a parameter.
 fn first_things_first(fixes: &mut Vec<Fix>) {
     for first in [Fix::Reboot, Fix::Measure] {
         let at = |wanted: &[Fix]| fixes.iter().position(|fix| wanted.contains(fix));
@@ -98,7 +98,7 @@ fn first_things_first(fixes: &mut Vec<Fix>) {
     }
 }
 
-/// Where the measurement is advised by itself, the fixes that rest on it only refer to it.
+/// If the measurement is a separate advice, the fixes that depend on it only refer to it.
 fn say_measurement_once(written: &mut [Advice]) {
     if !written.iter().any(|advice| advice.is(Fix::Measure) && advice.basis.measures) {
         return;
@@ -113,7 +113,7 @@ fn say_measurement_once(written: &mut [Advice]) {
     }
 }
 
-/// A harmless finding asks for nothing; a note asks for nothing that costs a reboot.
+/// A harmless finding suggests no fix; a note suggests no fix that needs a reboot.
 fn may_ask(finding: &Finding, fix: Fix) -> bool {
     match finding.severity {
         Severity::Ok => false,
@@ -127,7 +127,7 @@ fn lacks_nowatchdog(facts: &Facts) -> bool {
     kernel.is_some_and(|kernel| !kernel.at_least(5, 2) && kernel.el().is_none_or(|el| el < 8))
 }
 
-/// A slow fallback whose cause no finding names.
+/// Whether the clocksource is a slow fallback without a known cause.
 fn asks_for_log(verdict: &Verdict, findings: &[Finding], written: &[Advice]) -> bool {
     let is_fallback = verdict.source.as_deref().is_some_and(|name| FALLBACKS.contains(&name));
     let has_cause = findings.iter().any(|finding| {

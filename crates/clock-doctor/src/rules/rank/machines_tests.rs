@@ -1,4 +1,4 @@
-//! Whole diagnoses of machines made by hand.
+//! Complete diagnoses of hand-made machines.
 
 use super::*;
 use crate::facts::{CommandLine, Evidence, Kernel, Known, Log};

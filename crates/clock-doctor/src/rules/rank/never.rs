@@ -1,5 +1,4 @@
-//! Tempting changes that would do harm on this machine: an order to go after `Never:`,
-//! with the reason.
+//! Tempting changes that would do harm on this machine: an order to follow `Never:`, with the reason.
 
 use super::super::catalogue::{Fix, Label, Says};
 use super::super::finding::{Diagnosis, Finding, Severity};
@@ -8,7 +7,7 @@ use super::fixes::is_forbidden;
 use crate::facts::Facts;
 use crate::log::event::EventKind;
 
-/// The forbidden advice that fits this machine.
+/// The warnings that apply to this machine.
 pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     let findings = &diagnosis.findings;
     let found = |labels: &[Label]| findings.iter().any(|finding| labels.contains(&finding.label));
@@ -66,7 +65,7 @@ fn forcing(facts: &Facts, findings: &[Finding]) -> Option<String> {
     let reasons = findings.iter().filter(|finding| found(finding.label));
     let reasons = reasons.filter_map(|finding| Some((finding, finding.label.bearing().never?)));
     if let Some((finding, (_, order))) = reasons.min_by_key(|(_, (place, _))| *place) {
-        // Kernels that mark tsc-early ignored it: it was set in vain there.
+        // Kernels that mark tsc-early ignored the parameter, so it had no effect there.
         let is_in_vain = is_set && finding.label == Label::TscEarly;
         let kept = order.strip_prefix("add ").filter(|_| is_set);
         let order = kept.map_or(order.to_owned(), |rest| format!("keep {rest}"));

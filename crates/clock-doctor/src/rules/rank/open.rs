@@ -1,4 +1,4 @@
-//! Help that clockscope gives meanwhile, and open questions that would decide.
+//! Help from clockscope until the cause is repaired, and open questions with decisive answers.
 
 use super::super::advice::tsc_guards;
 use super::super::catalogue::{Fix, Label, Says};
@@ -8,7 +8,7 @@ use crate::log::event::{EventKind, Role};
 
 const CLOCKSOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// Said where no fact speaks against the TSC.
+/// The offer if no fact speaks against the TSC.
 const TSC_CLOCK: &str = "`clockscope run --clock tsc --force -- CMD` gives a program the time by the \
     TSC, kept to the kernel's clock, for about 20 ns a read. Nothing that is known here speaks \
     against the TSC; it is compared all the time, and the kernel's clock answers again if they differ.";
@@ -17,7 +17,7 @@ fn says(diagnosis: &Diagnosis, what: Says) -> bool {
     diagnosis.findings.iter().any(|finding| finding.says(what))
 }
 
-/// Help that clockscope gives now, with its command.
+/// Help that clockscope offers now, with its command.
 pub(super) fn meanwhile(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     let mut sentences = Vec::new();
     let is_x86 = match &facts.cpu.machine {
@@ -67,7 +67,7 @@ fn instead_of(cost: &Cost) -> String {
     format!(" instead of {low} to {high}")
 }
 
-/// Two significant digits are enough to compare by.
+/// A duration with two significant digits, enough for comparing.
 fn duration(ns: f64) -> String {
     if ns < 10.0 {
         return format!("{ns:.0} ns");
@@ -77,7 +77,7 @@ fn duration(ns: f64) -> String {
     if rounded < 1000.0 { format!("{rounded:.0} ns") } else { format!("{} us", rounded / 1000.0) }
 }
 
-/// Open questions that would decide, with the command that answers each.
+/// Open questions with decisive answers, with the command that answers each.
 pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     let mut missing = Vec::new();
     let verdict = &diagnosis.verdict;

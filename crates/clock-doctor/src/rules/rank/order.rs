@@ -1,11 +1,11 @@
-//! Causes first, the worst first, each followed by its consequences.
+//! Orders findings: causes first, the worst first, each followed by its consequences.
 
 use std::cmp::Reverse;
 
 use super::super::catalogue::Label;
 use super::super::finding::{Finding, append, merged};
 
-/// Each label once, in order; `follows_from` names a finding that is there, or nothing.
+/// The findings in order, one for each label; `follows_from` is cleared if its finding is absent.
 pub(super) fn ordered(findings: Vec<Finding>) -> Vec<Finding> {
     let mut findings = merged(findings, append);
     let parents = parents(&findings);
@@ -20,7 +20,7 @@ pub(super) fn ordered(findings: Vec<Finding>) -> Vec<Finding> {
     order.into_iter().filter_map(|index| taken[index].take()).collect()
 }
 
-/// Each finding's parent, without circles: a rule's word comes before the catalogue's.
+/// The parent of each finding, without cycles: a rule's statement has precedence over the catalogue's.
 fn parents(findings: &[Finding]) -> Vec<(Option<Label>, Option<usize>)> {
     let find = |label: Label| findings.iter().position(|finding| finding.label == label);
     let mut parents: Vec<Option<usize>> = vec![None; findings.len()];
@@ -68,7 +68,7 @@ impl Tree<'_> {
         }
     }
 
-    /// The worst of a finding and its consequences.
+    /// The worst severity of a finding and its consequences.
     fn worst(&self, index: usize) -> super::Severity {
         let children = (0..self.findings.len()).filter(|&one| self.parents[one] == Some(index));
         let below = children.map(|child| self.worst(child)).max();

@@ -1,4 +1,4 @@
-//! Fragments of logs that refuse the TSC, and the labels that must and must not come of them.
+//! Fragments of logs in which the TSC is refused, with labels that must and must not result.
 
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::watchdog::fragment_tests::expect;
@@ -85,11 +85,11 @@ fn cpus_that_were_added() {
          [ 100.5] Measured 3045678901 cycles TSC warp between CPUs, turning off TSC clock.\n\
          [ 100.5] tsc: Marking TSC unstable due to check_tsc_sync_source failed\n";
     log(text, &["tsc-warp", "tsc-warp-hotplug"], &["tsc-warp-firmware", "after-resume"]);
-    // Without the line, late enough.
+    // Without the line about the hot-added CPU, but late enough.
     let text =
         "[ 81234.5] Measured 3045678901 cycles TSC warp between CPUs, turning off TSC clock.\n";
     log(text, &["tsc-warp", "tsc-warp-hotplug"], &["tsc-warp-firmware", "fix:tsc=reliable"]);
-    // A laptop that woke.
+    // A laptop that was resumed.
     let text = "[ 81230.5] ACPI: PM: Low-level resume complete\n\
          [ 81234.5] Measured 3045678901 cycles TSC warp between CPUs, turning off TSC clock.\n";
     log(

@@ -1,4 +1,4 @@
-//! The TSC was declared bad without a test: the reasons of `Marking TSC unstable due to REASON`.
+//! A TSC that was marked unstable without a test: the reasons of `Marking TSC unstable due to REASON`.
 
 use crate::facts::Facts;
 use crate::log::event::{EventKind, UnstableReason};
@@ -6,7 +6,7 @@ use crate::rules::catalogue::{Fix, Label, TRUST};
 use crate::rules::finding::{Finding, Severity};
 use crate::rules::watchdog::machine::Machine;
 
-/// The findings on every reason that the log gives, except those that other rules judge.
+/// The findings for every reason in the log, except those that other rules judge.
 pub(crate) fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for event in facts.events() {
@@ -21,8 +21,7 @@ pub(crate) fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     findings
 }
 
-/// The findings of a reason; none for those that the watchdog, the comparison of CPUs, Hyper-V or
-/// a boot parameter gave.
+/// The findings for a reason; none for reasons of the watchdog, the comparison of CPUs, Hyper-V or a boot parameter.
 fn by_reason(reason: UnstableReason, text: &str, machine: &Machine) -> Vec<Finding> {
     match reason {
         UnstableReason::Watchdog
@@ -64,7 +63,7 @@ fn halts(reason: UnstableReason) -> Finding {
     }
 }
 
-/// KVM on this machine saw the counter go back when a CPU came up again, as after a suspend.
+/// The findings for a KVM host that saw its counter go back when a CPU came up again, as after a suspend.
 fn host_backwards() -> Vec<Finding> {
     let back = Finding::new(Label::TscWentBackwards).follows(Label::AfterResume);
     let resumed =
@@ -87,7 +86,7 @@ fn refused(reason: UnstableReason, text: &str, machine: &Machine) -> Finding {
     if reason == UnstableReason::CpuFrequency {
         return finding.fix(&[Fix::Keep]).forbid(TRUST).tell("frequency");
     }
-    // The hypervisor's own clock needs no rate that the guest has measured.
+    // The hypervisor's own clock does not need a rate measured by the guest.
     let stands_in = machine
         .source
         .as_deref()

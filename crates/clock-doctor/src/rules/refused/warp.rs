@@ -1,4 +1,4 @@
-//! The CPUs' counters disagreed when a CPU came up.
+//! CPUs with counters that disagreed when a CPU came up.
 
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, EventKind, UnstableReason};
@@ -9,14 +9,14 @@ use crate::rules::watchdog::machine::Machine;
 use crate::rules::watchdog::rates::Rates;
 use crate::rules::watchdog::resume::is_soon;
 
-/// A warp below this is about the time that handing the lock over takes, in ticks.
+/// A smaller warp, in ticks, is about the time that handing over the lock takes.
 const SMALL: u64 = 2_000;
-/// A warp from here on is firmware's doing, in ticks: a thirtieth of a second and more.
+/// A warp of this size, in ticks, or more comes from firmware: a thirtieth of a second and more.
 const FIRMWARE: u64 = 100_000_000;
-/// CPUs of the boot are up by then, in seconds.
+/// Time by which all CPUs of the boot are up, in seconds.
 const BOOT_S: f64 = 300.0;
 
-/// The log's lines on a comparison that failed.
+/// The log's lines about a failed comparison.
 #[derive(Default)]
 struct Seen<'a> {
     lines: Vec<&'a Evidence>,
@@ -27,7 +27,7 @@ struct Seen<'a> {
     woke: Option<&'a Evidence>,
 }
 
-/// The findings on a warp; none if no line tells of one.
+/// The findings for a warp; none if no line reports one.
 pub(crate) fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let seen = look(facts);
     let Some(first) = seen.first else { return Vec::new() };
@@ -72,7 +72,7 @@ fn look(facts: &Facts) -> Seen<'_> {
     seen
 }
 
-/// The finding that says more than that there was a warp.
+/// A finding more specific than the warp itself.
 fn special(seen: &Seen, first: &Event, machine: &Machine) -> Option<Finding> {
     let is_late = first.at.is_some_and(|at| at > BOOT_S);
     let finding = if seen.hot_added.is_some() || is_late {
@@ -81,7 +81,7 @@ fn special(seen: &Seen, first: &Event, machine: &Machine) -> Option<Finding> {
             late = late.seen(line);
         }
         if seen.woke.is_some() {
-            // On waking, the kernel brings the other CPUs up as if they were added.
+            // On waking, the kernel brings the other CPUs up as if they were hot-added.
             late =
                 late.fix(&[Fix::Reboot, Fix::BiosUpdate]).forbid(TRUST).follows(Label::AfterResume);
         } else {
@@ -119,7 +119,7 @@ fn firmware_warp() -> Finding {
         .tell("programs")
 }
 
-/// `tsc=reliable`, after measuring, where the kernel heeds it for the comparison of the CPUs.
+/// Suggests `tsc=reliable`, after measuring, if the kernel applies it to the comparison of the CPUs.
 fn trust_after_measuring(finding: Finding, machine: &Machine) -> Finding {
     match machine.since(3, 3) {
         Some(true) => finding.fix(&[Fix::Measure, Fix::TscReliable]),
@@ -160,8 +160,8 @@ fn advise(warp: Finding, machine: &Machine) -> Finding {
             .forbid(&[Fix::TscReliable, Fix::SwitchToTsc])
             .tell("physical");
     }
-    // Nothing says which: both kinds of advice, each with its condition. To trust such a counter is
-    // harmful on hardware, so that is not among them.
+    // It is unknown whether this is a guest: both kinds of advice, each with its condition. Trusting such a counter is
+    // harmful on hardware, so that advice is left out.
     let warp = if machine.since(3, 3) == Some(false) {
         trust_after_measuring(warp, machine)
     } else {

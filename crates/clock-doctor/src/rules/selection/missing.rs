@@ -1,4 +1,4 @@
-//! tsc is missing, for a reason that the log tells or without one.
+//! tsc is missing, with or without a reason in the log.
 
 use crate::facts::Facts;
 use crate::log::event::EventKind;
@@ -10,14 +10,14 @@ use crate::rules::{arm, params, refused, watchdog};
 /// The findings of these rules.
 pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut found: Vec<Finding> = absent(facts, verdict).into_iter().collect();
-    // A line that gives tsc up is a cause, known by name or not.
+    // A line that gives tsc up is a cause, even if it is of unknown kind.
     if !has_cause(facts, verdict) && tsc_given_up(facts).is_none() {
         found.extend(needs_log(facts, verdict));
     }
     found
 }
 
-/// Whether a finding says why tsc is gone.
+/// Whether a finding gives the reason why tsc is missing.
 fn has_cause(facts: &Facts, verdict: &Verdict) -> bool {
     let mut told = refused::find(facts, verdict);
     told.extend(watchdog::find(facts, verdict));
@@ -25,7 +25,7 @@ fn has_cause(facts: &Facts, verdict: &Verdict) -> bool {
     told.iter().any(|finding| Label::TscAbsent.bearing().follows.contains(&finding.label))
 }
 
-/// Whether these are the clocksources of a PC.
+/// Whether these clocksources are a PC's.
 fn is_pc(facts: &Facts) -> bool {
     let machine = facts.cpu.machine.as_ref().map(|machine| &machine.value[..]);
     match machine {
@@ -35,7 +35,7 @@ fn is_pc(facts: &Facts) -> bool {
     }
 }
 
-/// On Hyper-V tsc is refused on purpose where its page is used.
+/// On Hyper-V, Linux refuses tsc on purpose if it uses the TSC page.
 fn on_purpose(facts: &Facts, verdict: &Verdict) -> bool {
     let said = EventKind::is_about_hyperv;
     verdict.platforms.contains(&"hyperv") || facts.logged(said).is_some()
@@ -50,7 +50,7 @@ fn absent(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         return None;
     }
     let found = Finding::new(Label::TscAbsent).seen(&list.evidence);
-    // The vDSO reads what is current all the same.
+    // The vDSO reads the current clocksource nevertheless.
     let found = if verdict.state == State::Fast { found.severity(Severity::Note) } else { found };
     Some(
         found
@@ -59,14 +59,14 @@ fn absent(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     )
 }
 
-/// tsc is gone, and nothing here says why.
+/// tsc is missing, without a known reason.
 fn needs_log(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let listed = facts.available.as_ref().map(|list| list.value.iter().any(|name| is_tsc(name)));
     let current = verdict.source.as_deref();
     let device = matches!(current, Some("hpet" | "acpi_pm" | "jiffies" | "refined-jiffies"));
     let asked = facts.command_line.as_ref().and_then(|line| params::asked(&line.value));
     let chosen = asked.is_some() && asked == current;
-    // An absent tsc is a question where what is left is slow, or may be.
+    // A missing tsc is a question only if the remaining clocksource is slow, or may be.
     let gone = match listed {
         Some(true) => false,
         Some(false) => verdict.state != State::Fast && is_pc(facts) && !on_purpose(facts, verdict),

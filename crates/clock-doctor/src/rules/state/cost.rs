@@ -3,8 +3,8 @@
 use crate::facts::Facts;
 use crate::rules::finding::{Cost, State};
 
-/// The cost of a read of `CLOCK_MONOTONIC`: as measured on that machine, else as published for the
-/// clocksource `source`; `None` without a published figure.
+/// The cost of a read of `CLOCK_MONOTONIC`: the measured one, else the published one for the clocksource `source`;
+/// `None` without a published figure.
 pub(super) fn cost(facts: &Facts, state: State, source: &str, is_vm: bool) -> Option<Cost> {
     measured(facts).or_else(|| expected(state, source, is_vm))
 }
@@ -16,11 +16,10 @@ fn measured(facts: &Facts) -> Option<Cost> {
     Some(Cost { low_ns: nanos, high_ns: nanos, is_measured: true })
 }
 
-/// In nanoseconds. tsc by the vDSO: 18 (green-metrics-tool), 36 (`pg_test_timing`'s page, i7-860),
-/// 57 (the real-time guide of RHEL). The system call where no device is read: 180 to 290, measured.
-/// Paravirtual clocks: 1.5 to 2 times tsc. hpet: 1.2 us (RHEL) to 1.93 us; acpi_pm: 0.72 us
-/// (`pg_test_timing`'s page) to 2.55 us (RHEL); in a VM each such read exits to the hypervisor,
-/// which costs 2 us to 30 us.
+/// In nanoseconds. tsc through the vDSO: 18 (green-metrics-tool), 36 (`pg_test_timing`'s page, i7-860), 57 (the
+/// real-time guide of RHEL). The system call without access to a device: 180 to 290, measured. Paravirtual clocks: 1.5
+/// to 2 times tsc. hpet: 1.2 us (RHEL) to 1.93 us; acpi_pm: 0.72 us (`pg_test_timing`'s page) to 2.55 us (RHEL). In a
+/// VM each read of such a device exits to the hypervisor, which costs 2 us to 30 us.
 fn expected(state: State, source: &str, is_vm: bool) -> Option<Cost> {
     const VDSO: (f64, f64) = (18.0, 57.0);
     const PARAVIRTUAL: (f64, f64) = (27.0, 115.0);

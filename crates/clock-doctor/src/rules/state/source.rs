@@ -1,24 +1,24 @@
-//! The current clocksource: from the file, or from the log's last word.
+//! The current clocksource: from the file, or from the last line of the log about it.
 
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, EventKind};
 
-/// Seconds after the start in which the kernel changes clocksource as a matter of course: the
-/// refined TSC is registered about a second after its devices.
+/// Seconds after the start in which the kernel normally changes clocksource: the refined TSC is registered about a
+/// second after the devices.
 const BOOT_S: f64 = 10.0;
-/// The same where the kernel gave the TSC up already: devices and paravirtual clocks come at once.
+/// The same limit if the kernel has given the TSC up already: devices and paravirtual clocks are registered at once.
 const DEVICES_S: f64 = 2.0;
 
 /// The current clocksource, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::rules) struct Current {
-    /// Its name, if it can be told.
+    /// The name, if it is known.
     pub(in crate::rules) name: Option<String>,
-    /// The lines that tell it.
+    /// The lines that show it.
     pub(in crate::rules) evidence: Vec<Evidence>,
     /// It was tsc until this line gave tsc up, and no line names the next one.
     pub(in crate::rules) lost: Option<Evidence>,
-    /// It was this one so early in the boot that it says nothing of the end.
+    /// This one was current, but so early in the boot that it proves nothing about the end.
     pub(in crate::rules) early: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub(in crate::rules) fn counts_ticks(name: &str) -> bool {
     matches!(name, "jiffies" | "refined-jiffies")
 }
 
-/// Whether the line gives tsc up, or cannot stand without such a line.
+/// Whether the line gives tsc up, or implies such a line.
 pub(in crate::rules) fn gives_tsc_up(event: &Event) -> bool {
     match &event.kind {
         EventKind::Marked { name, .. }
@@ -59,8 +59,8 @@ pub(in crate::rules) fn tsc_given_up(facts: &Facts) -> Option<&Event> {
     facts.events().find(|event| gives_tsc_up(event))
 }
 
-/// Which clocksource is current. In this order: the file; the log's last line that names it; the
-/// only one that is available; ARM's counter where it is registered.
+/// The current clocksource. Sources, in this order: the file; the log's last line that names it; the only one that is
+/// available; ARM's counter if it is registered.
 pub(in crate::rules) fn current(facts: &Facts) -> Current {
     if let Some(file) = facts.current.as_ref().filter(|file| !file.value.trim().is_empty()) {
         return Current::known(&file.value, &file.evidence);
@@ -81,12 +81,12 @@ pub(in crate::rules) fn current(facts: &Facts) -> Current {
     by_arm_counter(facts).unwrap_or(logged)
 }
 
-/// The log's last word on it.
+/// The current clocksource by the log's last line about it.
 fn by_log(facts: &Facts) -> Current {
     let events: Vec<&Event> = facts.events().collect();
     let names = |event: &&Event| match &event.kind {
         EventKind::Switched(name) => Some(name.clone()),
-        // Such a line stands beside a mark: that of tsc itself is no news, as it has just lost.
+        // Such a line comes with a mark; for tsc itself it says nothing new, because tsc has just been given up.
         EventKind::Current { name: Some(name), is_other: true } if !is_tsc(name) => {
             Some(name.clone())
         }
@@ -112,14 +112,14 @@ fn by_log(facts: &Facts) -> Current {
     current
 }
 
-/// Whether the line is cut in the name: from 4.12 on that of Hyper-V's clocksources goes on
+/// Whether the name in the line is cut: from 4.12 on, the names of Hyper-V's clocksources are longer
 /// (`arch/x86/hyperv/hv_init.c`).
 fn is_cut(facts: &Facts, name: &str) -> bool {
     name == "hyperv_clocksource" && facts.kernel().is_some_and(|kernel| kernel.at_least(4, 12))
 }
 
-/// What else shows that the clocksource of `events[at]` is that of the end; `None` where it stands so early in a log
-/// that may go on that it says nothing of the end.
+/// Further evidence that the clocksource of `events[at]` is still current at the end. `None` if the line is so early in
+/// a log that may continue that it proves nothing about the end.
 fn settled<'a>(
     facts: &'a Facts,
     events: &[&'a Event],
@@ -149,14 +149,14 @@ fn settled<'a>(
     }
     let refused =
         line.is_some_and(|line| line.value.has("tsc=unstable") || line.value.has("notsc"));
-    // Without tsc the devices are what is left, whenever it is; ticks never are where there is one.
+    // Without tsc the devices remain, at any time; ticks never do if there is a device.
     let is_left = refused || given_up.is_some();
     let is_boot = events[at].at.is_some() || begins;
     let is_early = if ticks { is_boot } else { is_boot && !is_left };
     (!is_early).then(Vec::new)
 }
 
-/// ARM's counter has no rival where it is registered.
+/// If ARM's counter is registered, it has no rival.
 fn by_arm_counter(facts: &Facts) -> Option<Current> {
     let registered = facts.events().find(
         |event| matches!(&event.kind, EventKind::Registered { name, .. } if name == "arch_sys_counter"),

@@ -1,4 +1,4 @@
-//! What is measured goes before what the table lets expect.
+//! Measurements have precedence over the table.
 
 use super::*;
 use crate::facts::Known;
@@ -9,7 +9,7 @@ fn on(source: &str) -> Facts {
     Facts { current: Some(Known::new(source.to_owned(), "current", source)), ..Facts::default() }
 }
 
-/// A machine on `source` whose vDSO was seen to answer in a `ratio`th of the system call's time.
+/// A machine on `source` with a vDSO that answers in a `ratio`th of the system call's time.
 fn measured_on(source: &str, ratio: f64) -> Facts {
     let mut measured = Measured::default();
     measured.host.vdso.present = true;

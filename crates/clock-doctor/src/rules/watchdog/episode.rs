@@ -1,24 +1,24 @@
 //! The lines that belong to one decision of the watchdog.
 //!
-//! The kernel prints up to nine lines for one, on whichever CPU it runs; others come in between,
-//! parts are missing or cut, and a fragment may begin in the middle. So a line is taken for the
-//! decision that is open if it fits: if its place there is free and its stamp is near.
+//! The kernel prints up to nine lines for one decision, on any CPU. Other lines come in between, parts are missing or
+//! cut, and a fragment may begin in the middle. So a line is added to the open decision if it fits: if its place there
+//! is free and its stamp is near.
 
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Count, Event, EventKind, Mark, Role, UnstableReason};
 use crate::rules::state::source::is_tsc;
 
-/// Seconds between stamps of one decision's lines at most: a slow serial console needs some.
+/// Maximum distance of one decision's stamps, in seconds: a slow serial console takes some.
 const NEAR_S: f64 = 5.0;
 
-/// One decision of the watchdog on a clocksource. What is `None` was not seen.
+/// One decision of the watchdog about a clocksource. `None` means not seen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Episode {
     /// Its lines, in the order of the log.
     pub lines: Vec<Evidence>,
     /// Lines with numbers.
     pub numbers: Vec<Evidence>,
-    /// Stamp of its first line that has one, in seconds.
+    /// Stamp of its first stamped line, in seconds.
     pub at: Option<f64>,
     /// `Marking clocksource NAME as unstable`.
     pub marked: Option<(String, Mark)>,
@@ -28,9 +28,9 @@ pub(crate) struct Episode {
     pub delta_ns: Option<i64>,
     /// The reference's counter.
     pub reference: Option<Count>,
-    /// A second reference's, of debugging kernels.
+    /// The counter of a second reference, in debugging kernels.
     pub second: Option<Count>,
-    /// The TSC.
+    /// The TSC's counter.
     pub watched: Option<Count>,
     /// `skewed N ns over watchdog 'NAME' interval of N ns`: skew, reference, interval.
     pub skewed: Option<(i64, String, i64)>,
@@ -40,21 +40,21 @@ pub(crate) struct Episode {
     pub watched_interval: Option<i64>,
     /// `CPU1 N < CPU2 N (cycles)`.
     pub cycles: Option<(u64, u64)>,
-    /// The reference was slow to read: nanoseconds, and whether the line says that it marks.
+    /// The reference was slow to read: nanoseconds, and whether the line marks the clocksource.
     pub delay: Option<(u64, bool)>,
-    /// The clocksource that was watched, where a line says so: `tsc`, `tsc-early`, or one that is not the TSC's.
+    /// The watched clocksource, if a line names it: `tsc`, `tsc-early`, or one that is not the TSC's.
     pub name: Option<String>,
-    /// The current clocksource, by the kernel's words.
+    /// The current clocksource as the kernel printed it.
     pub current: Option<(Option<String>, bool)>,
-    /// The first other clocksource that was switched to afterwards, and the line.
+    /// The first other clocksource that the kernel switched to afterwards, and the line.
     pub fallback: Option<(String, Evidence)>,
     /// The kernel advised `tsc=unstable`.
     pub has_bad_advice: bool,
 }
 
 impl Episode {
-    /// It is about the TSC, which is never its own reference: with tsc=watchdog (6.3 and later) the kernel judges
-    /// hpet and acpi_pm by the TSC.
+    /// Whether the decision is about the TSC, which is never its own reference: with tsc=watchdog (6.3 and later) the
+    /// kernel judges hpet and acpi_pm by the TSC.
     pub(crate) fn is_of_tsc(&self) -> bool {
         let count = self.reference.as_ref().map(|count| &count.name);
         let skewed = self.skewed.as_ref().map(|(_, name, _)| name);
@@ -63,13 +63,13 @@ impl Episode {
             && !count.into_iter().chain(skewed).chain(interval).any(|name| is_tsc(name))
     }
 
-    /// The watchdog gave the clocksource up for how it counted.
+    /// Whether the watchdog gave the clocksource up because of its count.
     pub(crate) fn is_skew(&self) -> bool {
         self.has_comparison() || (self.is_declared && self.delay.is_none())
     }
 
-    /// The watchdog gave the TSC up because the reference was slow to read: from 6.2 on the line names the TSC, before
-    /// that the next one does.
+    /// Whether the watchdog gave the TSC up because the reference was slow to read. From 6.2 on the line names the TSC;
+    /// before that the next line does.
     pub(crate) fn is_delay(&self) -> bool {
         let names_tsc = self.is_declared || self.name.is_some();
         let marks = self.delay.is_some_and(|(_, marks)| marks);
@@ -87,7 +87,7 @@ impl Episode {
             || self.cycles.is_some()
     }
 
-    /// Takes a line if it fits; `false` if it is not part of this.
+    /// Adds a line if it fits; `false` if it is not part of this decision.
     fn take(&mut self, event: &Event) -> bool {
         let near = match (self.at, event.at) {
             (Some(one), Some(other)) => (one - other).abs() <= NEAR_S,
@@ -104,7 +104,7 @@ impl Episode {
         true
     }
 
-    /// Puts a line in its place, if that is free.
+    /// Stores a line in its place, if that is free.
     fn fits(&mut self, event: &Event) -> bool {
         match &event.kind {
             EventKind::Marked { name, why } => {
@@ -130,7 +130,7 @@ impl Episode {
             }
             EventKind::CpuCycles { first, second } => put(&mut self.cycles, (*first, *second)),
             EventKind::ReadDelay { name, nsec, marks } => {
-                // Harmless ones come in rows; the last one counts.
+                // Harmless delays come several at a time; the last one counts.
                 let replaces = self.delay.is_none_or(|(_, before)| !before)
                     && name.as_ref().is_none_or(|name| self.named(name));
                 if replaces {
@@ -148,7 +148,7 @@ impl Episode {
         }
     }
 
-    /// Whether the name is that of no other clocksource than before; notes it.
+    /// Whether the name is the same clocksource as before; stores it.
     fn named(&mut self, name: &str) -> bool {
         let is_other = self.name.as_deref().is_some_and(|before| before != name);
         if is_other || self.is_declared && !is_tsc(name) {
@@ -159,7 +159,7 @@ impl Episode {
     }
 }
 
-/// Puts a value where there is none, or the same: logs repeat lines.
+/// Stores a value if the place is empty or holds the same value: logs repeat lines.
 fn put<T: PartialEq>(place: &mut Option<T>, value: T) -> bool {
     match place {
         Some(before) => *before == value,
@@ -179,9 +179,8 @@ fn belongs(kind: &EventKind) -> bool {
     }
 }
 
-/// All decisions that the log tells of, in its order, also those on other clocksources than the TSC:
-/// see [`Episode::is_of_tsc`]. Delays without consequence are among them: see [`Episode::is_skew`] and
-/// [`Episode::is_delay`].
+/// All decisions in the log, in its order, including decisions about other clocksources than the TSC (see
+/// [`Episode::is_of_tsc`]) and delays without consequence (see [`Episode::is_skew`] and [`Episode::is_delay`]).
 pub(crate) fn gather(facts: &Facts) -> Vec<Episode> {
     let mut episodes: Vec<Episode> = Vec::new();
     for event in facts.events() {

@@ -11,7 +11,7 @@ use crate::rules::catalogue::Label;
 /// Texts for the `{NAME}`s of a sentence.
 pub(crate) type Values = Vec<(&'static str, String)>;
 
-/// The sentences for `label`; none if its general explanation says it all.
+/// The sentences for `label`; none if its general explanation suffices.
 pub(crate) fn sentences(
     label: Label,
     episode: &Episode,
@@ -42,7 +42,7 @@ pub(crate) fn sentences(
     said
 }
 
-/// Which of the label's sentences hold.
+/// The keys of the label's sentences that apply.
 fn keys(
     label: Label,
     episode: &Episode,
@@ -100,7 +100,7 @@ fn keys(
     }
 }
 
-/// The interval's figures by name; 0 where one is not known.
+/// The interval's figures by name; 0 for unknown ones.
 pub(crate) fn values(interval: &Interval) -> Values {
     let skew = interval.skew_ns.unwrap_or_default();
     let ppm = interval.ppm().unwrap_or_default();
@@ -152,7 +152,7 @@ pub(crate) fn both(interval: &Interval) -> Option<String> {
     Some(format!("{name} counted {} and the TSC {}", fine(elapsed, detail), fine(counted, detail)))
 }
 
-/// The reference in a sentence.
+/// The name of the reference for a sentence.
 pub(crate) fn name(interval: &Interval) -> &str {
     interval.reference.as_deref().unwrap_or("the reference")
 }
@@ -190,7 +190,7 @@ pub(crate) fn alone(interval: &Interval) -> Vec<String> {
     said
 }
 
-/// The counter began anew, rather than stepped back a little.
+/// Whether the counter restarted, instead of stepping back a little.
 pub(crate) fn restarted(now: u64, last: u64) -> bool {
     now < last / 2
 }
@@ -223,7 +223,7 @@ fn wrapped(interval: &Interval, machine: &Machine, values: &mut Values) -> Vec<&
     key.into_iter().collect()
 }
 
-/// The origin of the reference's name, if no line of the decision names it.
+/// The explanation for the reference's name, if no line of the decision names it.
 pub(crate) fn inferred(interval: &Interval) -> String {
     Label::WatchdogBadReference.sentence("inferred", &values(interval))
 }

@@ -1,4 +1,4 @@
-//! Durations, rates and shares in the words of these rules' sentences.
+//! Formats durations, rates and shares for the sentences of these rules.
 
 pub(crate) use clockscope_text::units::count;
 
@@ -10,14 +10,14 @@ pub(crate) fn duration(ns: f64) -> String {
     fine(ns, ns.abs() / 100.0)
 }
 
-/// A duration in nanoseconds, so fine that a difference of `detail_ns` shows: `511.303 ms`.
+/// A duration in nanoseconds with enough digits to show a difference of `detail_ns`: `511.303 ms`.
 pub(crate) fn fine(ns: f64, detail_ns: f64) -> String {
     if !ns.is_finite() {
         return "an unknown time".to_owned();
     }
     let size = ns.abs();
     let (unit, name) = UNITS.into_iter().find(|(unit, _)| size >= *unit).unwrap_or((1.0, "ns"));
-    // Rounded values that differ by less than a tenth of what is to be seen.
+    // The rounding error is less than a tenth of the difference to show.
     let steps = unit / detail_ns.abs().max(1e-3);
     let decimals = match name {
         "ns" => 0,
@@ -46,7 +46,7 @@ pub(crate) fn hertz(hz: f64) -> String {
     }
 }
 
-/// A rate in gigahertz, where no more is known: `3.49 GHz`.
+/// A rate in gigahertz, for a rate that is known only roughly: `3.49 GHz`.
 pub(crate) fn gigahertz(hz: f64) -> String {
     if hz >= 1e7 { format!("{:.2} GHz", hz / 1e9) } else { hertz(hz) }
 }
@@ -61,7 +61,7 @@ pub(crate) fn share(ppm: f64) -> String {
     }
 }
 
-/// The sum of a rate error in a day: `1.0 h a day`, `3.5 s a day`.
+/// The accumulated error per day of a rate error: `1.0 h a day`, `3.5 s a day`.
 pub(crate) fn a_day(ppm: f64) -> String {
     let seconds = ppm.abs() * 0.0864;
     match seconds {

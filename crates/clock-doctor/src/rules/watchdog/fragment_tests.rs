@@ -1,5 +1,4 @@
-//! Fragments of logs in the words of kernels from 2.6.20 to 7.1, and the labels that must and must
-//! not come of them.
+//! Fragments of logs in the wording of kernels from 2.6.20 to 7.1, with labels that must and must not result.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +10,7 @@ use crate::rules::finding::Diagnosis;
 
 const TSC_3294: &str = "clocksource: tsc: mask: 0xffffffffffffffff max_cycles: 0x2f7a758b259, max_idle_ns: 440795268702 ns\n";
 
-/// What the rules say of a machine with these files.
+/// Diagnoses a machine with these files.
 pub(crate) fn examine(files: &[(&str, &str)]) -> Diagnosis {
     let directory = tempfile::tempdir().unwrap();
     for (file, text) in files {
@@ -22,7 +21,7 @@ pub(crate) fn examine(files: &[(&str, &str)]) -> Diagnosis {
     rules::examine(&collect::facts(&Root::open(directory.path()).unwrap()))
 }
 
-/// Asserts that all of `must` and none of `must_not` come of the files.
+/// Asserts that the files give all labels of `must` and none of `must_not`.
 #[track_caller]
 pub(crate) fn expect(files: &[(&str, &str)], must: &[&str], must_not: &[&str]) -> Diagnosis {
     let found = examine(files);
@@ -42,7 +41,7 @@ fn log(text: &str, must: &[&str], must_not: &[&str]) -> Diagnosis {
     expect(&[("var/log/dmesg", text)], must, must_not)
 }
 
-/// All sentences and asked-for fixes of one finding.
+/// All sentences and suggested fixes of one finding.
 fn said(found: &Diagnosis, label: &str) -> String {
     let finding = found.findings.iter().find(|one| one.label.name() == label).unwrap();
     finding.detail.join(" ")
@@ -79,7 +78,7 @@ fn a_wrap_is_told_in_the_machines_own_figures() {
 
 #[test]
 fn a_wrap_shows_without_the_tscs_rate_too() {
-    // 4.4 on a machine of 3.4 GHz that stood still for 5.2 s.
+    // 4.4 on a 3.4 GHz machine that stood still for 5.2 s.
     let text = "May  6 11:52:52 host kernel: [26977.145667] clocksource: timekeeping watchdog: Marking clocksource 'tsc' as unstable because the skew is too large:\n\
          May  6 11:52:52 host kernel: [26977.145674] clocksource:                       'acpi_pm' wd_now: bdb23 wd_last: f00000 mask: ffffff\n\
          May  6 11:52:52 host kernel: [26977.145677] clocksource:                       'tsc' cs_now: 241d3231d0 cs_last: 2000000000 mask: ffffffffffffffff\n";
@@ -107,7 +106,7 @@ fn lines_in_disorder_and_with_others_between_are_one_decision() {
 
 #[test]
 fn a_delta_of_2_6_is_weighed_with_what_was_fallen_back_to() {
-    // The TSC was behind by nearly a wrap: no stall does that.
+    // The TSC was behind by nearly a wrap, which no stall explains.
     let found = log(
         "[   19.233707] Clocksource tsc unstable (delta = -4679290018 ns)\n\
          [   19.237696] Time: hpet clocksource has been installed.\n",
@@ -116,7 +115,7 @@ fn a_delta_of_2_6_is_weighed_with_what_was_fallen_back_to() {
     );
     let words = said(&found, "tsc-watchdog-skew");
     assert!(words.contains("about one wrap of the 24-bit ACPI timer (4.69 s), but"), "{words}");
-    // It was ahead by a wrap of what the kernel then fell back to.
+    // The TSC was ahead by a wrap of the clocksource that the kernel then fell back to.
     let found = log(
         "[  819.233707] Clocksource tsc unstable (delta = 4686964302 ns)\n\
          [  819.237696] Switching to clocksource acpi_pm\n",
@@ -147,7 +146,7 @@ fn a_difference_of_microseconds_is_undecided() {
     let words = said(&found, "needs-rate-measurement");
     assert!(words.contains("hpet counted 500.000 ms and the TSC 500.200 ms"), "{words}");
     assert!(words.contains("400 ppm always, 35 s a day"), "{words}");
-    // -876 us in the counters alone, of a 5.10 kernel.
+    // A skew of -876 us, from the counters alone, with a 5.10 kernel.
     let lines = "[   60.5] tsc: Detected 2095.000 MHz processor\n\
          [  600.5] clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc' as unstable because the skew is too large:\n\
          [  600.5] clocksource:                       'hpet' wd_now: 6d4d32 wd_last: 1000 mask: ffffffff\n\
@@ -183,7 +182,7 @@ fn a_late_check_that_differs_little_is_a_false_positive() {
         &["needs-rate-measurement", "tsc-jumped", "watchdog-reads-torn", "fix:tsc=reliable"],
     );
     assert!(said(&found, "watchdog-false-positive-likely").contains("62 ppm"));
-    // Words of 6.x: the kernel knows the milder parameter.
+    // Wording of 6.x: the kernel has the milder parameter.
     assert_eq!(asks(&found, "watchdog-false-positive-likely"), [Fix::TscNowatchdog, Fix::Reboot]);
 }
 
@@ -261,7 +260,7 @@ fn messages_without_consequence_are_noise() {
             &["tsc-watchdog-skew", "tsc-watchdog-readdelay", "state:slow", "fix:tsc=reliable"],
         );
     }
-    // With a mark it is none.
+    // With a mark, the finding is absent.
     log(
         "[ 12.1] clocksource: timekeeping watchdog on CPU7: hpet retried 2 times before success\n\
          [ 99.1] Clocksource 'tsc' skewed 80000000 ns (80 ms) over watchdog 'hpet' interval of 500000000 ns (500 ms)\n",
@@ -323,7 +322,7 @@ fn some_references_cannot_judge() {
         &["watchdog-bad-reference", "needs-rate-measurement", "tsc-watchdog-skew", "source:xen"],
         &["tsc-jumped", "tsc-went-backwards"],
     );
-    // A rate from CPUID that no timer confirmed: the reference may be right by luck.
+    // A rate from CPUID that no timer confirmed: the reference may be right by chance.
     let found = log(
         "[    0.0] tsc: Detected 1900.000 MHz processor\n\
          [    0.0] tsc: Detected 1896.000 MHz TSC\n\
@@ -335,7 +334,7 @@ fn some_references_cannot_judge() {
         &["fix:tsc=reliable", "fix:tsc=nowatchdog", "tsc-rate-wrong", "tsc-jumped"],
     );
     assert!(said(&found, "watchdog-bad-reference").contains("never held against a timer"));
-    // The kernel noted that this HPET stops.
+    // The kernel printed that this HPET stops.
     log(
         "[    0.5] hpet: HPET dysfunctional in PC10. Force disabled.\n\
          [    2.5] tsc: Refined TSC clocksource calibration: 1992.000 MHz\n\
@@ -460,7 +459,7 @@ fn cut_lines_leave_what_they_say() {
         &["tsc-watchdog-skew"],
         &["tsc-warp", "tsc-refused"],
     );
-    // Another source than the TSC.
+    // Another clocksource than the TSC.
     log(
         "[ 1.0] clocksource: timekeeping watchdog on CPU0: Marking clocksource 'hpet' as unstable because the skew is too large:\n",
         &[],

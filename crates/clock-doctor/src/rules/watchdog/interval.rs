@@ -4,12 +4,12 @@ use super::episode::Episode;
 use super::rates::{HPET_HZ, Origin, Rate, Rates};
 use crate::log::event::Count;
 
-/// One comparison. Durations in nanoseconds, rates in hertz; a `None` cannot be told.
+/// One comparison. Durations in nanoseconds, rates in hertz; `None` means unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Interval {
     /// The reference's name.
     pub reference: Option<String>,
-    /// The name is concluded from the clocksource that was switched to afterwards.
+    /// The name was inferred from the clocksource that the kernel switched to afterwards.
     pub reference_is_inferred: bool,
     /// The count of the reference.
     pub elapsed_ns: Option<f64>,
@@ -17,15 +17,15 @@ pub(crate) struct Interval {
     pub counted_ns: Option<f64>,
     /// The count of the TSC, in ticks.
     pub cycles: Option<u64>,
-    /// By how much the TSC was ahead; negative: behind.
+    /// How far the TSC was ahead; negative if it was behind.
     pub skew_ns: Option<f64>,
-    /// How wrong `skew_ns` can be for a rate that is not known exactly.
+    /// Error bound of `skew_ns` due to an inexact rate.
     pub doubt_ns: f64,
-    /// Rate of the TSC, if the reference was right.
+    /// Rate of the TSC if the reference was right.
     pub implied_hz: Option<f64>,
     /// Rate of the TSC, by the log.
     pub tsc: Option<Rate>,
-    /// After which time the reference's counter begins anew.
+    /// Time after which the reference's counter wraps.
     pub wrap_ns: Option<f64>,
     /// Bits of the reference's counter.
     pub reference_bits: Option<u32>,
@@ -43,8 +43,8 @@ pub(crate) struct Interval {
     pub is_new_format: bool,
 }
 
-/// Bits above which a counter that is lower than before was set back and did not wrap: a TSC of
-/// 10 GHz needs 1.8 years to fill 59 bits.
+/// Minimum span above which a lower reading means that the counter was set back, not wrapped: a TSC of 10 GHz needs 1.8
+/// years to fill 59 bits.
 const FULL_WIDTH: u64 = 1 << 58;
 
 impl Interval {
@@ -68,29 +68,29 @@ impl Interval {
         interval
     }
 
-    /// How far apart the clocks were, in parts per million of the reference's interval.
+    /// Difference between the clocks, in parts per million of the reference's interval.
     pub(crate) fn ppm(&self) -> Option<f64> {
         let elapsed = self.elapsed_ns.filter(|ns| *ns > 0.0)?;
         Some(self.skew_ns?.abs() / elapsed * 1e6)
     }
 
-    /// How often the reference wrapped unseen, if that explains the skew: `k` such that the skew is
-    /// within 2 % of `k` wraps.
+    /// Number of unseen wraps of the reference, if they explain the skew: `k` such that the skew is within 2 % of `k`
+    /// wraps.
     pub(crate) fn wraps(&self) -> Option<u32> {
         let (skew, wrap) = (self.skew_ns?, self.wrap_ns?);
         let wraps = (skew / wrap).round();
         if !(1.0..=1e6).contains(&wraps) {
             return None;
         }
-        // 2 % of many wraps would be more than one: anything would fit. Wider counters wrap so
-        // seldom that only a close fit is none by chance.
+        // 2 % of many wraps would exceed one wrap, so any skew would fit. Wider counters wrap so seldom that only a
+        // close fit is not chance.
         let share = if self.reference.as_deref() == Some("acpi_pm") { 0.02 } else { 0.002 };
         let tolerance = (share * wraps * wrap).min(0.25 * wrap).max(self.doubt_ns.min(0.4 * wrap));
         let fits = (skew - wraps * wrap).abs() <= tolerance;
         fits.then(|| (1..=1_000_000).find(|k| f64::from(*k) >= wraps)).flatten()
     }
 
-    /// The second reference agrees with the TSC rather than with the reference.
+    /// Whether the second reference agrees with the TSC rather than with the reference.
     pub(crate) fn second_agrees(&self) -> Option<bool> {
         let (_, second) = self.second.as_ref()?;
         let (elapsed, counted) = (self.elapsed_ns?, self.counted_ns?);
@@ -104,7 +104,7 @@ impl Interval {
         let interval = episode.reference_interval.as_ref().map(|(name, _)| name);
         self.reference = count.or(skewed).or(interval).cloned();
         if self.reference.is_none() {
-            // The watchdog's reference is the best of the others: the one to fall back to.
+            // The watchdog's reference is the best of the other clocksources: the one that the kernel falls back to.
             self.reference = episode.fallback.as_ref().map(|(name, _)| name.clone());
             self.reference_is_inferred = self.reference.is_some();
         }
@@ -157,11 +157,10 @@ impl Interval {
         }
     }
 
-    /// The rate of an HPET that the log does not tell: the classic one, unless that is far out and
-    /// another one fits.
+    /// The rate of an HPET that is missing in the log: the classic one, unless it is far off and another one fits.
     fn likely_hpet(&self, count: &Count) -> f64 {
         let ticks = (count.now.wrapping_sub(count.last) & count.mask) as f64;
-        // What a check takes where no TSC tells it: `WATCHDOG_INTERVAL` is half a second.
+        // Time between two checks, if no TSC shows it: `WATCHDOG_INTERVAL` is half a second.
         let wanted = self.counted_ns.unwrap_or(0.5e9);
         let far = |hz: f64| (ticks / hz * 1e9 / wanted - 1.0).abs();
         let [classic, others @ ..] = HPET_HZ;

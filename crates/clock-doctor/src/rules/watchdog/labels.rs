@@ -1,24 +1,24 @@
-//! The meaning of one comparison's numbers: pure arithmetic to labels.
+//! Derives labels from one comparison's numbers: pure arithmetic.
 
 use super::interval::Interval;
 use crate::rules::catalogue::Label;
 
-/// Above this, a rate is none of a TSC, in hertz.
+/// Highest plausible rate of a TSC, in hertz.
 pub(crate) const FASTEST_HZ: f64 = 6.5e9;
-/// Below this, likewise.
+/// Lowest plausible rate of a TSC, in hertz.
 pub(crate) const SLOWEST_HZ: f64 = 0.4e9;
 /// Time between two checks, in nanoseconds (`WATCHDOG_INTERVAL`, half a second).
 pub(crate) const CHECK_NS: f64 = 0.5e9;
-/// A check that comes later than this came late, in nanoseconds.
+/// Time after which a check counts as late, in nanoseconds.
 const LATE_NS: f64 = 2e9;
-/// Crystals differ by no more, in parts per million.
+/// Maximum difference of crystals, in parts per million.
 pub(crate) const CRYSTAL_PPM: f64 = 100.0;
-/// One sample that is off by less may be a stall or a wrong rate, in nanoseconds.
+/// A smaller difference in one sample may be a stall or a wrong rate, in nanoseconds.
 const UNDECIDED_NS: f64 = 5e6;
 const MILLISECOND: f64 = 1e6;
 
-/// Labels that hold for the numbers, the ones that explain most first. Empty: the numbers say only
-/// that the clocks differ, or there are none.
+/// Labels that fit the numbers, the most explanatory first. Empty if the numbers only show that the clocks differ, or
+/// if there are none.
 pub(crate) fn labels(interval: &Interval) -> Vec<Label> {
     if interval.is_backwards {
         return vec![Label::TscWentBackwards];
@@ -53,7 +53,7 @@ pub(crate) fn labels(interval: &Interval) -> Vec<Label> {
     labels
 }
 
-/// The TSC seemed not to move at all, or by less than a thousandth.
+/// Whether the TSC did not move at all, or by less than a thousandth.
 fn stood_still(interval: &Interval) -> bool {
     let Some(elapsed) = interval.elapsed_ns else { return interval.cycles == Some(0) };
     let counted = interval.counted_ns;
@@ -61,7 +61,7 @@ fn stood_still(interval: &Interval) -> bool {
         || (elapsed >= MILLISECOND && counted.is_some_and(|ns| ns.abs() <= elapsed / 1e3))
 }
 
-/// Two checks of 7.1 and later so close that read noise is taken for a difference.
+/// Whether two checks of 7.1 and later are so close that read noise looks like a difference.
 fn is_short(interval: &Interval) -> bool {
     let short = interval.elapsed_ns.is_some_and(|elapsed| elapsed < MILLISECOND);
     let small = interval.skew_ns.is_none_or(|skew| skew.abs() < MILLISECOND);
@@ -75,19 +75,19 @@ fn is_wrapped(interval: &Interval) -> bool {
     }
 }
 
-/// The TSC counted more than any TSC does in the time that the reference tells.
+/// Whether the TSC counted more than any TSC can in the time that the reference shows.
 fn is_far_ahead(interval: &Interval) -> bool {
     if let Some(hz) = interval.implied_hz {
         return hz > FASTEST_HZ;
     }
-    // Without a rate: no TSC of today is so slow that four times as much would be plausible.
+    // Without a rate: a TSC of today is never so slow that four times as much would be plausible.
     match (interval.counted_ns, interval.elapsed_ns) {
         (Some(counted), Some(elapsed)) => elapsed > 0.0 && counted / elapsed > 4.0,
         _ => false,
     }
 }
 
-/// The TSC counted half a second, as it should, and the reference, read after it, much more.
+/// Whether the TSC counted half a second, as it should, and the reference, read after it, much more.
 fn is_torn(interval: &Interval) -> bool {
     let by_rate = || Some(interval.counted_ns? / 1e9 * interval.tsc.as_ref()?.hz);
     let cycles = interval.cycles.map(|cycles| cycles as f64).or_else(by_rate);
@@ -96,8 +96,8 @@ fn is_torn(interval: &Interval) -> bool {
     on_time && interval.implied_hz.is_some_and(|hz| hz < SLOWEST_HZ)
 }
 
-/// Whether only a measurement can decide, because the log lacks what the other rules go by: a small difference without
-/// the interval that it belongs to, or two rates that the kernel (7.1) found apart without its figures.
+/// Whether only a measurement can decide, because the log lacks the data for other rules: a small difference without
+/// its interval, or two different rates that the kernel (7.1) printed without figures.
 pub(crate) fn only_a_rate_decides(interval: &Interval, is_rate: bool) -> bool {
     match interval.skew_ns {
         Some(skew) => interval.ppm().is_none() && skew.abs() < UNDECIDED_NS,
@@ -105,13 +105,13 @@ pub(crate) fn only_a_rate_decides(interval: &Interval, is_rate: bool) -> bool {
     }
 }
 
-/// The label by the size of the difference, where nothing else explains it.
+/// The label for the size of the difference, if nothing else explains it.
 fn by_size(interval: &Interval) -> Option<Label> {
     let (skew, ppm) = (interval.skew_ns?.abs(), interval.ppm()?);
     let elapsed = interval.elapsed_ns?;
     let doubt_ppm = interval.doubt_ns / elapsed * 1e6;
     if doubt_ppm > CRYSTAL_PPM {
-        // The rate is known too badly for so small a difference.
+        // The rate is known too inexactly for so small a difference.
         let undecided = skew <= interval.doubt_ns || skew < UNDECIDED_NS;
         return undecided.then_some(Label::NeedsRateMeasurement);
     }

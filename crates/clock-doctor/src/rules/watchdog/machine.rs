@@ -1,4 +1,4 @@
-//! The properties that decide which advice fits: a virtual machine or not, and which kernel.
+//! The properties that decide which advice fits: virtual or physical machine, and the kernel.
 
 use crate::facts::{Facts, Kernel};
 use crate::log::event::EventKind;
@@ -6,22 +6,22 @@ use crate::rules::age::{Age, age};
 use crate::rules::finding::Verdict;
 use crate::rules::platform;
 
-/// A machine, as far as advice depends on it.
+/// The properties of a machine that advice depends on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Machine {
-    /// Something says that it is a virtual machine.
+    /// A fact shows that it is a virtual machine.
     pub is_virtual: bool,
-    /// Something says that it is none.
+    /// A fact shows that it is not a virtual machine.
     pub is_physical: bool,
     /// Its platforms, as in [`Verdict::platforms`].
     pub platforms: Vec<&'static str>,
     /// The current clocksource, if known.
     pub source: Option<String>,
-    /// The CPU is one of AMD's (or Hygon's): no `TSC_ADJUST`, so no repair and always watched.
+    /// The CPU is AMD's (or Hygon's): without `TSC_ADJUST`, so the kernel cannot repair it and always watches it.
     pub is_amd: bool,
-    /// The kernel states its release.
+    /// The kernel's release, if stated.
     kernel: Option<Kernel>,
-    /// Its version, or between which ones it lies by the words of its log.
+    /// The kernel's version, or the range of versions that the wording of its log permits.
     age: Age,
 }
 
@@ -47,19 +47,18 @@ impl Machine {
         }
     }
 
-    /// Whether the kernel is that version or a later one; `None` if it cannot be told.
+    /// Whether the kernel is that version or a later one; `None` if unknown.
     pub(crate) fn since(&self, major: u32, minor: u32) -> Option<bool> {
         self.age.since(major, minor)
     }
 
-    /// Whether the kernel understands `tsc=nowatchdog`: 5.2 and later, and Red Hat's from 8 on;
-    /// `None` if it cannot be told.
+    /// Whether the kernel supports `tsc=nowatchdog`: 5.2 and later, and Red Hat's from 8 on; `None` if unknown.
     pub(crate) fn has_nowatchdog(&self) -> Option<bool> {
         let el = self.kernel.as_ref().and_then(Kernel::el);
         if el.is_some_and(|release| release >= 8) { Some(true) } else { self.since(5, 2) }
     }
 
-    /// The kernel in words: its release, or between which versions its log's words lie.
+    /// The kernel in words: its release, or the range of versions that its log's wording permits.
     pub(crate) fn kernel_in_words(&self) -> String {
         let stated = self.kernel.as_ref().map(|kernel| format!("kernel {}", kernel.release));
         stated.unwrap_or_else(|| self.age.in_words())

@@ -5,8 +5,8 @@ use crate::log::event::EventKind;
 
 /// Rate of the ACPI power management timer, in hertz (`drivers/clocksource/acpi_pm.c`).
 pub(crate) const ACPI_PM_HZ: f64 = 3_579_545.0;
-/// Rates that an HPET has, in hertz: the classic one, Intel's of Skylake and later, some older
-/// chipsets', and QEMU's.
+/// Rates of HPETs, in hertz: the classic one, that of Intel's Skylake and later, that of some older chipsets, and
+/// QEMU's.
 pub(crate) const HPET_HZ: [f64; 4] = [14_318_180.0, 24_000_000.0, 25_000_000.0, 100_000_000.0];
 
 /// The origin of a rate.
@@ -18,27 +18,27 @@ pub(crate) enum Origin {
     Stated,
     /// `@ 3.60GHz` in the name of the CPU: rounded.
     ModelName,
-    /// The rate that such a device usually has.
+    /// The usual rate of such a device.
     Usual,
 }
 
-/// How fast a clocksource counts, as the kernel takes it to.
+/// The rate of a clocksource as the kernel assumes it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rate {
     /// In hertz; above 0.
     pub hz: f64,
     /// Its origin.
     pub origin: Origin,
-    /// The line, if there is one.
+    /// The line that gives the rate, if there is one.
     pub evidence: Option<Evidence>,
 }
 
 impl Rate {
-    /// How wrong it can be against the kernel's own idea of it, as a share: 1e-6 is a ppm.
+    /// Relative error bound against the kernel's own value: 1e-6 is a ppm.
     pub(crate) fn doubt(&self) -> f64 {
         match self.origin {
             Origin::Registration => 1e-6,
-            // Before refinement the kernel's own idea is that good, and its wording too.
+            // Before refinement the kernel's own value has this precision, and so does the printed one.
             Origin::Stated => 5e-6,
             Origin::Usual => 2e-5,
             Origin::ModelName => 2e-2,
@@ -46,11 +46,11 @@ impl Rate {
     }
 }
 
-/// The rate that a registration line tells, in hertz: 0.445e9 x `max_cycles` / `max_idle_ns`.
+/// The rate in hertz from a registration line: 0.445e9 x `max_cycles` / `max_idle_ns`.
 ///
-/// `clocks_calc_max_nsecs` of `kernel/time/clocksource.c` makes `max_cycles` from
-/// `2^64 / (1.11 mult)` and `max_idle_ns` from half of what those last; the ratio keeps the rate to
-/// a few parts in 10^7. `None` if a number is 0 or the result is no rate.
+/// `clocks_calc_max_nsecs` of `kernel/time/clocksource.c` computes `max_cycles` from `2^64 / (1.11 mult)`, and
+/// `max_idle_ns` as half the duration of these cycles. The ratio gives the rate to a few parts in 10^7. `None` if a
+/// number is 0 or the result is not a rate.
 pub(crate) fn from_registration(max_cycles: u64, max_idle_ns: u64) -> Option<f64> {
     let hz = 0.445e9 * max_cycles as f64 / max_idle_ns as f64;
     (hz.is_finite() && hz > 0.0).then_some(hz)
@@ -105,7 +105,7 @@ impl Rates {
         rates
     }
 
-    /// Rate of the TSC as the clocksource `name` (`tsc` or `tsc-early`) is taken to have.
+    /// Rate of the TSC under the clocksource name `name` (`tsc` or `tsc-early`).
     pub(crate) fn tsc(&self, name: &str) -> Option<&Rate> {
         let other = if name == "tsc" { "tsc-early" } else { "tsc" };
         self.registration(name)
@@ -115,7 +115,7 @@ impl Rates {
             .or(self.model.as_ref())
     }
 
-    /// Rate of a reference, by its registration line or as it usually is.
+    /// Rate of a reference, from its registration line or the usual one.
     pub(crate) fn reference(&self, name: &str) -> Option<Rate> {
         if let Some(rate) = self.registration(name) {
             return Some(rate.clone());
@@ -124,7 +124,7 @@ impl Rates {
         match name {
             "acpi_pm" => Some(usual(ACPI_PM_HZ)),
             "hpet" => Some(usual(HPET_HZ[0])),
-            // These count nanoseconds.
+            // These clocksources count nanoseconds.
             "kvm-clock" | "xen" => Some(usual(1e9)),
             "hyperv_clocksource_tsc_page" | "hyperv_clocksource_msr" | "hyperv_clocksource" => {
                 Some(usual(1e7))
@@ -138,7 +138,7 @@ impl Rates {
     }
 }
 
-/// A TSC runs at 0.1 to 10 GHz; a line that says otherwise is cut or garbled.
+/// A TSC runs at 0.1 to 10 GHz; a line with another rate is cut or garbled.
 fn plausible(mhz: f64) -> bool {
     (100.0..=10_000.0).contains(&mhz)
 }

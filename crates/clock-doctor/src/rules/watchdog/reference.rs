@@ -1,4 +1,4 @@
-//! Whether it was the watchdog's reference that was wrong.
+//! Whether the watchdog's reference was wrong instead of the TSC.
 
 use super::episode::Episode;
 use super::explain::{self, Values};
@@ -13,8 +13,7 @@ use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::Finding;
 use crate::rules::state::source::counts_ticks;
 
-/// The finding `watchdog-bad-reference`, if the reference is one that cannot judge, or a second one
-/// agrees with the TSC.
+/// The finding `watchdog-bad-reference`, if the reference is unfit as a judge, or if a second one agrees with the TSC.
 pub(crate) fn find(
     episode: &Episode,
     interval: &Interval,
@@ -71,7 +70,7 @@ pub(crate) fn find(
     )
 }
 
-/// The line that says that the HPET stops, if it can have been the reference.
+/// The line that the HPET stops, if the HPET may have been the reference.
 fn stopped_hpet<'a>(reference: &str, facts: &'a Facts) -> Option<&'a Evidence> {
     let line = facts.logged(|kind| *kind == EventKind::HpetPc10)?;
     matches!(reference, "hpet" | "").then_some(&line.evidence)

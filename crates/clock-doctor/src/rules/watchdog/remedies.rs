@@ -1,19 +1,19 @@
-//! Which fixes a label asks for on this machine, and which it forbids.
+//! The fixes that a label suggests on this machine, and those that it rules out.
 
 use super::machine::Machine;
 use crate::rules::catalogue::{Fix, Label, TRUST};
 
-/// Fixes that a label asks for, best first, and fixes that must not be advised because of it.
+/// Fixes that a label suggests, and fixes that it rules out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Remedy {
-    /// Best first.
+    /// The suggested fixes, best first.
     pub fixes: Vec<Fix>,
-    /// In the order in which they are told.
+    /// The ruled-out fixes, in the order of the report.
     pub forbids: Vec<Fix>,
 }
 
-/// Keeps the watchdog off: `tsc=nowatchdog` where the kernel knows it, which leaves the check
-/// of the CPUs' counters alive; else `tsc=reliable`, which 4.16 to 5.4 ignored for `tsc-early`.
+/// Fixes that disable the watchdog for the TSC: `tsc=nowatchdog` if the kernel supports it, which keeps the check of
+/// the CPUs' counters; else `tsc=reliable`, which 4.16 to 5.4 ignored for `tsc-early`.
 pub(crate) fn no_watchdog(machine: &Machine) -> Vec<Fix> {
     match (machine.has_nowatchdog(), machine.since(3, 3)) {
         (Some(true) | None, _) => vec![Fix::TscNowatchdog],

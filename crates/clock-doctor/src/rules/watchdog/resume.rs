@@ -1,4 +1,4 @@
-//! Whether the TSC was lost because the machine, or the guest, slept or was moved.
+//! Whether the TSC was given up because the machine, or the guest, slept or was moved.
 
 use super::episode::Episode;
 use super::figures::duration;
@@ -11,10 +11,10 @@ use crate::rules::catalogue::Label;
 use crate::rules::finding::{Finding, Severity};
 use crate::rules::state::source::is_tsc;
 
-/// A loss within that time after waking comes from it, in seconds.
+/// A loss within this time after waking is a consequence of it, in seconds.
 const AFTER_S: f64 = 60.0;
 
-/// The finding `after-resume`, from the log's lines on sleeping and waking.
+/// The finding `after-resume`, from the log's lines about sleeping and waking.
 pub(crate) fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
     let mut woke: Option<&Event> = None;
     for event in facts.events() {
@@ -31,7 +31,7 @@ pub(crate) fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
     restored(facts)
 }
 
-/// `after-resume` where the counter itself tells: it began anew, or is before its start.
+/// `after-resume` from the counter itself: it restarted, or reads as before its start.
 pub(crate) fn by_counter(
     episode: &Episode,
     interval: &Interval,
@@ -44,7 +44,7 @@ pub(crate) fn by_counter(
     Some(lost(machine).seen_all(&episode.numbers))
 }
 
-/// Whether the line before, by file order, comes so soon before that it is the reason.
+/// Whether `before`, the earlier line in the file, is so shortly before `event` that it is the reason.
 pub(crate) fn is_soon(before: &Event, event: &Event) -> bool {
     match (before.at, event.at) {
         (Some(before), Some(now)) => (-1.0..=AFTER_S).contains(&(now - before)),
@@ -66,7 +66,7 @@ fn lost(machine: &Machine) -> Finding {
     Finding::new(Label::AfterResume).fix(&remedy.fixes).forbid(&remedy.forbids)
 }
 
-/// The firmware wrote a CPU's `TSC_ADJUST` while the machine ran, and the kernel put it back.
+/// The firmware wrote a CPU's `TSC_ADJUST` while the machine ran, and the kernel restored it.
 fn restored(facts: &Facts) -> Option<Finding> {
     let is_restoring = |kind: &EventKind| matches!(kind, EventKind::AdjustDiffers(true));
     let line = facts.logged(is_restoring)?;
@@ -78,7 +78,7 @@ fn restored(facts: &Facts) -> Option<Finding> {
     Some(finding)
 }
 
-/// Whether a line says that the TSC was given up.
+/// Whether a line reports that the TSC was given up.
 fn is_loss(kind: &EventKind) -> bool {
     match kind {
         EventKind::Marked { name, .. }

@@ -23,7 +23,7 @@ fn facts(kinds: Vec<EventKind>) -> Facts {
     Facts { log: Some(Log { events, ..Log::default() }), ..Facts::default() }
 }
 
-/// The labels of the rules.
+/// The labels that the rules give.
 fn found(kinds: Vec<EventKind>) -> Vec<Label> {
     find(&facts(kinds), &Verdict::default()).iter().map(|finding| finding.label).collect()
 }
@@ -33,13 +33,13 @@ fn found(kinds: Vec<EventKind>) -> Vec<Label> {
 struct Pair {
     /// The TSC's true rate, in Hz.
     tsc_hz: u64,
-    /// What the kernel takes it for, in kHz.
+    /// The rate that the kernel assumes, in kHz.
     kernel_khz: u64,
     /// True time between the checks, in ns.
     elapsed_ns: u64,
     /// Additional time before the reference is read, in ns.
     torn_ns: u64,
-    /// Where the counters stood.
+    /// Initial values of the counters.
     tsc_start: u64,
     reference_start: u64,
 }
@@ -49,7 +49,7 @@ impl Pair {
         u64::try_from(u128::from(ns) * hz / NS).unwrap()
     }
 
-    /// Lines of 4.9 to 5.10, with acpi_pm.
+    /// Log lines as of 4.9 to 5.10, with acpi_pm.
     fn kinds(self) -> Vec<EventKind> {
         let tsc = Self::ticks(self.tsc_hz.into(), self.elapsed_ns);
         let reference = Self::ticks(ACPI_PM_HZ, self.elapsed_ns + self.torn_ns);
@@ -130,7 +130,7 @@ proptest! {
 
     #[test]
     fn a_stall_between_the_reads_is_torn(pair in pair(), ms in 3_300_u64..4_100) {
-        // The reference is read so late that no TSC would be so slow.
+        // The reference is read so late that no TSC is slow enough to explain it.
         let tsc_hz = pair.tsc_hz.min(2_900_000_000);
         let torn = Pair { tsc_hz, kernel_khz: tsc_hz / 1_000, torn_ns: ms * 1_000_000, ..pair };
         let labels = torn.labels();

@@ -1,9 +1,9 @@
-//! Calls before return addresses.
+//! Recognises calls before return addresses.
 
-/// Bytes of a call.
+/// Bytes of a call instruction.
 pub(crate) const CALL_MAX: usize = 4;
 
-/// Whether bytes end with a call: `bl`, or `blr` with or without authentication of the address.
+/// Whether bytes end with a call: `bl`, or `blr` with or without pointer authentication.
 pub(crate) fn ends_with_call(bytes: &[u8]) -> bool {
     let Some(word) = bytes.last_chunk().map(|word| u32::from_le_bytes(*word)) else { return false };
     let is_direct = word & 0xfc00_0000 == 0x9400_0000;

@@ -1,7 +1,8 @@
-//! What an instruction does to the stack and to the registers that a function preserves.
+//! Executes instructions symbolically: their effects on the stack and on callee-saved registers.
 //!
-//! Only instructions that compilers write to make and leave frames are executed. Of all others it matters which
-//! registers they write; where that cannot be told, nothing is known from there on.
+//! Only the instructions that compilers use to build and remove frames are executed. For all others
+//! only the registers they write matter; if those cannot be determined, nothing is known from there
+//! on.
 //!
 //! # References
 //!
@@ -10,7 +11,8 @@
 use super::registers::{FP, PRESERVED, SP};
 use crate::unwind_code::{Content, Flow, Place, Return};
 
-/// Bytes that are looked at: of two instructions, as what signal handlers return to has.
+/// Bytes that are read at an address: two instructions, the length of the code that signal handlers
+/// return to.
 pub(crate) const LONGEST: usize = 8;
 /// The system calls that end a thread or a process.
 const EXITS: [u32; 2] = [93, 94];
@@ -18,11 +20,11 @@ const EXITS: [u32; 2] = [93, 94];
 const LINK: usize = 30;
 /// `svc #0`
 const SYSTEM_CALL: u32 = 0xd400_0001;
-/// The register of the number of a system call.
+/// The register of the system call number.
 const NUMBER: usize = 8;
 /// Registers that a called function may change: `x0` to `x18`.
 const VOLATILE: u32 = 0x7_ffff;
-/// Stores that are remembered on one way.
+/// Most stores that are remembered on one path.
 const STORES_MAX: usize = 64;
 
 /// An instruction.
@@ -32,7 +34,7 @@ pub(crate) struct Instruction {
     at: u64,
 }
 
-/// What executing needs besides: nothing.
+/// Scratch memory of the x86-64 version; not needed here.
 pub(crate) struct Scratch;
 
 impl Scratch {
@@ -43,7 +45,7 @@ impl Scratch {
 
 /// The instruction at an address.
 pub(crate) fn decode(bytes: &[u8], at: u64) -> Instruction {
-    /// `br x0`: nobody knows what comes then.
+    /// `br x0`: an instruction with an unknown successor.
     const UNKNOWN: u32 = 0xd61f_0000;
     Instruction { word: bytes.first_chunk().map_or(UNKNOWN, |word| u32::from_le_bytes(*word)), at }
 }
@@ -53,7 +55,8 @@ pub(crate) fn next(instruction: &Instruction) -> u64 {
     instruction.at.wrapping_add(4)
 }
 
-/// The function that is called directly before an address; `code` gives bytes from an address on.
+/// The function called by the instruction directly before an address; `code` gives bytes from an
+/// address on.
 pub(crate) fn called_before(at: u64, code: &dyn Fn(u64) -> Option<Vec<u8>>) -> Option<u64> {
     let before = at.wrapping_sub(4);
     let call = decode(&code(before)?, before);
@@ -65,7 +68,7 @@ impl Instruction {
         self.word & mask == value
     }
 
-    /// A field of so many bits from a bit on.
+    /// The field of `bits` bits from bit `from` on.
     fn field(self, from: u32, bits: u32) -> u32 {
         self.word >> from & ((1 << bits) - 1)
     }
@@ -79,18 +82,18 @@ impl Instruction {
         i64::from((self.field(from, bits) << unused).cast_signed() >> unused)
     }
 
-    /// The register whose number begins at a bit; 31 is the stack pointer or none.
+    /// The register whose number begins at bit `from`; 31 is the stack pointer or none.
     fn register(self, from: u32) -> usize {
         self.field(from, 5) as usize
     }
 
-    /// Where a branch leads whose distance is in so many bits from a bit on.
+    /// The target of a branch whose distance is in `bits` bits from bit `from` on.
     fn target(self, from: u32, bits: u32) -> u64 {
         self.at.wrapping_add_signed(self.signed(from, bits) * 4)
     }
 }
 
-/// What is known on the way.
+/// The state of registers and stack on a path.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     sp: Place,
@@ -99,10 +102,10 @@ pub(crate) struct State {
     link: Content,
     /// In the order of `PRESERVED`.
     preserved: [Content; PRESERVED.len()],
-    /// What was stored on the way.
+    /// The words stored on the path.
     stored: Vec<(Place, Content)>,
-    /// Registers that have the address of a page, and those that were loaded from there: these may point to imported
-    /// functions, one bit each.
+    /// Registers that hold the address of a page, and registers that were loaded from such a page
+    /// and may point to imported functions; one bit each.
     pages: u32,
     imported: u32,
 }
@@ -122,7 +125,7 @@ impl Default for State {
 }
 
 impl State {
-    /// Where an instruction leads.
+    /// The control flow of an instruction.
     pub(crate) fn flow(&self, instruction: &Instruction) -> Flow {
         let code = *instruction;
         if code.is(0xfc00_0000, 0x1400_0000) {
@@ -142,7 +145,7 @@ impl State {
         if code.word == 0xd65f_03c0 || code.is(0xffff_fbff, 0xd65f_0bff) {
             return Flow::Return;
         }
-        // `blr` and its forms that authenticate
+        // `blr` and its forms with pointer authentication
         if code.is(0xffff_fc1f, 0xd63f_0000) || code.is(0xfeff_f800, 0xd63f_0800) {
             let is_imported = self.imported >> code.register(5) & 1 == 1;
             return if is_imported { Flow::Unknown } else { Flow::PointerCall };
@@ -154,14 +157,14 @@ impl State {
         if code.is(0xffe0_001f, 0xd420_0000) || code.is(0xffff_0000, 0) {
             return Flow::Trap;
         }
-        // Exceptions of other kinds, and jumps by registers.
+        // Exceptions of other kinds, and jumps through registers.
         if code.is(0xff00_0000, 0xd400_0000) || code.is(0xfe00_0000, 0xd600_0000) {
             return Flow::Unknown;
         }
         Flow::Next
     }
 
-    /// A function was called, and has come back.
+    /// A function was called and has returned.
     pub(crate) fn called(&mut self) {
         self.link = Content::Lost;
         self.number = None;
@@ -169,7 +172,7 @@ impl State {
         self.imported &= !VOLATILE;
     }
 
-    /// What is so at a `ret`.
+    /// The state at a `ret`.
     pub(crate) fn returned(&self, _instruction: &Instruction) -> Option<Return> {
         (self.link != Content::Lost).then_some(Return {
             address: self.link,
@@ -183,11 +186,11 @@ impl State {
         self.number.is_some_and(|number| EXITS.contains(&number))
     }
 
-    /// Executes an instruction; `None` if then nothing is known of the stack.
+    /// Executes an instruction; `None` if nothing is known of the stack afterwards.
     pub(crate) fn execute(&mut self, instruction: &Instruction, _: &mut Scratch) -> Option<()> {
         let code = *instruction;
         if code.word == SYSTEM_CALL {
-            // The kernel writes its answer there, and keeps all other registers.
+            // The kernel writes its result to `x0` and keeps all other registers.
             return self.write(0);
         }
         match code.field(25, 4) {
@@ -195,7 +198,7 @@ impl State {
             0b1010 | 0b1011 => self.of_system(code),
             0b0100 | 0b0110 | 0b1100 | 0b1110 => self.load_or_store(code),
             0b0101 | 0b1101 => self.with_registers(code),
-            // Those of floating-point numbers and vectors may write a general register.
+            // Floating-point and vector instructions may write a general register.
             0b0111 | 0b1111 => self.write(code.register(0)),
             _ => None,
         }
@@ -216,7 +219,7 @@ impl State {
             self.sp = Place { offset: base.offset.checked_add(bytes)?, ..base };
             return Some(());
         }
-        // With tags of memory, and logical ones: to the stack pointer.
+        // Writes to the stack pointer by memory tagging and logical instructions.
         let is_logical = code.is(0x1f80_0000, 0x1200_0000);
         let has_flags = code.field(29, 2) == 3;
         if target == SP && (code.is(0x1f80_0000, 0x1180_0000) || is_logical && !has_flags) {
@@ -234,7 +237,7 @@ impl State {
         Some(())
     }
 
-    /// Hints, barriers, registers of the system.
+    /// Hints, barriers, system registers.
     fn of_system(&mut self, code: Instruction) -> Option<()> {
         if !code.is(0xffc0_0000, 0xd500_0000) {
             return None;
@@ -246,7 +249,7 @@ impl State {
     /// Arithmetic with registers.
     fn with_registers(&mut self, code: Instruction) -> Option<()> {
         let target = code.register(0);
-        // `add` and `sub` of an extended register, and `irg`, write the stack pointer.
+        // `add` and `sub` of an extended register, and `irg`, can write the stack pointer.
         let may_write_sp = code.is(0x3f20_0000, 0x0b20_0000) || code.is(0xffe0_fc00, 0x9ac0_1000);
         if target == SP && may_write_sp { None } else { self.write(target) }
     }
@@ -255,7 +258,7 @@ impl State {
         if code.is(0x3a00_0000, 0x2800_0000) {
             return self.pair(code);
         }
-        // An offset without and with a sign.
+        // An unsigned or a signed offset.
         if code.is(0x3b00_0000, 0x3900_0000) {
             let is_whole = code.field(30, 2) == 3;
             let offset = i64::from(code.field(10, 12)) * 8;
@@ -267,22 +270,22 @@ impl State {
         }
         let target = code.register(0);
         let is_of_vectors = code.bit(26);
-        // An offset in a register; a place relative to the instruction.
+        // An offset in a register; an address relative to the instruction.
         if code.is(0x3b20_0c00, 0x3820_0800) || code.is(0x3b00_0000, 0x1800_0000) {
             return if is_of_vectors { Some(()) } else { self.write(target) };
         }
-        // Atomic ones, and those with an order for memory.
+        // Atomic instructions, and accesses with memory ordering.
         let is_ordered = code.is(0x3f20_0c00, 0x1900_0000);
         if code.is(0x3f20_0c00, 0x3820_0000) || is_ordered {
             return self.write(target);
         }
-        // Exclusive ones, and those that compare: up to two pairs of registers.
+        // Exclusive and compare-and-swap instructions: they write up to two pairs of registers.
         if code.is(0x3f00_0000, 0x0800_0000) {
             let status = code.register(16);
             let written = [target, target | 1, code.register(10), status, status | 1];
             return written.into_iter().try_for_each(|register| self.write(register));
         }
-        // Structures of vectors.
+        // Vector structures.
         if code.is(0xbe00_0000, 0x0c00_0000) {
             return if code.bit(23) { self.moved(code.register(5)) } else { Some(()) };
         }
@@ -322,7 +325,8 @@ impl State {
         registers.into_iter().try_for_each(|(register, place)| self.store(register, place))
     }
 
-    /// A load or store with a base that it changes, before or behind, or with an offset of any bytes.
+    /// A load or store that changes its base register before or after the access, or with a byte
+    /// offset.
     fn single_indexed(&mut self, code: Instruction) -> Option<()> {
         let (base, offset) = (code.register(5), code.signed(12, 9));
         let mode = code.field(10, 2);
@@ -334,7 +338,7 @@ impl State {
         self.single(code, place)
     }
 
-    /// One register at a place, which is known only if it has 64 bits.
+    /// One register at a place, which is known only for 64-bit accesses.
     fn single(&mut self, code: Instruction, place: Option<Place>) -> Option<()> {
         let (target, base) = (code.register(0), code.register(5));
         if code.bit(26) {
@@ -357,7 +361,7 @@ impl State {
         }
     }
 
-    /// A register has something that is not followed; 31 is none.
+    /// A register gets an unknown value; 31 is none.
     fn write(&mut self, register: usize) -> Option<()> {
         self.set(register, Content::Lost)
     }
@@ -380,7 +384,7 @@ impl State {
         Some(())
     }
 
-    /// Where the stack pointer or the frame pointer points, if that is known.
+    /// The place to which the stack pointer or the frame pointer points, if known.
     fn base(&self, register: usize) -> Option<Place> {
         let has_frame_pointer = self.preserved.last() == Some(&Content::Same);
         match register {
@@ -395,7 +399,7 @@ impl State {
         Some(Place { offset: base.offset.checked_add(offset)?, ..base })
     }
 
-    /// A base register is changed by its own instruction.
+    /// An instruction changes its base register by `bytes`.
     fn move_base(&mut self, register: usize, bytes: i64) -> Option<()> {
         if register == SP {
             self.sp.offset = self.sp.offset.checked_add(bytes)?;
@@ -404,7 +408,7 @@ impl State {
         self.write(register)
     }
 
-    /// The same, by how much is not known.
+    /// An instruction changes its base register by an unknown amount.
     fn moved(&mut self, register: usize) -> Option<()> {
         if register == SP { None } else { self.write(register) }
     }
@@ -423,7 +427,7 @@ impl State {
         (self.stored.len() <= STORES_MAX).then_some(())
     }
 
-    /// What is in memory at a place: not known if something else was stored on the way that may lie there.
+    /// The content of memory at a place: unknown if a different store on the path may overlap it.
     fn content(&self, place: Option<Place>) -> Content {
         let Some(place) = place else { return Content::Lost };
         if let Some((_, content)) = self.stored.iter().find(|(known, _)| *known == place) {

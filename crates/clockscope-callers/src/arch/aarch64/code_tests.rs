@@ -23,7 +23,8 @@ fn way(words: &[u32], ends: &[u64]) -> Way {
     Way::from(AT, &code, ends)
 }
 
-/// Each register has 100 and its number, but `x29`, which points to the eighth word of the stack.
+/// Each register holds 100 plus its number, except `x29`, which points to the eighth word of the
+/// stack.
 fn registers() -> Registers {
     let mut registers = Registers { ip: AT, general: [None; GENERAL] };
     for (number, register) in (100..).zip(&mut registers.general) {
@@ -37,7 +38,7 @@ fn registers() -> Registers {
 /// Return address, stack pointer in words, `x19`, `x29`.
 type Found = (u64, u64, Option<u64>, Option<u64>);
 
-/// The caller where each word of the stack is its own number.
+/// The caller, with each word of the stack equal to its own number.
 fn found(words: &[u32]) -> Option<Found> {
     let Way::Back(back) = way(words, &[]) else { return None };
     let stack: Vec<u8> = (0..32_u64).flat_map(u64::to_le_bytes).collect();
@@ -46,7 +47,7 @@ fn found(words: &[u32]) -> Option<Found> {
     Some((caller.ip, sp, caller.general[19], caller.general[FP]))
 }
 
-/// `x29` where it stays as it is.
+/// `x29` if it is unchanged.
 const OWN: Option<u64> = Some(STACK + 64);
 
 #[test]
@@ -66,7 +67,7 @@ fn what_compilers_write_before_a_return() {
         (&[0xf900_07f3, 0xd280_0013, 0xf940_07f3, RET], (130, 0, Some(119), OWN)),
         // ldur x19, [x29, #-8]; ret
         (&[0xf85f_83b3, RET], (130, 0, Some(7), OWN)),
-        // mov x19, #0; ret: no compiler writes that, and it is not taken for the caller's.
+        // mov x19, #0; ret: no compiler writes this, and 0 is not taken for the caller's value.
         (&[0xd280_0013, RET], (130, 0, None, OWN)),
         // ldp d8, d9, [sp], #16; ldr q0, [sp], #16; ret
         (&[0x6cc1_27e8, 0x3cc1_07e0, RET], (130, 4, Some(119), OWN)),
@@ -76,9 +77,9 @@ fn what_compilers_write_before_a_return() {
         (&[0x9400_0003, LEAVE, RET, RET], (1, 4, Some(119), Some(0))),
         // blr x21; ldp x29, x30, [sp], #32; ret
         (&[0xd63f_02a0, LEAVE, RET], (1, 4, Some(119), Some(0))),
-        // cbz over `blr x21; ret`, which would not know its return address, to `ldp …; ret`.
+        // cbz over `blr x21; ret`, whose return address would be lost, to `ldp …; ret`.
         (&[0xb400_0060, 0xd63f_02a0, RET, LEAVE, RET], (1, 4, Some(119), Some(0))),
-        // b over a word that is no code; ret
+        // b over a word that is no instruction; ret
         (&[0x1400_0002, 0xffff_ffff, RET], (130, 0, Some(119), OWN)),
     ] {
         assert_eq!(found(code), Some(expected), "{code:x?}");
@@ -89,9 +90,9 @@ fn what_compilers_write_before_a_return() {
 fn what_cannot_be_told_is_not_guessed() {
     for code in [
         &[][..],
-        // A call may never come back: bl to `brk`; ldp …; ret; brk
+        // A call may never return: bl to `brk`; ldp …; ret; brk
         &[0x9400_0003, LEAVE, RET, 0xd420_0020],
-        // A call has written its return address: bl to `ret`; ret; ret
+        // A call has overwritten the return address: bl to `ret`; ret; ret
         &[0x9400_0002, RET, RET],
         // An imported function: adrp x0; ldr x0, [x0, #16]; blr x0; ldp …; ret
         &[0x9000_0000, 0xf940_0800, 0xd63f_0000, LEAVE, RET],
@@ -112,7 +113,7 @@ fn what_cannot_be_told_is_not_guessed() {
         // b to itself; brk; ret
         &[0x1400_0000],
         &[0xd420_0020, RET],
-        // Half of it is not there.
+        // The second instruction is missing.
         &[NOP],
     ] {
         assert_eq!(way(code, &[]), Way::Unknown, "{code:x?}");
@@ -132,7 +133,7 @@ fn what_writes_a_register_makes_it_unknown() {
     for (word, expected) in [
         (0xd53b_d054, &[20][..]),     // mrs x20, tpidr_el0
         (0xc85f_7c15, &[21]),         // ldxr x21, [x0]
-        (0xc816_7c15, &[21, 22, 23]), // stxr w22, x21, [x0]: more than it writes
+        (0xc816_7c15, &[21, 22, 23]), // stxr w22, x21, [x0]: more than the instruction writes
         (0x9e66_0017, &[23]),         // fmov x23, d0
         (0x2940_67f8, &[24, 25]),     // ldp w24, w25, [sp]
         (0xb940_03fa, &[26]),         // ldr w26, [sp]
@@ -150,7 +151,7 @@ fn the_first_function_of_a_thread_goes_into_its_end() {
     let code = [NOP, 0x9400_003f];
     assert_eq!(way(&code, &[AT + 0x100]), Way::End);
     assert_eq!(way(&code, &[AT + 0x101]), Way::Unknown);
-    // mov x8, #93; svc #0, as musl's `clone` has it; then other code.
+    // mov x8, #93; svc #0, as in musl's `clone`; then other code.
     assert_eq!(way(&[0xd280_0ba8, SVC, LEAVE, RET], &[]), Way::End);
     // mov x8, #172; mov x8, #93 and movk x8, #1, lsl #16
     for other in [&[0xd280_1588, SVC, RET][..], &[0xd280_0ba8, 0xf2a0_0028, SVC, RET]] {
@@ -195,14 +196,14 @@ mod any_words {
     }
 }
 
-/// What the compiler has written about the C library of this machine, against what its code says.
+/// Compares the unwind tables of this machine's C library with the results from its code.
 #[test]
 fn code_says_what_the_tables_say() {
     use crate::module_file::{Bytes, Elf};
     use crate::unwind_cfi::{Frames, Stop};
     use std::rc::Rc;
 
-    /// One call in so many is looked at: all of them take minutes.
+    /// Every 19th call is checked: all of them take minutes.
     const EVERY: usize = 19;
     let places = ["/lib/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"];
     let Some(bytes) = places.iter().find_map(|place| std::fs::read(place).ok()) else {
@@ -215,7 +216,7 @@ fn code_says_what_the_tables_say() {
     let words: Vec<u8> = (0..4096_u64).flat_map(u64::to_le_bytes).collect();
     let stack = Stack { start: STACK, bytes: &words };
     let mut registers = registers();
-    // After a call the return address is in memory.
+    // After a call the return address is only in memory.
     registers.general[LINK] = None;
     let agree = |one: &Registers, other: &Registers| {
         let mut registers = PRESERVED.into_iter().chain([SP]);
@@ -230,13 +231,14 @@ fn code_says_what_the_tables_say() {
     for (_, call) in calls.step_by(EVERY) {
         let at = call + 4;
         let Way::Back(back) = ways.way(&elf, at, false).clone() else { continue };
-        // The tables may go by the frame pointer where the code goes by the stack pointer: it points to the record at the
-        // bottom of the frame, where the stack pointer points too unless arguments lie below.
+        // The tables may use the frame pointer where the code uses the stack pointer: it points to
+        // the frame record at the bottom of the frame, as the stack pointer does unless arguments
+        // lie below.
         registers.general[FP] = Some(STACK);
         let Some(by_code) = back.caller(&registers, stack) else { continue };
         match frames.caller(at - 1, &registers, stack) {
             Ok((caller, _)) if agree(&by_code, &caller) => same += 1,
-            // No caller in a place for which these registers make no sense.
+            // No caller at a place where these registers make no sense.
             Err(Stop::NotCopied | Stop::Elsewhere | Stop::Damaged) => {}
             found => other.push((at, by_code, found)),
         }

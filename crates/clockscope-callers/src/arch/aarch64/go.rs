@@ -1,5 +1,5 @@
-//! The frames of Go. A function stores its return address at the bottom of its frame, where the stack pointer points, and
-//! the caller's frame pointer in the word below, where its own points.
+//! Go's stack frames. A function stores its return address at the bottom of its frame, at the stack
+//! pointer, and the caller's frame pointer in the word below, at its own frame pointer.
 //!
 //! # References
 //!
@@ -11,13 +11,14 @@ use crate::sample::Registers;
 use crate::unwind_cfi::Stack;
 use crate::unwind_go::NoRecord;
 
-/// The function that the kernel starts in a program that only Go has linked.
+/// The first function of a program that only Go has linked.
 pub(crate) const FIRST: &str = "_rt0_arm64_linux";
-/// Whether a frame's height must be known.
+/// Whether unwinding needs the height of a frame.
 pub(crate) const BY_HEIGHT: bool = true;
 
-/// The caller by the record that the frame pointer points to: only if the record is the function's own. A function of
-/// assembly may make none, and then the pointer is still its caller's. The innermost function may be on another stack.
+/// The caller by the frame record at the frame pointer, only if the record is the function's own.
+/// An assembly function may make no record; then the frame pointer is still its caller's. The
+/// innermost function may be on another stack.
 pub(crate) fn record(
     registers: &Registers,
     stack: Stack<'_>,
@@ -60,10 +61,10 @@ mod tests {
         caller.ip = 0x1234;
         let found = Ok(caller);
         assert_eq!(record(&at(STACK + 8, STACK + 16), stack, Some(32), false), found);
-        // The innermost has gone to another stack.
+        // The innermost function has changed to another stack.
         assert_eq!(record(&at(STACK + 8, STACK), stack, Some(32), true), found);
         assert_eq!(record(&at(STACK + 8, STACK), stack, Some(32), false), Err(NoRecord::Unsound));
-        // Without a frame there is no record.
+        // A function without a frame has no record.
         for height in [None, Some(0)] {
             let found = record(&at(STACK + 8, STACK + 16), stack, height, true);
             assert_eq!(found, Err(NoRecord::Unsound));

@@ -1,4 +1,5 @@
-//! The registers of a frame, by their numbers in DWARF for the Arm 64-bit Architecture (AArch64), 2024Q3, 4.1.
+//! The registers of a frame, by their numbers in DWARF for the Arm 64-bit Architecture (AArch64),
+//! 2024Q3, 4.1.
 
 use std::sync::OnceLock;
 
@@ -8,9 +9,9 @@ use object::elf::{EM_AARCH64, Machine};
 use crate::sample::Registers;
 use crate::unwind_cfi::Stack;
 
-/// The machine that a file is for.
+/// The ELF machine of files for this architecture.
 pub(crate) const MACHINE: Machine = EM_AARCH64;
-/// Whose extensions of DWARF compilers use: `DW_CFA_AARCH64_negate_ra_state`.
+/// Vendor of the DWARF extensions that compilers use: `DW_CFA_AARCH64_negate_ra_state`.
 pub(crate) const VENDOR: Vendor = Vendor::AArch64;
 
 /// A kernel's image with unwind tables.
@@ -23,40 +24,41 @@ pub const GENERAL: usize = 32;
 pub const FP: usize = 29;
 /// The stack pointer.
 pub const SP: usize = 31;
-/// The register that has the return address of a function that has called none yet: `x30`.
+/// The register that holds the return address until the function makes a call: `x30`.
 pub(crate) const LINK: Option<usize> = Some(30);
-/// What a function leaves as it found it: `x19` to `x29`.
+/// Callee-saved registers: `x19` to `x29`.
 pub(crate) const PRESERVED: [usize; 11] = [19, 20, 21, 22, 23, 24, 25, 26, 27, 28, FP];
-/// The column of the tables for the return address.
+/// The column of unwind tables for the return address.
 pub(crate) const RETURN: Register = AArch64::X30;
 
-/// The address in a word that a function returns by: without the signature that `paciasp` puts into the bits
-/// that addresses of programs do not use.
+/// A return address without its signature: `paciasp` writes a signature into the bits that
+/// user-space addresses do not use.
 ///
-/// How many they use is the kernel's choice, for all programs (`VA_BITS`), and its top is where stacks lie. A kernel
-/// with 52 bits gives more than 48 only to programs that ask for that; others sign in fewer bits than are cut off here.
+/// The kernel sets the number of address bits for all programs (`VA_BITS`), and stacks lie at the
+/// top of that range. A kernel with 52 bits gives more than 48 only to programs that ask for them;
+/// other programs sign in fewer bits than are removed here.
 pub(crate) fn return_address(word: u64) -> u64 {
     static BITS: OnceLock<u32> = OnceLock::new();
     let own = || highest_mapping().map_or(u64::BITS, |highest| u64::BITS - highest.leading_zeros());
     unsigned(word, *BITS.get_or_init(own))
 }
 
-/// The last address of memory that this process has.
+/// The last mapped address of this process.
 fn highest_mapping() -> Option<u64> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let end = |line: &str| u64::from_str_radix(line.split_once('-')?.1.split_once(' ')?.0, 16).ok();
     maps.lines().filter_map(end).max().map(|end| end - 1)
 }
 
-/// A word without what lies above so many bits.
+/// Clears all but the lowest `bits` bits.
 fn unsigned(word: u64, bits: u32) -> u64 {
     word & u64::MAX.checked_shr(u64::BITS - bits).unwrap_or(0)
 }
 
-/// The registers of the caller, from those at a function's first instruction.
+/// The registers of the caller, from the registers at a function's first instruction.
 pub(crate) fn caller(at: &Registers, _stack: Stack<'_>) -> Option<Registers> {
     let mut caller = Registers { ip: return_address(at.general[30]?), ..*at };
-    // Who has called keeps its own return address elsewhere.
+    // The caller keeps its own return address elsewhere.
     caller.general[30] = None;
     Some(caller)
 }

@@ -1,8 +1,8 @@
-//! Calls before return addresses.
+//! Recognises calls before return addresses.
 
 use super::code::decode;
 
-/// Most bytes of a call.
+/// Most bytes of a call instruction.
 pub(crate) const CALL_MAX: usize = 7;
 
 /// Whether bytes end with a call: direct, or through a register or memory.

@@ -1,4 +1,4 @@
-//! What an instruction does to the stack and to the registers that a function preserves.
+//! Executes instructions symbolically: their effects on the stack and on callee-saved registers.
 
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
@@ -15,7 +15,7 @@ pub(crate) const LONGEST: usize = 15;
 /// The system calls that end a thread or a process.
 const EXITS: [u32; 2] = [60, 231];
 
-/// What executing needs besides, kept for the next instruction.
+/// Scratch memory, reused for each instruction.
 pub(crate) struct Scratch(InstructionInfoFactory);
 
 impl Scratch {
@@ -34,7 +34,8 @@ pub(crate) fn next(instruction: &Instruction) -> u64 {
     instruction.next_ip()
 }
 
-/// The function that is called directly before an address; `code` gives bytes from an address on.
+/// The function called by the instruction directly before an address; `code` gives bytes from an
+/// address on.
 pub(crate) fn called_before(at: u64, code: &dyn Fn(u64) -> Option<Vec<u8>>) -> Option<u64> {
     const DIRECT_CALL: usize = 5;
     let before = at.wrapping_sub(DIRECT_CALL as u64);
@@ -42,18 +43,19 @@ pub(crate) fn called_before(at: u64, code: &dyn Fn(u64) -> Option<Vec<u8>>) -> O
     call.is_call_near().then(|| call.near_branch_target())
 }
 
-/// Whether a call is one of a function pointer, and not of an imported function, whose address is in the file's data.
+/// Whether a call goes through a function pointer, and not to an imported function, whose address
+/// is in the file's data.
 fn is_of_pointer(call: &Instruction) -> bool {
     call.op0_kind() == OpKind::Register || !call.is_ip_rel_memory_operand()
 }
 
-/// What is known on the way.
+/// The state of registers and stack on a path.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     sp: Place,
     /// The constant in `eax`.
     eax: Option<u32>,
-    /// What was pushed on the way.
+    /// The words pushed on the path.
     pushed: Vec<Content>,
     preserved: [Content; PRESERVED.len()],
 }
@@ -65,7 +67,7 @@ impl Default for State {
     }
 }
 
-/// The place of a register among the preserved ones.
+/// The index of a register among the callee-saved ones.
 fn preserved(register: Register) -> Option<usize> {
     const ORDER: [Register; PRESERVED.len()] =
         [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
@@ -73,17 +75,17 @@ fn preserved(register: Register) -> Option<usize> {
 }
 
 impl State {
-    /// Where an instruction leads.
+    /// The control flow of an instruction.
     pub(crate) fn flow(&self, instruction: &Instruction) -> Flow {
         let target = instruction.near_branch_target();
         match instruction.flow_control() {
-            // Of what iced counts as calls, only system calls come back by themselves.
+            // Of the instructions that iced counts as calls, only system calls always return.
             FlowControl::Call if instruction.mnemonic() == Mnemonic::Syscall => Flow::SystemCall,
             FlowControl::Call if instruction.is_call_near() => Flow::Call(target),
             FlowControl::IndirectCall if is_of_pointer(instruction) => Flow::PointerCall,
             FlowControl::UnconditionalBranch => Flow::Jump(target),
             FlowControl::ConditionalBranch => Flow::Branch(target),
-            // `ud2`, and `hlt` in a program, end it.
+            // `ud2`, and `hlt` in a program, end the program.
             FlowControl::Exception if !instruction.is_invalid() => Flow::Trap,
             FlowControl::Next if instruction.mnemonic() == Mnemonic::Hlt => Flow::Trap,
             FlowControl::Next => Flow::Next,
@@ -92,17 +94,17 @@ impl State {
         }
     }
 
-    /// A function was called, and has come back.
+    /// A function was called and has returned.
     pub(crate) fn called(&mut self) {
         self.eax = None;
     }
 
-    /// What is so at a `ret`.
+    /// The state at a `ret`.
     pub(crate) fn returned(&self, instruction: &Instruction) -> Option<Return> {
         let more =
             if instruction.op_count() == 0 { 0 } else { i64::from(instruction.immediate16()) };
         let above = self.sp.offset.checked_add(8)?.checked_add(more)?;
-        // A return address that was pushed on the way is a jump.
+        // With a pushed return address, `ret` is a jump.
         self.pushed.is_empty().then_some(Return {
             address: Content::At(self.sp),
             sp: Place { offset: above, ..self.sp },
@@ -115,7 +117,7 @@ impl State {
         self.eax.is_some_and(|number| EXITS.contains(&number))
     }
 
-    /// Executes an instruction; `None` if then nothing is known of the stack.
+    /// Executes an instruction; `None` if nothing is known of the stack afterwards.
     pub(crate) fn execute(
         &mut self,
         instruction: &Instruction,
@@ -187,7 +189,7 @@ impl State {
         }
     }
 
-    /// Of another instruction only what it writes matters.
+    /// For all other instructions only the registers they write matter.
     fn execute_other(&mut self, instruction: &Instruction, scratch: &mut Scratch) -> Option<()> {
         for used in scratch.0.info(instruction).used_registers() {
             let is_written = !matches!(
@@ -209,7 +211,7 @@ impl State {
         Some(())
     }
 
-    /// Sets the stack pointer: only upwards, past all that was pushed on the way.
+    /// Sets the stack pointer: only upwards, past words that were pushed on the path.
     fn go_to(&mut self, place: Place) -> Option<()> {
         if place.base == self.sp.base {
             let bytes = place.offset.checked_sub(self.sp.offset)?;
@@ -226,7 +228,7 @@ impl State {
         Some(())
     }
 
-    /// Where `rbp` points, if it points where it did.
+    /// The place to which `rbp` points, if it is unchanged.
     fn of_rbp(&self) -> Option<Place> {
         (self.preserved[1] == Content::Same).then_some(Place { base: FP, offset: 0 })
     }
@@ -244,7 +246,7 @@ impl State {
         is_plain.then_some(Place { offset, ..base })
     }
 
-    /// What is in memory there: not known if it was pushed on the way.
+    /// The content of memory at a place: unknown if it was pushed on the path.
     fn content(&self, place: Place) -> Content {
         let pushed = i64::try_from(self.pushed.len()).unwrap_or(i64::MAX).saturating_mul(8);
         let is_pushed = place.base == self.sp.base

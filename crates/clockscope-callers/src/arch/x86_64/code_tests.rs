@@ -17,8 +17,8 @@ fn way(bytes: &[u8], ends: &[u64]) -> Way {
     Way::from(AT, &code, ends)
 }
 
-/// The caller's registers where each word of the stack is its own number, `rbp` points to the eighth, and
-/// other registers have 100 and their number.
+/// The caller's registers. Each word of the stack is equal to its own number, `rbp` points to the
+/// eighth word, and other registers hold 100 plus their number.
 fn caller(bytes: &[u8]) -> Option<Registers> {
     let Way::Back(back) = way(bytes, &[]) else { return None };
     let stack: Vec<u8> = (0..32_u64).flat_map(u64::to_le_bytes).collect();
@@ -40,7 +40,7 @@ fn found(bytes: &[u8]) -> Option<Found> {
     Some((caller.ip, sp, caller.general[3], caller.general[FP], caller.general[12]))
 }
 
-/// `rbp` where it stays as it is.
+/// `rbp` if it is unchanged.
 const OWN: Option<u64> = Some(STACK + 64);
 
 #[test]
@@ -77,7 +77,7 @@ fn what_compilers_write_before_a_return() {
         ),
         // push %rbx; xor %ebx,%ebx; pop %rbx; ret
         (&[0x53, 0x31, 0xdb, 0x5b, 0xc3], (0, 1, Some(103), OWN, Some(112))),
-        // xor %ebx,%ebx; ret: no compiler writes that, and it is not taken for the caller's.
+        // xor %ebx,%ebx; ret: no compiler writes this, and 0 is not taken for the caller's value.
         (&[0x31, 0xdb, 0xc3], (0, 1, None, OWN, Some(112))),
         // call to `ret`; pop %rbp; ret
         (&[0xe8, 1, 0, 0, 0, 0x5d, 0xc3], (1, 2, Some(103), Some(0), Some(112))),
@@ -85,7 +85,7 @@ fn what_compilers_write_before_a_return() {
         (&[0x41, 0xff, 0xd5, 0x5d, 0xc3], (1, 2, Some(103), Some(0), Some(112))),
         // je over `call *%r13; ret`, which would disagree, to `pop %rbp; ret`.
         (&[0x74, 4, 0x41, 0xff, 0xd5, 0xc3, 0x5d, 0xc3], (1, 2, Some(103), Some(0), Some(112))),
-        // jmp over two bytes that are no code; pop %rbp; ret
+        // jmp over two bytes that are no instruction; pop %rbp; ret
         (&[0xeb, 2, 0x06, 0x06, 0x5d, 0xc3], (1, 2, Some(103), Some(0), Some(112))),
     ] {
         assert_eq!(found(code), Some(expected), "{code:x?}");
@@ -96,7 +96,7 @@ fn what_compilers_write_before_a_return() {
 fn what_cannot_be_told_is_not_guessed() {
     for code in [
         &[][..],
-        // A call may never come back: call to `hlt`; ret; hlt
+        // A call may never return: call to `hlt`; ret; hlt
         &[0xe8, 1, 0, 0, 0, 0xc3, 0xf4],
         // call *0(%rip): an imported function; ret
         &[0xff, 0x15, 0, 0, 0, 0, 0xc3],
@@ -131,12 +131,12 @@ fn the_first_function_of_a_thread_goes_into_its_end() {
     let code = [0x89, 0xc7, 0xe8, 0xf9, 0, 0, 0];
     assert_eq!(way(&code, &[AT + 0x100]), Way::End);
     assert_eq!(way(&code, &[AT + 0x101]), Way::Unknown);
-    // xor %eax,%eax; mov $60,%al; syscall, as musl's `clone` has it; then other code.
+    // xor %eax,%eax; mov $60,%al; syscall, as in musl's `clone`; then other code.
     let code = [0x31, 0xc0, 0xb0, 60, 0x0f, 0x05, 0x5d, 0xc3];
     assert_eq!(way(&code, &[]), Way::End);
     let code = [0xb8, 39, 0, 0, 0, 0x0f, 0x05, 0x5d, 0xc3];
     assert!(matches!(way(&code, &[]), Way::Back(_)), "getpid");
-    // je over `call exit` to another call: it may go on.
+    // je over `call exit` to another call: the function may go on.
     let code = [0x74, 5, 0xe8, 0xf9, 0, 0, 0, 0xe8, 0, 0, 0, 0];
     assert_eq!(way(&code, &[AT + 0x100]), Way::Unknown);
     // je over `call exit` to a return.
@@ -153,7 +153,7 @@ fn a_handler_returns_to_what_the_signal_interrupted() {
     let mut registers = Registers { ip: AT, general: [None; GENERAL] };
     registers.general[SP] = Some(STACK);
     let before = interrupted(&registers, Stack { start: STACK, bytes: &stack }).unwrap();
-    // As in `struct sigcontext`: r8 first, which stands behind five words.
+    // As in `struct sigcontext`: r8 first, behind five words.
     let general = |number: usize| before.general[number];
     assert_eq!([general(8), general(15), general(FP), general(3)], [5, 12, 15, 16].map(Some));
     assert_eq!((general(SP), before.ip), (Some(20), 21));
@@ -191,7 +191,7 @@ mod any_bytes {
     }
 }
 
-/// What the compiler has written about the C library of this process, against what its code says.
+/// Compares the unwind tables of this process's C library with the results from its code.
 #[test]
 fn code_says_what_the_tables_say() {
     use crate::module_file::{Bytes, Elf};
@@ -199,7 +199,7 @@ fn code_says_what_the_tables_say() {
     use crate::unwind_cfi::{Frames, Stop};
     use std::rc::Rc;
 
-    /// One call in so many is looked at: all of them take minutes.
+    /// Every 19th call is checked: all of them take minutes.
     const EVERY: usize = 19;
     let mappings = mappings_of(std::process::id().cast_signed()).unwrap();
     let libc = mappings.iter().find(|mapping| mapping.name.to_string_lossy().contains("libc.so"));
@@ -229,16 +229,16 @@ fn code_says_what_the_tables_say() {
         let at = call.next_ip();
         let Way::Back(back) = ways.way(&elf, at, false).clone() else { continue };
         let by_code = back.caller(&registers, stack);
-        // The tables may go by a frame pointer where the code goes by the stack pointer.
+        // The tables may use a frame pointer where the code uses the stack pointer.
         if let Some(sp) = by_code.as_ref().and_then(|caller| caller.general[SP]) {
             registers.general[FP] =
                 Some(if sp < STACK + 8 * 1000 { sp - 16 } else { STACK + 8 * 2000 });
         }
         let by_code = back.caller(&registers, stack);
         match frames.caller(at - 1, &registers, stack) {
-            // The tables may say of other registers too where they are.
+            // The tables may give further registers, too.
             Ok((caller, _)) if by_code.as_ref().is_some_and(|own| agree(own, &caller)) => same += 1,
-            // Neither finds a caller, in a place for which these registers make no sense.
+            // Neither finds a caller at a place where these registers make no sense.
             Err(Stop::NotCopied | Stop::Elsewhere | Stop::Damaged) => {}
             found => other.push((at, by_code, found)),
         }

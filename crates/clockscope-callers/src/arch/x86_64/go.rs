@@ -1,16 +1,17 @@
-//! The frames of Go: the frame pointer points to the caller's, and the return address lies above it.
+//! Go's stack frames: the frame pointer points to the caller's frame pointer, and the return
+//! address lies above it.
 
 use super::registers::FP;
 use crate::sample::Registers;
 use crate::unwind_cfi::Stack;
 use crate::unwind_go::NoRecord;
 
-/// The function that the kernel starts in a program that only Go has linked.
+/// The first function of a program that only Go has linked.
 pub(crate) const FIRST: &str = "_rt0_amd64_linux";
-/// Whether a frame's height must be known.
+/// Whether unwinding needs the height of a frame.
 pub(crate) const BY_HEIGHT: bool = false;
 
-/// The caller by the record that the frame pointer points to.
+/// The caller by the frame record at the frame pointer.
 pub(crate) fn record(
     registers: &Registers,
     stack: Stack<'_>,

@@ -6,9 +6,9 @@ use object::elf::{EM_X86_64, Machine};
 use crate::sample::Registers;
 use crate::unwind_cfi::Stack;
 
-/// The machine that a file is for.
+/// The ELF machine of files for this architecture.
 pub(crate) const MACHINE: Machine = EM_X86_64;
-/// Whose extensions of DWARF compilers use.
+/// Vendor of the DWARF extensions that compilers use.
 pub(crate) const VENDOR: Vendor = Vendor::Default;
 
 /// A kernel's image with unwind tables.
@@ -21,19 +21,19 @@ pub const GENERAL: usize = 16;
 pub const FP: usize = 6;
 /// The stack pointer, `rsp`.
 pub const SP: usize = 7;
-/// The register that has the return address of a function that has called none yet.
+/// The register that holds the return address until the function makes a call: none.
 pub(crate) const LINK: Option<usize> = None;
-/// What a function leaves as it found it: `rbx`, `rbp`, `r12` to `r15`.
+/// Callee-saved registers: `rbx`, `rbp`, `r12` to `r15`.
 pub(crate) const PRESERVED: [usize; 6] = [3, FP, 12, 13, 14, 15];
-/// The column of the tables for the return address.
+/// The column of unwind tables for the return address.
 pub(crate) const RETURN: Register = X86_64::RA;
 
-/// The address in a word that a function returns by.
+/// The return address in a word of the stack.
 pub(crate) fn return_address(word: u64) -> u64 {
     word
 }
 
-/// The registers of the caller, from those at a function's first instruction.
+/// The registers of the caller, from the registers at a function's first instruction.
 pub(crate) fn caller(at: &Registers, stack: Stack<'_>) -> Option<Registers> {
     let sp = at.general[SP]?;
     let mut caller = Registers { ip: stack.word(sp)?, ..*at };

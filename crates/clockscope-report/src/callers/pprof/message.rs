@@ -1,7 +1,7 @@
 //! The messages of a pprof profile, with the numbers of their fields: `profile.proto` of pprof
 //! (<https://github.com/google/pprof/blob/main/proto/profile.proto>).
 
-/// Everything.
+/// The whole profile.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Profile {
     #[prost(message, repeated, tag = "1")]
@@ -14,23 +14,23 @@ pub(super) struct Profile {
     pub(super) location: Vec<Location>,
     #[prost(message, repeated, tag = "5")]
     pub(super) function: Vec<Function>,
-    /// The first is empty; others are referred to by their place.
+    /// The first string is empty; other messages refer to strings by index.
     #[prost(string, repeated, tag = "6")]
     pub(super) string_table: Vec<String>,
-    /// When it began, since 1970 UTC. Stores of profiles put it there.
+    /// Start of the profile, in nanoseconds since 1970 UTC. Profile stores file the profile under this time.
     #[prost(int64, tag = "9")]
     pub(super) time_nanos: i64,
     #[prost(int64, tag = "10")]
     pub(super) duration_nanos: i64,
-    /// Strings.
+    /// Indices of strings.
     #[prost(int64, repeated, tag = "13")]
     pub(super) comment: Vec<i64>,
-    /// String: the `type` of the values that are shown first.
+    /// Index of a string: the `type` of the values that pprof shows first.
     #[prost(int64, tag = "14")]
     pub(super) default_sample_type: i64,
 }
 
-/// What a value is; both are strings.
+/// Meaning and unit of a value; both are indices of strings.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub(super) struct ValueType {
     #[prost(int64, tag = "1")]
@@ -39,7 +39,7 @@ pub(super) struct ValueType {
     pub(super) unit: i64,
 }
 
-/// A stack, the innermost place first, and its values.
+/// A stack, the innermost location first, with its values.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct Sample {
     #[prost(uint64, repeated, tag = "1")]
@@ -50,7 +50,7 @@ pub(super) struct Sample {
     pub(super) label: Vec<Label>,
 }
 
-/// A name and a text or a number; names and texts are strings.
+/// A name with a text or a number; name and text are indices of strings.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub(super) struct Label {
     #[prost(int64, tag = "1")]
@@ -61,7 +61,7 @@ pub(super) struct Label {
     pub(super) num: i64,
 }
 
-/// A file in memory. Addresses are offsets in the file's code, so that it begins at 0.
+/// A file in memory. Addresses are offsets in the file's code, which begins at 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub(super) struct Mapping {
     #[prost(uint64, tag = "1")]
@@ -80,8 +80,7 @@ pub(super) struct Mapping {
     pub(super) has_inline_frames: bool,
 }
 
-/// A place in the code; several lines where functions are put into one another, the innermost
-/// first.
+/// A location in the code; several lines if functions are inlined, the innermost first.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct Location {
     #[prost(uint64, tag = "1")]
@@ -103,7 +102,7 @@ pub(super) struct Line {
     pub(super) line: i64,
 }
 
-/// A function; names are strings.
+/// A function; its names are indices of strings.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub(super) struct Function {
     #[prost(uint64, tag = "1")]

@@ -16,7 +16,7 @@ fn text(profile: &Profile, index: i64) -> &str {
     &profile.string_table[usize::try_from(index).unwrap()]
 }
 
-/// Names of the lines of each place of a sample.
+/// Names of the lines of each location of a sample.
 fn stack(profile: &Profile, sample: &Sample) -> Vec<Vec<String>> {
     let name = |line: &Line| {
         let function = profile.function.iter().find(|f| f.id == line.function_id).unwrap();

@@ -54,7 +54,7 @@ fn figures_of_a_site() {
 fn one_line_is_one_site_and_an_address_is_one_without() {
     let mut report = server();
     let callers = report.callers.as_mut().unwrap();
-    // Another address of the same line, and another of the same function without a line.
+    // A further address of the same line, and a further one of the same function without a line.
     callers.frames.push(FrameRow { address: 0x5180, ..callers.frames[1].clone() });
     callers.frames.push(FrameRow { address: 0x6180, ..callers.frames[13].clone() });
     callers.stacks[1].frames[1] = 15;
@@ -151,14 +151,14 @@ fn a_coarse_clock_is_advised_only_by_what_is_known() {
         "what lies between the reads of a pair may be what is measured"
     );
     report.callers.as_mut().unwrap().pairs.clear();
-    // All others together are 288,001.6 of 500,002 reads: had all of the 7 % that came in another
-    // tick been this site's, 83.5 % of its own would still have come in the same.
+    // All other places have 288,001.6 of 500,002 reads. If all of the 7 % that came in another tick were this
+    // site's, 83.5 % of its own would still have come in the same tick.
     let part = 212_000.4 / 500_002.0;
     let expected = (0.93 - (1.0 - part)) / part;
     assert!((coarse(&report).unwrap() - expected).abs() < 1e-9);
     report.clock_reads.same_tick_share = Some(0.7);
     assert_eq!(coarse(&report), None, "the others may be at fault for all of it");
-    // A pair that is known to follow within 40 us, which is no pair that one read could serve.
+    // A pair known to follow within 40 us, too far apart for one read to serve both.
     report.callers.as_mut().unwrap().pairs =
         vec![PairRow { first: 0, second: 0, samples: 9, share: 0.9, gap_ns: 40_000 }];
     let share = coarse(&report).unwrap();
@@ -203,7 +203,7 @@ fn reads_that_the_kernel_answers() {
     let mut report = fallen_back();
     report.callers.as_mut().unwrap().called[0].via = Via::Syscall;
     assert!(first(&report).contains(&Advice::PastVdso { each_ps: 1_200_000 }));
-    // From the vDSO they have been counted there.
+    // If the vDSO made these system calls, they are already counted as vDSO calls.
     report.callers.as_mut().unwrap().frames[0].module = Some("[vdso]".into());
     assert_eq!(names(&report), [name("log_line", "/src/diameterd/log.c:44")]);
 }

@@ -170,7 +170,7 @@ fn many_reasons_for_cut_stacks_take_one_paragraph() {
     ");
 }
 
-/// A stack that is cut, without a word why.
+/// Makes a cut stack without a reason.
 struct StackOf;
 
 impl StackOf {

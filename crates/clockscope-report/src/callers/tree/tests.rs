@@ -140,7 +140,7 @@ fn long_chains_lose_their_middle() {
     assert_eq!(drawn(&chain(11), LIMITS).lines().count(), 11);
 }
 
-/// Every function has two callers: the tree goes to the right until it may not.
+/// Every function has two callers: the tree grows to the right up to its limit.
 fn deep() -> Callers {
     let mut stacks = Vec::new();
     for depth in 0..12 {
@@ -189,8 +189,8 @@ fn ten_thousand_stacks_take_no_time_to_speak_of() {
         let frames: Vec<usize> = (0..40).map(|level| (index * 7 + level * level) % 5_000).collect();
         all.stacks.push(stack(0, &frames, 1, 1.0));
     }
-    // The work grows with the number of frames: twice the stacks take about twice the time, where
-    // a search among all stacks for each would take four times. A generous factor, for a busy host.
+    // The work grows with the number of frames: twice the stacks take about twice the time. A search among
+    // all stacks for each would take four times. The factor is generous for a busy host.
     let took = |all: &Callers| {
         let time = || {
             let start = Instant::now();

@@ -1,4 +1,4 @@
-//! What ministat prints, byte for byte.
+//! The output of ministat, byte for byte.
 
 mod plot;
 
@@ -7,14 +7,14 @@ use std::fmt::Write as _;
 use super::numbers::general;
 use clockscope_stats::ministat::{LEVELS, Set, relative};
 
-/// The signs of the sets; the first is that of no set.
+/// The symbols of the sets; the first one stands for no set.
 const SYMBOLS: [char; 8] = [' ', 'x', '+', '*', '%', '#', '@', 'O'];
-/// The most sets that it compares.
+/// The most sets that ministat compares.
 pub const SETS_MAX: usize = SYMBOLS.len() - 1;
 /// Width of the plot when the output is no terminal.
 pub const WIDTH: usize = 74;
 
-/// What is to be printed.
+/// Options of ministat's output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MinistatOptions {
     /// Index of [`LEVELS`].
@@ -23,7 +23,7 @@ pub struct MinistatOptions {
     pub plot: bool,
     /// Compare (not `-n`).
     pub compare: bool,
-    /// A line for each set's bar (`-s`).
+    /// Draw a separate line for each set's bar (`-s`).
     pub separate_bars: bool,
     /// Columns of the plot, at least 2.
     pub width: usize,
@@ -79,7 +79,7 @@ fn difference(text: &mut String, set: &Set, reference: &Set, level: usize) {
     line(text, format_args!("\t(Student's t, pooled s = {})", short(found.pooled)));
 }
 
-/// What it says to a command line that it does not understand: the complaint, then its usage.
+/// ministat's usage error: `complaint`, then the usage.
 pub fn usage(complaint: &str) -> String {
     let levels: Vec<String> =
         LEVELS.iter().map(|level| format!("{}%", general(*level, 6))).collect();

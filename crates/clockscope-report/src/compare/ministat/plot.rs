@@ -1,9 +1,9 @@
-//! ministat's plot: a heap of signs for each set, and a bar from mean - sd to mean + sd.
+//! ministat's plot: a heap of symbols for each set, and a bar from mean - sd to mean + sd.
 
 use super::{MinistatOptions, SYMBOLS};
 use clockscope_stats::ministat::Set;
 
-/// Places of values on the columns.
+/// Maps values to columns.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
     origin: f64,
@@ -12,13 +12,13 @@ struct Axis {
 }
 
 impl Axis {
-    /// `None` if all is at one place.
+    /// The axis for all sets; `None` if its span is zero.
     fn new(sets: &[(String, Set)], width: usize) -> Option<Self> {
         let (mut min, mut max) = (f64::INFINITY, f64::NEG_INFINITY);
         for (_, set) in sets {
             let (mean, sd) = (set.mean(), set.standard_deviation());
             for value in [set.min(), set.max(), mean - sd, mean + sd] {
-                // What is not a number is passed over.
+                // `min` and `max` skip NaN.
                 min = min.min(value);
                 max = max.max(value);
             }
@@ -27,19 +27,19 @@ impl Axis {
         (max > min).then_some(Self { origin: min - 0.5 * step, step, width })
     }
 
-    /// The column of a value; `None` for what is not a number, where ministat itself crashes.
+    /// The column of a value; `None` for NaN, on which ministat itself crashes.
     fn column(&self, value: f64) -> Option<usize> {
         let place = (value - self.origin) / self.step;
         if place.is_nan() {
             return None;
         }
-        // Within the axis, so from 0 to its width.
+        // The place is within the axis, from 0 to its width.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         Some((place as usize).min(self.width - 1))
     }
 }
 
-/// The cells above the axis: for each the sum of bits of the sets in it, from row 1 upward.
+/// The cells above the axis, from row 1 upward: each is the sum of the bits of the sets in it.
 struct Cells {
     cells: Vec<u8>,
     width: usize,
@@ -53,11 +53,11 @@ impl Cells {
         let tallest = columns.chunk_by(|a, b| a == b).map(<[usize]>::len).max().unwrap_or(0);
         let height = tallest + 1;
         if height > self.height {
-            // What a smaller set hid is lost when a taller one comes: ministat's memset does that.
+            // When a taller set comes, rows that a smaller set had cut off are lost, as by ministat's memset.
             self.cells.truncate(self.height * self.width);
             self.cells.resize(height * self.width, 0);
         }
-        // Its fault: the last set decides the height, and what is taller is cut.
+        // As in ministat, the last set decides the height, and taller heaps are cut.
         self.height = height;
         for heap in columns.chunk_by(|a, b| a == b) {
             for row in 1..=heap.len() {
@@ -83,7 +83,7 @@ fn bar(set: &Set, axis: &Axis, bar: &mut [char]) {
     }
 }
 
-/// The plot, or the line that says why there is none.
+/// The plot, or the line with the reason why there is none.
 pub(super) fn draw(sets: &[(String, Set)], options: &MinistatOptions) -> String {
     let width = options.width.max(2);
     let Some(axis) = Axis::new(sets, width) else {

@@ -1,5 +1,5 @@
-//! How often two measurements of the same thing differ by the verdict, and real changes are found:
-//! simulated, with fixed seeds.
+//! Simulations with fixed seeds: the rate of false verdicts for equal measurements, and the rate of real
+//! changes found.
 
 use super::*;
 
@@ -23,20 +23,20 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// About normal: the sum of twelve.
+    /// Approximately normal: the sum of twelve uniform numbers.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
 }
 
-/// What disturbs a machine.
+/// Disturbances of a machine.
 #[derive(Clone, Copy, Debug)]
 struct Noise {
-    /// Launches differ by so much, in percent.
+    /// Spread of the launches, in percent.
     launches: f64,
-    /// In so many of 100 batches a neighbour takes time, up to many times the cost.
+    /// Batches in 100 that a neighbour lengthens, by up to many times the cost.
     tail: f64,
-    /// So many of 100 launches of a path are in a second regime, 15 percent dearer.
+    /// Launches of a path in 100 that are in a second regime, 15 percent dearer.
     regime: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Reports to print.
+//! Reports for the tests of the text.
 
 use clockscope_model::trace::{
     ClockReads, DeclineRow, Latency, Missing, Overhead, ProcessDetail, SyscallRow, ThreadDetail,
@@ -50,7 +50,7 @@ pub(super) fn latency(p50: u64) -> Latency {
     }
 }
 
-/// A database that reads the clock for every row; both kinds of calls, by eBPF.
+/// A database that reads the clock for every row, with vDSO calls and system calls counted by eBPF.
 pub(super) fn database() -> TraceReport {
     TraceReport {
         schema: 1,
@@ -98,7 +98,7 @@ pub(super) fn database() -> TraceReport {
     }
 }
 
-/// A loop around one vDSO function, with system calls not counted.
+/// A loop of calls of one vDSO function; system calls were not counted.
 pub(super) fn vdso_only() -> TraceReport {
     let mut report = database();
     report.command = vec!["./loop".into()];

@@ -1,4 +1,4 @@
-//! Typical reports, as they are printed.
+//! Snapshots of typical reports.
 
 use crate::columns::Column;
 use crate::options::SortBy;
@@ -14,7 +14,7 @@ fn text(report: &TraceReport) -> String {
     render(report, &TextOptions::default())
 }
 
-/// The lines of a report from the one that begins so, to the next empty one.
+/// The lines of a report from the one that begins with `begin` to the next empty one.
 fn paragraph(text: &str, begin: &str) -> String {
     let lines = text.lines().skip_while(|line| !line.starts_with(begin));
     lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
@@ -63,7 +63,7 @@ fn a_slow_clock_is_told_by_what_the_whole_program_would_take() {
                   times as long; on acpi_pm 4.46 s, 2.2 times as long (typical on
                   bare metal: 1.2 us, 2.5 us a read; more in a virtual machine)
     ");
-    // Twice as much of it was the clock's.
+    // Half of the CPU time was that of clock reads.
     report.cpu_ns = 2 * report.vdso[0].time_total_ns;
     let printed = said(&report).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
@@ -477,7 +477,7 @@ fn a_clock_that_was_asked_for_is_not_advised_against() {
         ("Time of single vDSO calls", true, false, false),
         ("Slow reads", true, false, false),
         ("By syscall", true, false, true),
-        // It has happened here, as the slow reads show.
+        // This host has fallen back, as the slow reads show.
         ("Fallen back", false, true, true),
         ("Same tick", true, true, false),
     ] {

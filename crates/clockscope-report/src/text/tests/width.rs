@@ -1,4 +1,4 @@
-//! Whatever the report, default output keeps 80 columns.
+//! Default output keeps to 80 columns for every report.
 
 use crate::columns::{self, Column};
 use crate::options::{CallersOptions, SortBy};

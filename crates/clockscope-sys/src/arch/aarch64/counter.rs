@@ -5,7 +5,7 @@ use std::arch::asm;
 use crate::clock_loops::CounterOrder;
 use crate::loops::Loop;
 
-/// Names of the ways to read the counter, see [`CounterOrder`]; the last is that of other CPUs.
+/// Names of the ways to read the counter, see [`CounterOrder`]. The last exists on x86-64 only.
 pub const COUNTER_NAMES: [&str; 3] = ["cntvct_el0", "isb;cntvct_el0", "rdtscp"];
 
 /// False: `rdtscp` is an instruction of x86-64.
@@ -13,7 +13,7 @@ pub fn has_rdtscp() -> bool {
     false
 }
 
-/// True: an `isb` lets everything before it be done first.
+/// True: an `isb` completes all earlier instructions first.
 pub fn has_read_after() -> bool {
     true
 }
@@ -23,7 +23,7 @@ pub fn has_thread_pointer() -> bool {
     true
 }
 
-/// The counter, read whenever the CPU sees fit.
+/// Reads the counter at any point in the CPU's instruction order.
 #[inline]
 pub(crate) fn bare() -> u64 {
     let ticks;
@@ -34,7 +34,7 @@ pub(crate) fn bare() -> u64 {
     ticks
 }
 
-/// The counter, read after everything before it.
+/// Reads the counter after all earlier instructions.
 #[inline]
 pub(crate) fn fenced() -> u64 {
     let ticks;
@@ -43,13 +43,13 @@ pub(crate) fn fenced() -> u64 {
     ticks
 }
 
-/// The counter, read when everything before it is done.
+/// Reads the counter once all earlier instructions are complete.
 #[inline]
 pub(crate) fn after() -> u64 {
     fenced()
 }
 
-/// The loops around the instructions that read the counter; `None` for those of other CPUs.
+/// The loops around the instructions that read the counter; `None` for instructions of x86-64.
 pub(crate) fn loops(order: CounterOrder) -> Option<Loop> {
     match order {
         // SAFETY: reads a register that Linux lets programs read, and changes one register.

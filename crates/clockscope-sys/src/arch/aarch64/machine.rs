@@ -1,11 +1,11 @@
-//! What the CPU says of itself and of its host.
+//! Properties of the CPU that programs can read: counter rate and vDSO names.
 
 use std::arch::asm;
 
-/// What the names of the vDSO's functions begin with.
+/// Prefix of the vDSO's function names.
 pub const VDSO_PREFIX: &str = "__kernel_";
 
-/// Whether CPUID tells of hypervisors: it is an instruction of x86-64.
+/// Whether CPUID can report a hypervisor. CPUID is an instruction of x86-64.
 pub const HAS_CPUID: bool = false;
 
 /// There is no system call `time`.
@@ -16,12 +16,12 @@ pub fn cpuid(_leaf: u32) -> Option<[u32; 4]> {
     None
 }
 
-/// `None`: what an Arm CPU says of its host, it says to the kernel only.
+/// `None`: an Arm CPU reports its hypervisor to the kernel only.
 pub fn hypervisor() -> Option<String> {
     None
 }
 
-/// The rate of the counter in hertz, and the register that says it; `None` if firmware has left it zero.
+/// The rate of the counter in hertz, and the register that holds it; `None` if firmware has left the register zero.
 pub fn counter_hz() -> Option<(f64, &'static str)> {
     let hertz: u64;
     // SAFETY: reads a register that Linux lets programs read.

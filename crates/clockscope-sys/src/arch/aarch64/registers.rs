@@ -25,7 +25,7 @@ impl Registers {
         Self { own: unsafe { std::mem::zeroed() }, is_64_bit: true }
     }
 
-    /// Those of a stopped tracee, as [`crate::ptrace::registers`].
+    /// Reads the registers of a stopped tracee, as [`crate::ptrace::registers`].
     pub(crate) fn of(pid: i32) -> io::Result<Self> {
         let mut registers = Self::zero();
         let own = &raw mut registers.own;
@@ -35,7 +35,7 @@ impl Registers {
         Ok(registers)
     }
 
-    /// Gives them to a stopped tracee.
+    /// Writes the registers to a stopped tracee.
     pub(crate) fn give_to(&self, pid: i32) -> io::Result<()> {
         let at = std::ptr::from_ref(&self.own).expose_provenance();
         let place = [at, size_of_val(&self.own)];
@@ -48,17 +48,17 @@ impl Registers {
         self.is_64_bit
     }
 
-    /// The next instruction.
+    /// Address of the next instruction.
     pub fn pc(&self) -> u64 {
         self.own.pc
     }
 
-    /// Changes the next instruction.
+    /// Sets the address of the next instruction.
     pub fn set_pc(&mut self, pc: u64) {
         self.own.pc = pc;
     }
 
-    /// Changes a general register, from 0 on; 31 is no register.
+    /// Sets general register `number`, from 0 on; 31 is no register.
     pub fn set_general(&mut self, number: usize, value: u64) {
         if let Some(register) = self.own.regs.get_mut(number) {
             *register = value;
@@ -70,7 +70,7 @@ impl Registers {
         self.own.sp
     }
 
-    /// The flags of conditions; no other bit of the state.
+    /// The condition flags; no other bit of `pstate`.
     pub fn flags(&self) -> u64 {
         self.own.pstate & 0xf000_0000
     }
@@ -81,13 +81,13 @@ impl Registers {
         self.own.pstate & 1 << 21 != 0
     }
 
-    /// Forgets by which kind of branch the tracee has come to its next instruction, which would have to be a landing pad
-    /// (`PSR_BTYPE_MASK` in arch/arm64/include/uapi/asm/ptrace.h, Linux 6.18).
+    /// Clears the record of the last branch's type (`PSR_BTYPE_MASK` in arch/arm64/include/uapi/asm/ptrace.h, Linux
+    /// 6.18). Otherwise the next instruction would have to be a landing pad.
     pub fn forget_branch(&mut self) {
         self.own.pstate &= !0xc00;
     }
 
-    /// What a system call has returned.
+    /// Return value of the last system call.
     pub fn result(&self) -> u64 {
         self.own.regs[0]
     }
@@ -102,13 +102,13 @@ impl Registers {
         self.own.regs[8]
     }
 
-    /// An argument of a system call, from 0 on. The first is there until the call has returned.
+    /// Argument `index` of a system call, from 0 on. The first one is valid until the call has returned.
     pub fn argument(&self, index: usize) -> u64 {
         self.own.regs.get(index).copied().unwrap_or(0)
     }
 }
 
-/// Reads a set of registers to an address; gives its size.
+/// Reads a register set to an address; gives the set's size in bytes.
 fn get_set(pid: i32, set: usize, at: usize, size: usize) -> io::Result<usize> {
     // `struct iovec`, in which the kernel puts the size that it has written.
     let mut place = [at, size];
@@ -116,7 +116,7 @@ fn get_set(pid: i32, set: usize, at: usize, size: usize) -> io::Result<usize> {
     Ok(place[1])
 }
 
-/// `TPIDR_EL0` of a stopped tracee: where the thread's local storage is, or 0 where a program needs none.
+/// `TPIDR_EL0` of a stopped tracee: address of the thread's local storage, or 0 if the program uses none.
 pub(crate) fn thread_pointer(pid: i32) -> io::Result<u64> {
     let mut pointer = 0_u64;
     get_set(pid, NT_ARM_TLS, (&raw mut pointer).expose_provenance(), size_of::<u64>())?;
@@ -128,7 +128,7 @@ pub(crate) fn thread_pointer(pid: i32) -> io::Result<u64> {
 pub(crate) mod known {
     use std::arch::asm;
 
-    /// Four instructions, one of which enters the kernel.
+    /// Four instructions; the third enters the kernel.
     #[inline(always)]
     pub(crate) fn call() {
         // SAFETY: `getppid` takes and changes nothing; the registers are those that are named.

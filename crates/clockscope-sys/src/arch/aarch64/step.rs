@@ -1,9 +1,10 @@
-//! A step that the kernel makes by itself.
+//! The single step that the kernel makes by itself at a hardware breakpoint.
 //!
-//! When a thread comes to a hardware breakpoint of perf's, the kernel switches all breakpoints of the thread off, has it execute
-//! the instruction as a single step, switches them on again, and tells nobody. If the thread stops for its tracer in
-//! between, because a signal has come, then `PTRACE_CONT` and `PTRACE_SYSCALL` take the step back: the breakpoints stay off for
-//! the thread's life. `PTRACE_SINGLESTEP` lets the kernel make its step; the thread does not stop behind it.
+//! When a thread reaches a hardware breakpoint of perf, the kernel disables all breakpoints of the thread, has the
+//! thread execute the instruction as a single step, and enables them again. The kernel reports none of this to the
+//! tracer. If the thread stops for its tracer in between, because a signal has come, then `PTRACE_CONT` and
+//! `PTRACE_SYSCALL` cancel the step: the breakpoints stay disabled for the thread's life. `PTRACE_SINGLESTEP` lets the
+//! kernel make its step; the thread does not stop after it.
 //!
 //! # References
 //!
@@ -12,13 +13,14 @@
 
 use crate::ptrace::{Registers, signal_sender};
 
-/// `si_code` by which the kernel says that a thread which is to step stands at the beginning of a signal handler: the signal's own
-/// number. Nothing else has it on arm64.
+/// `si_code` of the SIGTRAP that reports the entry of a signal handler to a thread in single-step mode: the signal's
+/// own number. No other SIGTRAP has this code on arm64.
 const AT_HANDLER: i32 = libc::SIGTRAP;
-/// `TRAP_TRACE`: a step that a tracer has asked for is made.
+/// `TRAP_TRACE`: a step that a tracer requested is complete.
 const STEPPED: i32 = 2;
 
-/// The signal that a stopped tracee is to go on with for such a step; `signal` is what it has stopped for.
+/// The signal to resume a stopped tracee with so that the kernel can make its step; `None` if no step is pending.
+/// `signal` is the signal that the tracee has stopped for.
 pub(crate) fn own_step(pid: i32, signal: i32) -> Option<i32> {
     let code = || signal_sender(pid).ok().map(|(_, code)| code);
     let code = (signal == libc::SIGTRAP).then(code).flatten();
@@ -26,10 +28,10 @@ pub(crate) fn own_step(pid: i32, signal: i32) -> Option<i32> {
     goes_on_with(signal, code, is_to_step)
 }
 
-/// The same by the code of a `SIGTRAP`, and by whether the next instruction is executed as a single step.
+/// [`own_step`] from the `si_code` of a `SIGTRAP` and from whether the next instruction is executed as a single step.
 fn goes_on_with(signal: i32, code: Option<i32>, is_to_step: impl FnOnce() -> bool) -> Option<i32> {
     match code {
-        // The program knows nothing of it.
+        // The kernel made this signal; the program must not get it.
         Some(AT_HANDLER) => Some(0),
         Some(STEPPED) => None,
         _ => is_to_step().then_some(signal),
@@ -48,7 +50,7 @@ mod tests {
             (0, None, true, Some(0)),
             (libc::SIGTRAP, Some(AT_HANDLER), false, Some(0)),
             (libc::SIGTRAP, Some(STEPPED), true, None),
-            // The program's own, by kill(2) and by an instruction.
+            // Signals of the program itself: by kill(2), and by an instruction.
             (libc::SIGTRAP, Some(libc::SI_USER), false, None),
             (libc::SIGTRAP, Some(1), true, Some(libc::SIGTRAP)),
         ];

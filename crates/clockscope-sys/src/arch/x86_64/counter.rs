@@ -10,7 +10,7 @@ use crate::loops::Loop;
 /// Names of the ways to read the counter, see [`CounterOrder`].
 pub const COUNTER_NAMES: [&str; 3] = ["rdtsc", "lfence;rdtsc", "rdtscp"];
 
-/// True if the CPU can read the counter when everything before it is done.
+/// True if the CPU can read the counter once all earlier instructions are complete.
 pub fn has_read_after() -> bool {
     has_rdtscp()
 }
@@ -21,7 +21,7 @@ pub fn has_rdtscp() -> bool {
         && leaf_or_nonsense(0x8000_0001).edx & (1 << 27) != 0
 }
 
-/// True if a program learns by one instruction where its thread's local storage is: the kernel lets it use `rdfsbase`.
+/// True if one instruction gives the address of a thread's local storage: the kernel permits `rdfsbase`.
 ///
 /// # References
 ///
@@ -31,14 +31,14 @@ pub fn has_thread_pointer() -> bool {
     unsafe { libc::getauxval(libc::AT_HWCAP2) & 2 != 0 }
 }
 
-/// The counter, read whenever the CPU sees fit: `rdtsc`.
+/// Reads the counter at any point in the CPU's instruction order: `rdtsc`.
 #[inline]
 pub(crate) fn bare() -> u64 {
     // SAFETY: reads a register that exists on every x86-64.
     unsafe { _rdtsc() }
 }
 
-/// The counter, read after everything before it: `lfence; rdtsc`.
+/// Reads the counter after all earlier instructions: `lfence; rdtsc`.
 #[inline]
 pub(crate) fn fenced() -> u64 {
     // SAFETY: exists on every x86-64 and changes nothing.
@@ -46,7 +46,7 @@ pub(crate) fn fenced() -> u64 {
     bare()
 }
 
-/// The counter, read when everything before it is done; needs [`has_read_after`].
+/// Reads the counter once all earlier instructions are complete; needs [`has_read_after`].
 #[inline]
 pub(crate) fn after() -> u64 {
     let mut cpu = 0;

@@ -1,20 +1,20 @@
-//! What the CPU says of itself and of its host.
+//! CPUID: counter rate and hypervisor; names of the vDSO.
 
 use std::arch::x86_64::{__cpuid_count, CpuidResult};
 
-/// What the names of the vDSO's functions begin with.
+/// Prefix of the vDSO's function names.
 pub const VDSO_PREFIX: &str = "__vdso_";
 
-/// Whether CPUID tells of hypervisors: then that it does not says something.
+/// Whether CPUID can report a hypervisor: if so, the absence of one is known too.
 pub const HAS_CPUID: bool = true;
 
-/// The system call that is older than `clock_gettime`.
+/// System call `time`, which is older than `clock_gettime`.
 pub(crate) const SYS_TIME: Option<libc::c_long> = Some(libc::SYS_time);
 
 /// The first CPUID leaf that hypervisors answer.
 const HYPERVISOR: u32 = 0x4000_0000;
 
-/// A CPUID leaf, with subleaf 0, whether the CPU has it or not.
+/// A CPUID leaf, with subleaf 0, whether the CPU implements it or not.
 #[allow(unused_unsafe, reason = "safe since Rust 1.94")]
 pub(super) fn leaf_or_nonsense(leaf: u32) -> CpuidResult {
     // SAFETY: every x86-64 has the instruction, and answers for leaves that it does not have, too.
@@ -29,12 +29,12 @@ pub(super) fn leaf_or_nonsense(leaf: u32) -> CpuidResult {
 /// - leaves 0, 0x4000_0000 and 0x8000_0000 state in EAX the last leaf of their range
 pub fn cpuid(leaf: u32) -> Option<[u32; 4]> {
     let range = leaf & 0xffff_0000;
-    // Without a hypervisor Intel's CPUs answer for these leaves with those of another.
+    // Without a hypervisor, Intel CPUs answer these leaves with the data of another leaf.
     if range == HYPERVISOR && !has_hypervisor() {
         return None;
     }
     let last = leaf_or_nonsense(range).eax;
-    // Old KVM states 0, which means 0x4000_0001.
+    // Old KVM reports 0, which means 0x4000_0001.
     let last = if range == HYPERVISOR && last == 0 { HYPERVISOR + 1 } else { last };
     if !(range..=range | 0xffff).contains(&last) || leaf > last {
         return None;
@@ -47,7 +47,7 @@ fn has_hypervisor() -> bool {
     leaf_or_nonsense(1).ecx >> 31 != 0
 }
 
-/// The 12 bytes by which a hypervisor names itself to its guests; `None` without a hypervisor.
+/// The 12-byte name of the hypervisor; `None` without a hypervisor.
 ///
 /// # References
 ///
@@ -63,7 +63,7 @@ pub fn hypervisor() -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
 }
 
-/// The rate of the TSC in hertz by CPUID, and the leaf that says it.
+/// The rate of the TSC in hertz by CPUID, and the name of the leaf that gives it.
 ///
 /// # References
 ///

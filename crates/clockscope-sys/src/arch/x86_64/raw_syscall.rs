@@ -1,6 +1,6 @@
 //! The instruction that enters the kernel, with each number of arguments.
 
-/// Writes the functions, one for each number of arguments.
+/// Defines one function for each number of arguments.
 macro_rules! system_call {
     ($(#[$about:meta])* $name:ident($($argument:ident in $register:tt),*)) => {
         $(#[$about])*
@@ -29,7 +29,7 @@ system_call! {
     ///
     /// # Safety
     ///
-    /// What the call does to the process must be sound.
+    /// The call's effect on the process must be sound.
     none()
 }
 system_call! {
@@ -37,7 +37,7 @@ system_call! {
     ///
     /// # Safety
     ///
-    /// What the call does to the process must be sound, and a pointer must be valid.
+    /// The call's effect on the process must be sound, and a pointer must be valid.
     one(first in "rdi")
 }
 system_call! {

@@ -6,8 +6,8 @@ use std::ops::{Deref, DerefMut};
 
 use crate::ptrace::{call, peek};
 
-/// General registers of a stopped tracee. Those that every architecture has are methods; the fields of the
-/// kernel's own structure are those of x86-64.
+/// General registers of a stopped tracee. Registers that every architecture has are methods; the fields of the kernel's
+/// structure are those of x86-64.
 #[derive(Clone, Copy, Debug)]
 pub struct Registers(libc::user_regs_struct);
 
@@ -24,14 +24,14 @@ impl Registers {
         Self(unsafe { std::mem::zeroed() })
     }
 
-    /// Those of a stopped tracee, as [`crate::ptrace::registers`].
+    /// Reads the registers of a stopped tracee, as [`crate::ptrace::registers`].
     pub(crate) fn of(pid: i32) -> io::Result<Self> {
         let mut registers = Self::zero();
         call(libc::PTRACE_GETREGS, pid, 0, (&raw mut registers.0).expose_provenance())?;
         Ok(registers)
     }
 
-    /// Gives them to a stopped tracee.
+    /// Writes the registers to a stopped tracee.
     pub(crate) fn give_to(&self, pid: i32) -> io::Result<()> {
         let from = std::ptr::from_ref(&self.0).expose_provenance();
         call(libc::PTRACE_SETREGS, pid, 0, from).map(drop)
@@ -42,12 +42,12 @@ impl Registers {
         self.0.cs == USER_CS
     }
 
-    /// The next instruction.
+    /// Address of the next instruction.
     pub fn pc(&self) -> u64 {
         self.0.rip
     }
 
-    /// Changes the next instruction.
+    /// Sets the address of the next instruction.
     pub fn set_pc(&mut self, pc: u64) {
         self.0.rip = pc;
     }
@@ -57,12 +57,12 @@ impl Registers {
         self.0.rsp
     }
 
-    /// What a system call has returned.
+    /// Return value of the last system call.
     pub fn result(&self) -> u64 {
         self.0.rax
     }
 
-    /// Number of the system call that the tracee is in, as the kernel keeps it.
+    /// Number of the system call that the tracee is in (`orig_rax`).
     pub fn call_number(&self) -> u64 {
         self.0.orig_rax
     }
@@ -93,7 +93,7 @@ impl DerefMut for Registers {
     }
 }
 
-/// The FS base of a stopped tracee: where the thread's local storage is.
+/// The FS base of a stopped tracee: address of the thread's local storage.
 pub(crate) fn thread_pointer(pid: i32) -> io::Result<u64> {
     peek(libc::PTRACE_PEEKUSER, pid, offset_of!(libc::user_regs_struct, fs_base))
 }
@@ -103,7 +103,7 @@ pub(crate) fn thread_pointer(pid: i32) -> io::Result<u64> {
 pub(crate) mod known {
     use std::arch::asm;
 
-    /// Four instructions, one of which enters the kernel.
+    /// Four instructions; the third enters the kernel.
     #[inline(always)]
     pub(crate) fn call() {
         // SAFETY: `getppid` takes and changes nothing; the registers are those that the

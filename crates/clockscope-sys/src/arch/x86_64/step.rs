@@ -1,7 +1,7 @@
-//! A step that the kernel makes by itself: none, because the CPU can execute an instruction without looking at breakpoints
-//! (`RF`).
+//! x86-64 needs no single step at a breakpoint, because the resume flag (`RF`) lets the CPU execute one instruction
+//! without testing breakpoints.
 
-/// The signal that a stopped tracee is to go on with for such a step.
+/// Always `None`: no such step is ever pending.
 pub(crate) fn own_step(_pid: i32, _signal: i32) -> Option<i32> {
     None
 }

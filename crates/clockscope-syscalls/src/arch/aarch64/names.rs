@@ -1,6 +1,6 @@
-//! The names of arm64's system calls below those that all architectures share.
+//! The names of arm64's system calls with numbers below those that all architectures share.
 //!
-//! Facts of include/uapi/asm-generic/unistd.h (Linux 6.12). An empty name is a number without a call.
+//! Source: include/uapi/asm-generic/unistd.h (Linux 6.12). An empty name is a number without a call.
 
 /// Numbers from 0.
 #[rustfmt::skip]

@@ -1,4 +1,4 @@
-// What a sample of a CPU holds, and where the kernel keeps the registers of a program, for sample.bpf.c.
+// Layout of a CPU's sample and of the kernel's copy of a program's registers, for sample.bpf.c.
 
 // struct user_pt_regs in arch/arm64/include/uapi/asm/ptrace.h (Linux 6.18)
 struct sampled {

@@ -1,4 +1,4 @@
-//! How the kernel names this architecture.
+//! The kernel's number for this architecture.
 
 /// `AUDIT_ARCH_X86_64`, include/uapi/linux/audit.h (Linux 6.18).
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_003e;

@@ -1,6 +1,6 @@
-//! The names of x86-64's system calls below those that all architectures share.
+//! The names of x86-64's system calls with numbers below those that all architectures share.
 //!
-//! Facts of arch/x86/entry/syscalls/syscall_64.tbl (Linux 6.18).
+//! Source: arch/x86/entry/syscalls/syscall_64.tbl (Linux 6.18).
 
 /// Numbers from 0.
 #[rustfmt::skip]

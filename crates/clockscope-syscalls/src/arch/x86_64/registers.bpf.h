@@ -1,4 +1,4 @@
-// Where the kernel keeps what a program has in its registers, for count.bpf.c.
+// The kernel's copy of a program's registers, for count.bpf.c.
 
 struct thread_info {
 	u32 status;

@@ -1,7 +1,7 @@
-// What a sample of a CPU holds, and where the kernel keeps the registers of a program, for sample.bpf.c.
+// Layout of a CPU's sample and of the kernel's copy of a program's registers, for sample.bpf.c.
 
-// arch/x86/include/uapi/asm/ptrace.h and include/uapi/linux/bpf_perf_event.h (Linux 6.18). Words, all of them: since
-// Linux 6.9 the kernel's own `cs` has 16 bits, but the verifier wants 8 bytes to be loaded.
+// arch/x86/include/uapi/asm/ptrace.h and include/uapi/linux/bpf_perf_event.h (Linux 6.18). All fields are 64-bit words:
+// since Linux 6.9 the kernel's own `cs` has 16 bits, but the verifier wants 8-byte loads.
 struct sampled {
 	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp,
 		ss;

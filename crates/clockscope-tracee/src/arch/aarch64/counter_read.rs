@@ -1,12 +1,12 @@
-//! Instructions that read the counter.
+//! Steps over instructions that read the counter.
 
 use clockscope_sys::ptrace::Registers;
 
 /// `mrs x0, cntvct_el0`; the register's number is in the lowest five bits.
 const READ: u32 = 0xd53b_e040;
 
-/// Lets a thread that stands before a read of the counter go on behind it, as if that had given a zero; false if
-/// `code` begins with another instruction.
+/// Moves a thread that stands in front of a counter read behind it, with zero as the result. False if `code` begins
+/// with another instruction.
 pub(crate) fn step_over(registers: &mut Registers, code: &[u8]) -> bool {
     let Some(word) = code.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)) else {
         return false;

@@ -5,10 +5,10 @@ pub(crate) mod counter_read;
 pub mod lacks;
 pub(crate) mod tasks;
 
-/// The table of system calls as seccomp filters see it.
+/// The architecture of system calls, as seccomp filters see it.
 pub use clockscope_containers::filter::ARCH_AARCH64 as AUDIT_ARCH;
 
-/// No code in the program counts here, so none jumps there.
+/// Always `None`: on arm64 no code in the program counts system calls, so there are no jumps to it.
 pub(crate) fn near_jump(_: &[u8]) -> Option<i32> {
     None
 }

@@ -1,9 +1,9 @@
-//! Instructions that read the counter.
+//! Steps over instructions that read the counter.
 
 use clockscope_sys::ptrace::Registers;
 
-/// Lets a thread that stands before a read of the counter go on behind it, as if that had given a zero; false if
-/// `code` begins with another instruction.
+/// Moves a thread that stands in front of a counter read behind it, with zero as the result. False if `code` begins
+/// with another instruction.
 pub(crate) fn step_over(registers: &mut Registers, code: &[u8]) -> bool {
     let length = match code {
         [0x0f, 0x31, ..] => 2,       // rdtsc

@@ -1,4 +1,4 @@
-//! The image in every form, and fitted to kernels with functions that nobody knows.
+//! Tests the image in every form, also for kernels with unknown functions.
 
 use clockscope_sys::tsc;
 use fastclock::Nanos;
@@ -120,7 +120,7 @@ fn the_image_has_no_instruction_that_changes_more_than_general_registers() {
     }
 }
 
-/// Like the kernel's image, with more functions, under these names: where each lies.
+/// Like the kernel's image, with more functions under these names; returns their offsets.
 fn with_more(names: &[String]) -> (Image, Vec<u64>) {
     let (kernel, mut bytes) = (Image::parse(KERNEL).unwrap(), KERNEL.to_vec());
     let (header, _) = pod::from_bytes::<FileHeader64<LE>>(&bytes).unwrap();
@@ -173,7 +173,7 @@ fn with_more(names: &[String]) -> (Image, Vec<u64>) {
     (Image::parse(&bytes).unwrap(), offsets)
 }
 
-/// Where the kernel's function lies that an exported name of a prepared image leads to.
+/// Offset of the kernel's function that an exported name of a prepared image leads to.
 fn leads_to(bytes: &[u8], name: &str) -> Option<u64> {
     let symbol = Image::parse(bytes).unwrap().function(name).filter(|s| s.defined)?.offset;
     let code = u64::from(entry("clockscope_forward").unwrap().0);

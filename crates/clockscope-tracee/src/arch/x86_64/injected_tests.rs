@@ -1,4 +1,4 @@
-//! The instructions that a thread of a running process is made to execute, as they read.
+//! Disassembles the instructions that a thread of a running process executes for clockscope.
 
 use std::ops::Range;
 
@@ -22,8 +22,7 @@ fn registers(rax: i64, orig_rax: i64) -> Registers {
     registers
 }
 
-/// The instructions before the slots, with their addresses; of one that refers to a slot, what stands
-/// in that.
+/// The instructions before the slots, with their addresses. A reference to a slot is replaced by the slot's value.
 fn listing(code: &[u8], slots: usize) -> Vec<(u64, String)> {
     let mut formatter = NasmFormatter::new();
     let decoder = Decoder::with_ip(64, &code[..slots], 0x1000, DecoderOptions::NONE);
@@ -67,7 +66,7 @@ fn the_code_reads_as_meant() {
     assert!(position("mov rsp,[7FFD00001238h]") < position("lea rsi,[55h]"), "the mask");
     assert!(position("lea rsi,[55h]") < position("mov r15,[Fh]"));
     assert_eq!(position("mov r15,[Fh]") + 1, position("jmp qword [401002h]"));
-    // What the installer is given, and how long the thread waits.
+    // The installer's parameters, and the length of the wait.
     let word = |n: usize| u64::from_le_bytes(code[data + 8 * n..][..8].try_into().unwrap());
     assert_eq!((word(4), word(5)), (0, PAUSE));
     let params = size_of::<InjectedSlots>() / 8;
@@ -81,7 +80,7 @@ fn the_code_reads_as_meant() {
     let again = format!("jne short {:016X}h", waiting.start + 5);
     assert_eq!(wait[10..], [again.as_str()]);
     assert_eq!(position("lea rsp,[246h]"), position("mov ebx,32h") + wait.len());
-    // A signal comes behind the last call, where only registers are missing.
+    // A signal may arrive behind the last call, where only registers are left to load.
     let rest = range(&last);
     let before = text.iter().position(|(at, _)| *at == last.start).unwrap() - 1;
     assert_eq!(text[before].1, "syscall");

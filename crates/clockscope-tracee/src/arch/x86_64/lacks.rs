@@ -1,4 +1,4 @@
-//! What is not there on this architecture, and what to do instead; `None`: it is there.
+//! Missing features of this architecture, with the alternative to suggest; `None`: the feature exists.
 
 /// Counting system calls by code in the program.
 pub const SITES: Option<&str> = None;

@@ -1,4 +1,4 @@
-//! The launch code, read back.
+//! Disassembles the launch code.
 
 use std::mem::offset_of;
 
@@ -63,7 +63,7 @@ fn the_code_reads_as_meant() {
     let expected = [5, 5, 5, 5, 5, 5, 6, 7, 7, 7, 7, 8, 10 << 32 | 9];
     assert_eq!(expected, std::array::from_fn(|n| words(memory + 8 * n)));
     assert_eq!(words(at + offset_of!(LaunchParams, tells)), 11);
-    // Where the image was copied from is given back.
+    // The code gives back the memory that the image was copied from.
     let image = "mov reg,7FFC00001000h";
     let at: Vec<usize> = (0..text.len()).filter(|index| text[*index] == image).collect();
     let [from, back] = at[..] else { panic!("{text:?}") };
@@ -71,7 +71,7 @@ fn the_code_reads_as_meant() {
     assert_eq!(text[back + 1..][..3], ["mov esi,8000h", "mov edx,4", "mov eax,1Ch"]);
 }
 
-/// An instruction; one that loads a slot with what stands there, into `reg`.
+/// An instruction as text; a load of a slot is shown with the slot's value, into `reg`.
 fn line(formatter: &mut NasmFormatter, code: &[u8], instruction: &Instruction) -> String {
     let mut line = String::new();
     let mut value = 0;
@@ -103,12 +103,12 @@ fn executing_again_passes_the_program_its_own_words() {
     assert_eq!(code[code.len() - 8..], 0x44_u64.to_le_bytes());
 }
 
-/// Where the conditional jumps go: the instructions there, by address.
+/// The instructions at the targets of the conditional jumps, in the order of the jumps.
 fn landings(code: &[u8]) -> Vec<String> {
     let mut formatter = NasmFormatter::new();
     let mut leaves = 0;
     let all = Decoder::with_ip(64, code, 0x1000, DecoderOptions::NONE).into_iter();
-    // To the second jump to somewhere else: behind it are data.
+    // Up to the second indirect jump; behind it are data.
     let all: Vec<_> = all
         .take_while(|instruction| {
             let before = leaves;

@@ -5,10 +5,10 @@ pub(crate) mod counter_read;
 pub mod lacks;
 pub(crate) mod tasks;
 
-/// The table of system calls as seccomp filters see it.
+/// The architecture of system calls, as seccomp filters see it.
 pub use clockscope_containers::filter::ARCH_X86_64 as AUDIT_ARCH;
 
-/// How far from its end the jump leads that these bytes begin with, if it is one of four bytes' reach.
+/// The distance of the near jump at the start of these bytes, from its end; `None` if there is no such jump.
 pub(crate) fn near_jump(bytes: &[u8]) -> Option<i32> {
     bytes.strip_prefix(&[0xe9])?.first_chunk().map(|distance| i32::from_le_bytes(*distance))
 }

@@ -1,6 +1,6 @@
-//! What known readers of a vDSO would dislike about the image: a reader that dislikes one says nothing, and every clock
-//! read becomes a system call. Real readers are tried in `crates/clockscope/tests/traced/trace_languages.rs`, on this machine's
-//! image; here every form of the image is looked at.
+//! Checks the image for properties that known readers of a vDSO require. A reader that rejects an image does not say
+//! so, and every clock read becomes a system call. `crates/clockscope/tests/traced/trace_languages.rs` tries real
+//! readers with this machine's image. These tests check every form of the image.
 
 use object::elf::{
     self, DT_GNU_HASH, DT_HASH, DT_STRSZ, DT_STRTAB, DT_SYMENT, DT_SYMTAB, DT_VERDEF, DT_VERDEFNUM,
@@ -10,7 +10,7 @@ use vdso_reader::{Image, Segment, SegmentKind, Symbol, SymbolKind};
 
 const VERSION: &str = "LINUX_2.6";
 
-/// Clauses; empty if all readers find everything.
+/// Complaints as clauses; empty if all readers find everything.
 pub(super) fn complaints(image: &Image) -> Vec<String> {
     let functions = || image.functions().filter(|symbol| symbol.kind == SymbolKind::Func);
     let mut all = Vec::new();
@@ -50,7 +50,7 @@ pub(super) fn complaints(image: &Image) -> Vec<String> {
     {
         all.push("versions are not as Go and Abseil want them".to_owned());
     }
-    // rustix takes an image with these for another file; Go and rustix want all code in the first PT_LOAD.
+    // rustix rejects an image with these segments; Go and rustix want all code in the first PT_LOAD.
     let segment = |kind| image.segments().iter().find(move |segment| segment.kind == kind);
     let has = |kind| segment(kind).is_some();
     if has(SegmentKind::Interp) || has(SegmentKind::GnuRelro) || has(SegmentKind::Tls) {
@@ -63,14 +63,14 @@ pub(super) fn complaints(image: &Image) -> Vec<String> {
     if segment(SegmentKind::Load).is_none_or(|load| load.flags & 5 != 5 || !holds(load)) {
         all.push("not all code is in a first PT_LOAD that is R+X".to_owned());
     }
-    // glibc adds the load address to the address of the dynamic table, others to its offset.
+    // glibc adds the load address to the address of the dynamic table, other readers to its offset.
     let dynamic = segment(SegmentKind::Dynamic);
     if dynamic.is_none_or(|dynamic| image.offset_of(dynamic.vaddr) != dynamic.offset)
         || value(image, DT_SYMENT).is_some_and(|size| size != 24)
     {
         all.push("a dynamic table that others read elsewhere".to_owned());
     }
-    // AddressSanitizer passes over the vDSO by its name; gdb reads sections from memory.
+    // AddressSanitizer skips the vDSO by its name; gdb reads sections from memory.
     if image.soname().is_none_or(|name| !name.starts_with("linux-")) {
         all.push("another SONAME".to_owned());
     }
@@ -90,7 +90,7 @@ fn table(image: &Image, tag: DynamicTag) -> Option<u64> {
     value(image, tag).map(|at| image.offset_of(at))
 }
 
-/// The 32-bit word with this number from this offset on.
+/// The 32-bit word number `number` from offset `at` on.
 fn word(image: &Image, at: u64, number: u64) -> Option<u32> {
     let at = usize::try_from(at + number * 4).ok()?;
     Some(u32::from_le_bytes(*image.bytes().get(at..)?.first_chunk()?))
@@ -151,7 +151,7 @@ fn is_unwound(image: &Image, symbol: &Symbol) -> Option<bool> {
     Some(is_usual && is_covered && entries.is_sorted())
 }
 
-/// Places are those of `x86_64-6.18.so`.
+/// The offsets are those of `x86_64-6.18.so`.
 #[test]
 fn damage_is_noticed() {
     let kernel = super::image_tests::KERNEL;

@@ -1,4 +1,4 @@
-//! `clockscope bench`: chooses paths, lets launches measure them, and prints what follows.
+//! `clockscope bench`: chooses paths, lets launches measure them, and prints the report.
 
 mod output;
 mod progress;
@@ -16,7 +16,7 @@ use clockscope_measure::bench::{chosen, launch};
 use output::Outputs;
 use progress::Progress;
 
-/// Runs the subcommand; gives the exit status.
+/// Runs the subcommand; returns the exit status.
 ///
 /// # Errors
 ///
@@ -40,7 +40,7 @@ pub fn run(args: &BenchArgs) -> Result<i32> {
     Ok(exit::OK)
 }
 
-/// Says that programs are not measured, where one is named as for hyperfine.
+/// The error for names of programs, as they are given to hyperfine: bench measures no programs.
 fn no_program(names: &[String], error: anyhow::Error) -> anyhow::Error {
     let path = std::env::var_os("PATH");
     let is_program = names.iter().any(|name| {

@@ -1,4 +1,4 @@
-//! Where the report goes: standard output or `-o`, and beside it `--save`.
+//! Writes the report to standard output or `-o`, and to the file of `--save`.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use clockscope_report::bench::text;
 use clockscope_report::pages;
 use clockscope_text::foreign::{json_document, printable_lines};
 
-/// A file that ends so gets every batch.
+/// Extension of files that get every batch.
 const BATCHES: &str = "ndjson";
 
-/// The files of the command line, known to be writable before anything is measured.
+/// The files of the command line, checked to be writable before measuring.
 #[derive(Debug)]
 pub(crate) struct Outputs {
     output: Option<Target>,
@@ -30,7 +30,7 @@ struct Target {
 }
 
 impl Target {
-    /// Prepares the file without changing what is in it: the measurement may yet fail.
+    /// Prepares the file without changing its content: the measurement may yet fail.
     fn open(path: Option<&Path>) -> Result<Option<Self>> {
         let Some(path) = path else { return Ok(None) };
         let file =
@@ -49,7 +49,7 @@ impl Outputs {
     ///
     /// # Errors
     ///
-    /// When one cannot be written to.
+    /// When a file cannot be written to.
     pub(crate) fn open(args: &BenchArgs) -> Result<Self> {
         Ok(Self {
             output: Target::open(args.output.as_deref())?,
@@ -57,12 +57,11 @@ impl Outputs {
         })
     }
 
-    /// Writes the report everywhere. A file that cannot be written does not keep the report from
-    /// being printed.
+    /// Writes the report to all outputs. It is printed even if a file cannot be written.
     ///
     /// # Errors
     ///
-    /// When it cannot be printed, or a file cannot be written.
+    /// When the report cannot be printed, or a file cannot be written.
     pub(crate) fn write(
         self,
         args: &BenchArgs,

@@ -1,16 +1,16 @@
-//! How far the measurement is, on standard error while nothing is measured.
+//! Progress of the measurement, drawn on standard error while no launch measures.
 
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// What is done sooner needs no progress.
+/// A shorter measurement shows no progress.
 const SHOWN_AFTER: Duration = Duration::from_secs(2);
 /// Steps of the bar of one launch.
 const STEPS: u64 = 100;
 
-/// A bar that is drawn only by [`Progress::show`], never by a thread of its own.
+/// A bar drawn only by [`Progress::show`], never by a thread of its own.
 pub(crate) struct Progress {
     start: Instant,
     launches: u32,
@@ -18,12 +18,12 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Nothing is drawn yet.
+    /// Draws nothing yet.
     pub(crate) fn new(launches: u32) -> Self {
         Self { start: Instant::now(), launches, bar: None }
     }
 
-    /// Draws the bar if somebody looks and it is time: `share` (0 to 1) of this launch is done.
+    /// Draws the bar if standard error is a terminal and it is time: `share` (0 to 1) of this launch is done.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
     pub(crate) fn show(&mut self, launch: u32, share: f64) {
         if self.start.elapsed() < SHOWN_AFTER || !stderr().is_terminal() {

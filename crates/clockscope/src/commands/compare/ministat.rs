@@ -1,4 +1,4 @@
-//! `compare --ministat`: what ministat would do with the same files.
+//! `compare --ministat`: the output of ministat for the same files.
 
 use std::path::Path;
 
@@ -14,17 +14,17 @@ use clockscope_stats::ministat::{LEVELS, Set};
 use clockscope_sys::terminal;
 use clockscope_text::foreign::printable;
 
-/// More columns than this are no plot.
+/// Limit for the width of the plot, in columns.
 const WIDTH_MAX: usize = 10_000;
 
-/// What ends ministat: text for standard error, exactly as it prints it.
+/// ministat's fatal error: the text for standard error, exactly as ministat prints it.
 struct Complaint(String);
 
-/// Prints what ministat prints; gives the exit status.
+/// Prints ministat's output; returns the exit status.
 ///
 /// # Errors
 ///
-/// Those of ours: an output that cannot be written, a file that cannot be read.
+/// Only clockscope's own: an output that cannot be written, a file that cannot be read.
 pub(super) fn run(args: &CompareArgs) -> Result<i32> {
     super::check_standard_input(args)?;
     let (options, format) = match options(args) {

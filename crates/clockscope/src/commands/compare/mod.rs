@@ -1,4 +1,4 @@
-//! `clockscope compare`: reads two reports, compares them, and says what changed.
+//! `clockscope compare`: reads two reports, compares them, and prints the changes.
 
 mod ministat;
 
@@ -15,7 +15,7 @@ use clockscope_model::compare::{CompareReport, Verdict};
 use clockscope_report::compare::{self, Source, text};
 use clockscope_text::foreign::json_document;
 
-/// Runs the subcommand; gives the exit status.
+/// Runs the subcommand; returns the exit status.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub fn run(args: &CompareArgs) -> Result<i32> {
     Ok(if args.fail_if.is_some_and(|what| fails(what, &report)) { exit::FOUND } else { exit::OK })
 }
 
-/// Standard input can be read once only.
+/// Standard input can be read only once.
 fn check_standard_input(args: &CompareArgs) -> Result<()> {
     if args.files.iter().filter(|path| *path == Path::new("-")).count() > 1 {
         bail!("standard input (-) is named twice and can be read once; save it to a file first");
@@ -58,12 +58,12 @@ fn source(path: &Path) -> Result<Source> {
     Ok(Source { file: path.display().to_string(), content })
 }
 
-/// Whether a line is a row of the table about something that has changed.
+/// Whether a line is a row of the table with a proven change.
 fn has_changed(line: &str) -> bool {
     line.ends_with("  slower") || line.ends_with("  faster")
 }
 
-/// Prints to standard output, or to the file that was named.
+/// Prints to standard output, or writes the file of `--output`.
 fn write(args: &CompareArgs, text: &str) -> Result<()> {
     let Some(path) = &args.output else {
         let is_report = args.format == Format::Text && !args.ministat;

@@ -1,4 +1,4 @@
-//! What seccomp filters of processes and containers make of reads of the clock.
+//! Seccomp filters of processes and containers, and their answers to reads of the clock.
 
 use anyhow::{Result, anyhow};
 
@@ -10,11 +10,11 @@ use clockscope_text::foreign::printable;
 use clockscope_trace::attach::groups;
 use clockscope_tracee::attach::{Refusal, command_name, filters};
 
-/// What was asked about. Says of those that refuse nothing that they do not.
+/// The filters of the processes and containers in `args`. Tells the user about those that refuse no read.
 ///
 /// # Errors
 ///
-/// A clause that says what cannot be looked at, and why.
+/// A clause with the filter that cannot be read, and the reason.
 pub(super) fn asked(args: &DoctorArgs) -> Result<Vec<ReadFilter>> {
     let mut all = Vec::new();
     for pid in &args.pid {
@@ -42,7 +42,7 @@ fn of_process(pid: i32, of: String) -> Result<ReadFilter> {
     Ok(ReadFilter { of, refuses: refused.iter().map(clause).collect() })
 }
 
-/// What becomes of a read.
+/// The outcome of a refused read, as a clause.
 fn clause(refused: &Refused) -> String {
     let becomes = match refused.answer {
         Answer::Fails(1) => "fails with EPERM".to_owned(),

@@ -1,4 +1,4 @@
-//! `doctor` on many machines: archives and folders in parallel, a line of JSON as each is done.
+//! `doctor` on many machines: judges archives and folders in parallel, and writes a line of JSON for each.
 
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;
@@ -23,12 +23,12 @@ use clock_doctor::root::{self, Root};
 use clock_doctor::rules;
 use clockscope_text::foreign::json_document;
 
-/// Lines that wait to be written.
+/// Limit for lines that wait to be written.
 const WAITING: usize = 64;
-/// How a file of such lines begins.
+/// First bytes of a file of doctor's lines.
 const LINES_BEGIN: &[u8] = b"{\"schema\":";
 
-/// Whether several machines are asked about.
+/// Whether the options ask for several machines.
 pub(super) fn is_asked(args: &DoctorArgs) -> bool {
     args.summary
         || args.resume
@@ -37,7 +37,7 @@ pub(super) fn is_asked(args: &DoctorArgs) -> bool {
         || args.root.iter().any(|root| root.as_os_str() == "-")
 }
 
-/// Judges them; gives the exit status, which is that of the worst machine.
+/// Judges the machines; returns the exit status of the worst.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ pub(super) fn run(args: &DoctorArgs) -> Result<i32> {
     }
 }
 
-/// The line of the machine that doctor runs on.
+/// The line of this machine.
 ///
 /// # Errors
 ///
@@ -77,7 +77,7 @@ pub(super) fn line_of_this(report: &DoctorReport) -> Result<String> {
     Ok(serde_json::to_string(&line)? + "\n")
 }
 
-/// A line for each machine, as it is done.
+/// Writes a line for each machine as soon as it is judged.
 fn lines(args: &DoctorArgs) -> Result<i32> {
     let (mut file, before) = match &args.output {
         Some(path) => {
@@ -101,7 +101,7 @@ fn lines(args: &DoctorArgs) -> Result<i32> {
         }
     };
     match judge_all(args, &done, &mut write) {
-        // A reader that left has seen enough.
+        // A reader that closes the pipe has seen enough.
         Err(error) if is_broken_pipe(&error) => {}
         other => {
             other?;
@@ -119,7 +119,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Opens the file, and reads the lines that it has, if it is to go on. A line that was cut off is taken away.
+/// Opens the file. With `resume`, reads its lines, and removes a last line that was cut off.
 fn open(path: &Path, resume: bool) -> io::Result<(File, Vec<MachineLine>)> {
     let mut file =
         OpenOptions::new().read(resume).write(true).create(true).truncate(!resume).open(path)?;
@@ -142,7 +142,7 @@ fn open(path: &Path, resume: bool) -> io::Result<(File, Vec<MachineLine>)> {
     Ok((file, lines))
 }
 
-/// Judges all but those that are done, on all CPUs, and gives each to `take`.
+/// Judges all machines that are not in `done`, on all CPUs, and passes each to `take`.
 fn judge_all(
     args: &DoctorArgs,
     done: &HashSet<String>,
@@ -158,7 +158,7 @@ fn judge_all(
             scope.spawn(move || work(walk, done, &sender));
         }
         drop(sender);
-        // When this ends early, the workers' next line finds no receiver and ends them.
+        // If this ends early, the receiver is gone, and each worker ends at its next line.
         receiver.into_iter().try_for_each(|line| {
             tally.add(&line);
             take(&line)
@@ -167,7 +167,7 @@ fn judge_all(
     Ok(tally)
 }
 
-/// One worker: until there are no more machines, or nobody takes lines.
+/// A worker; ends when there are no more machines, or the receiver is gone.
 fn work(walk: &Mutex<Walk>, done: &HashSet<String>, sender: &SyncSender<MachineLine>) {
     loop {
         let next = walk.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -185,7 +185,7 @@ fn work(walk: &Mutex<Walk>, done: &HashSet<String>, sender: &SyncSender<MachineL
     }
 }
 
-/// The line of one machine, whatever its files are.
+/// The line of one machine, for any content of its files.
 fn line(path: &Path, name: &str) -> MachineLine {
     let judged = panic::catch_unwind(AssertUnwindSafe(|| {
         let root = Root::open(path)?;
@@ -199,11 +199,11 @@ fn line(path: &Path, name: &str) -> MachineLine {
     }
 }
 
-/// What was found.
+/// A step of the walk: a machine to judge, or a finished line.
 enum Found {
     /// A machine's archive or folder.
     Machine(PathBuf),
-    /// A machine that was judged before, or what cannot be read.
+    /// A machine that was judged before, or a path that cannot be read.
     Line(Box<MachineLine>),
 }
 
@@ -216,13 +216,13 @@ impl Found {
 /// Finds machines: in the order of the arguments, and in folders in the order of names.
 #[derive(Default)]
 struct Walk {
-    /// What was given and not looked at yet.
+    /// Paths of the arguments that are still to be visited.
     given: VecDeque<PathBuf>,
     /// The rest of standard input.
     list: Option<Box<dyn BufRead + Send>>,
     /// The rest of a file of lines.
     lines: Option<(PathBuf, BufReader<File>)>,
-    /// What stands in folders, the next one last.
+    /// Entries of folders that are still to be visited, the next one last.
     inside: Vec<PathBuf>,
 }
 
@@ -297,7 +297,7 @@ impl Walk {
         }
     }
 
-    /// A machine; or a folder or a file of lines, whose machines come next.
+    /// The machine at a path; or `None` for a folder or a file of lines, whose machines come next.
     fn look(&mut self, path: PathBuf, is_given: bool) -> Option<Found> {
         let Ok(metadata) = fs::metadata(&path) else { return Some(Found::Machine(path)) };
         if metadata.is_dir() && !root::is_machine(&path) {
@@ -307,7 +307,7 @@ impl Walk {
                 Ok(entries) => entries,
                 Err(error) => return Some(Found::unreadable(&path, &error.to_string())),
             };
-            // A link may lead back, and a folder may hold other files.
+            // A link to a folder may lead back, and a folder may hold other files.
             entries.retain(|entry| !entry.is_symlink() || entry.is_file());
             entries.retain(|entry| entry.is_dir() || fleet::is_archive(&entry.to_string_lossy()));
             entries.sort_by(|one, other| other.cmp(one));

@@ -1,4 +1,4 @@
-//! `clockscope doctor`: collect, judge, print.
+//! `clockscope doctor`: collects facts, judges them, and prints.
 
 mod filters;
 mod many;
@@ -22,10 +22,10 @@ use clock_doctor::rules::catalogue;
 use clockscope_measure::live;
 use clockscope_text::foreign::json_document;
 
-/// Runs the subcommand; gives the exit status.
+/// Runs the subcommand; returns the exit status.
 pub fn run(args: &DoctorArgs) -> i32 {
     outcome(args).unwrap_or_else(|error| {
-        // Monitoring programs read standard output only.
+        // Monitoring programs read only standard output.
         let is_said = args.format == DoctorFormat::Nagios
             && output::write(None, &plugins::nagios_failure(&streams::clause(&error))).is_ok();
         if !is_said {
@@ -44,7 +44,7 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
     if many::is_asked(args) {
         return many::run(args);
     }
-    // What cannot be asked is said before anything is measured.
+    // Errors about filters are reported before measuring.
     let read_filters = filters::asked(args)?;
     let facts = Facts { read_filters, ..facts(args.root.first().map(PathBuf::as_path))? };
     let report = DoctorReport::new(&facts, &rules::examine(&facts));
@@ -60,12 +60,12 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
     Ok(status)
 }
 
-/// The time, in seconds since 1970. A clock before that is as good as none.
+/// The time, in seconds since 1970; 0 for a clock before that.
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// The facts of this machine, or of the one whose files are given.
+/// The facts of this machine, or of the machine whose files are at `path`.
 fn facts(path: Option<&Path>) -> Result<Facts> {
     let Some(path) = path else { return Ok(live::facts()) };
     let root = Root::open(path).with_context(|| {

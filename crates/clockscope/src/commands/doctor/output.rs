@@ -1,4 +1,4 @@
-//! Where the report goes: standard output, or a file that is replaced at once.
+//! Writes the report to standard output, or replaces a file.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::printing::{colour, replace_file, streams};
 use clock_doctor::report::text::TextOptions;
 use clockscope_sys::terminal;
 
-/// How text is printed: in colour and cut to the terminal, if it goes to one.
+/// Options of the text: in colour and cut to the terminal's width, if standard output is one.
 pub(super) fn text_options(to_file: bool) -> TextOptions {
     if to_file {
         return TextOptions::default();
@@ -20,11 +20,11 @@ pub(super) fn text_options(to_file: bool) -> TextOptions {
 ///
 /// # Errors
 ///
-/// When it cannot be written.
+/// When standard output or the file cannot be written.
 pub(super) fn write(path: Option<&Path>, text: &str) -> Result<()> {
     match path {
         None => streams::print_coloured(text),
-        // node_exporter reads what ends in `.prom`; the unfinished file does not.
+        // node_exporter reads files that end in `.prom`; the name of the unfinished file does not.
         Some(path) => replace_file::replace_text(path, text),
     }
 }

@@ -20,13 +20,13 @@ use clockscope_timekeeper::served::opened::Opened;
 use clockscope_timekeeper::served::supervisor::Supervisor;
 use clockscope_timekeeper::{Options, Pulse, Report, Timekeeper, guards};
 
-/// After this long the page is as good as ready even if the counter has not proven itself.
+/// Wait for the counter to prove itself; then serve reports readiness even without an answering page.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is looked whether the page answers, at first and later.
+/// Interval of checks whether the page answers, before readiness and after.
 const SOON: Duration = Duration::from_millis(10);
 const LATER: Duration = Duration::from_secs(1);
 
-/// Runs the subcommand; gives the exit status.
+/// Runs the subcommand; returns the exit status.
 pub fn run(args: &ServeArgs) -> i32 {
     if args.status.is_some() {
         return status::run(args);
@@ -40,7 +40,7 @@ pub fn run(args: &ServeArgs) -> i32 {
     })
 }
 
-/// `--stop`; gives the exit status.
+/// Runs `--stop`; returns the exit status.
 fn stop(page: &Path) -> i32 {
     let name = page.display();
     match holder::stop(page) {
@@ -71,7 +71,7 @@ fn serve(args: &ServeArgs) -> Result<i32> {
 
 /// Keeps the page until a signal ends it.
 fn keep(args: &ServeArgs, mut word: Option<Word>) -> Result<i32> {
-    // The signals first: one that comes early must end the page in order, too.
+    // Signals are caught first: an early one must end the page in order, too.
     let signals = EndSignals::catch().context("cannot wait for signals")?;
     let user = args
         .user
@@ -105,7 +105,7 @@ fn keep(args: &ServeArgs, mut word: Option<Word>) -> Result<i32> {
     if args.foreground {
         crate::printing::warn_user(&summary(&report));
     }
-    // Only now may another timekeeper have the page.
+    // From here on another timekeeper may take the page.
     drop(opened);
     Ok(exit::OK)
 }
@@ -116,7 +116,7 @@ fn say_overridden(clauses: &[String]) {
     }
 }
 
-/// Tells whoever waits how the timekeeper is doing, until a signal comes.
+/// Reports the timekeeper's state to the supervisor and the waiting parent process, until a signal comes.
 fn watch(
     keeper: &Timekeeper,
     signals: &EndSignals,
@@ -141,7 +141,7 @@ fn watch(
             is_ready = true;
             supervisor.ready();
             interval = supervisor.interval().map_or(LATER, |watchdog| watchdog.min(LATER));
-            // A relative name means the page only before we leave for the root directory.
+            // A relative path is valid only until this process changes to the root directory.
             print(&format!("{}\n", served(page, pulse)));
             if let Some(word) = word.take() {
                 word.give().context("cannot go to the background")?;
@@ -156,7 +156,7 @@ fn watch(
     }
 }
 
-/// What is served where, how well, and how to stop it.
+/// The line about the page: its path, its bound, and the command that ends it.
 fn served(page: &Path, pulse: Pulse) -> String {
     let name = page.display();
     let how_well = match (pulse.declined, status::bound(page)) {
@@ -181,12 +181,12 @@ fn state(pulse: Pulse) -> String {
     }
 }
 
-/// In the background this goes nowhere.
+/// Reports the state; in the background standard error leads nowhere.
 fn say_state(pulse: Pulse) {
     crate::printing::warn_user(&state(pulse));
 }
 
-/// What became of the page, in one line.
+/// A summary of the page's life, in one line.
 fn summary(report: &Report) -> String {
     let mut line = format!(
         "the page answered for {:.1} s by {} lines; worst bound {} ns; {:.3} s of CPU time",
@@ -202,7 +202,7 @@ fn summary(report: &Report) -> String {
     line
 }
 
-/// No withdrawal, but the beginning.
+/// The reason before the first line: the start, which is no withdrawal.
 const START: fastclock::Decline = fastclock::Decline::Starting;
 
 /// Prints to standard output; false if that is closed.

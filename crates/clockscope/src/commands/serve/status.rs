@@ -1,4 +1,4 @@
-//! `clockscope serve --status`: a page as a reader finds it.
+//! `clockscope serve --status`: the state of a page as a reader finds it.
 
 use std::cell::Cell;
 use std::fs::OpenOptions;
@@ -22,7 +22,7 @@ use clockscope_text::date;
 use clockscope_text::foreign::json_document;
 use clockscope_timekeeper::served::holder::{self, Holder};
 
-/// Prints it; gives the exit status.
+/// Prints the state; returns the exit status.
 pub(super) fn run(args: &ServeArgs) -> i32 {
     let path = args.status.as_ref().and_then(Option::as_deref).unwrap_or(&args.page);
     match show(path, args.format) {
@@ -45,7 +45,7 @@ fn show(path: &Path, format: Format) -> Result<bool> {
     Ok(report.answers)
 }
 
-/// The kernel's clock, and why it was asked.
+/// The kernel's clock, and the reason why the reader asked it.
 #[derive(Debug, Default)]
 struct Asked(Cell<Option<Decline>>);
 
@@ -58,14 +58,14 @@ impl Kernel for &Asked {
     }
 }
 
-/// How wrong a reading of the page can be now, in nanoseconds; `None` unless it answers.
+/// Bound on the error of a reading of the page now, in nanoseconds; `None` unless the page answers.
 pub(super) fn bound(path: &Path) -> Option<u64> {
     report(path).ok()?.bound_ns
 }
 
 fn report(path: &Path) -> Result<ClockPage> {
     let page = open(path)?;
-    // The number in the file is the writer's, in whatever process-id namespace it is.
+    // The process id in the file is that of the writer's own process-id namespace.
     let (trust, asked) = (Trust::new(), Asked::default());
     let reader = Reader { page, trust: &trust, counter: CpuCounter, kernel: &asked };
     let forbidden = tsc::is_permitted() == Some(false);
@@ -101,7 +101,7 @@ fn report(path: &Path) -> Result<ClockPage> {
     })
 }
 
-/// The age of a line and how long it still holds, seconds.
+/// The age of a line, and the time for which it stays valid, in seconds.
 fn line(slot: &Slot, tick: TickLength) -> (f64, f64) {
     let passed = CpuCounter.ordered().0.saturating_sub(slot.base.load(Relaxed));
     let whole = slot.span.load(Relaxed).saturating_add(slot.grace.load(Relaxed));

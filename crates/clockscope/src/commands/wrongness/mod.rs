@@ -21,10 +21,10 @@ use clockscope_report::pages;
 use clockscope_report::wrongness::{text, verdict};
 use clockscope_text::foreign;
 
-/// Less is too short to see the ticks of a coarse clock; more than a day is a mistake.
+/// Limits of the time: a shorter one misses the ticks of a coarse clock, a longer one is a mistake.
 const SECONDS: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
 
-/// Runs the subcommand; gives the exit status.
+/// Runs the subcommand; returns the exit status.
 ///
 /// # Errors
 ///
@@ -42,7 +42,7 @@ pub fn run(args: &WrongnessArgs) -> Result<i32> {
     let mut machine = MachineClocks::this();
     machine.nominal_hz = nominal_hz(&host);
     let plan = plan(args, &machine)?;
-    // Prepared before measuring, so that a typo does not cost the time.
+    // The file is prepared before measuring, so a typo in its name does not cost that time.
     let file = match &args.output {
         Some(path) => {
             let what = || format!("cannot write to {}", path.display());
@@ -69,11 +69,11 @@ pub fn run(args: &WrongnessArgs) -> Result<i32> {
     Ok(if report.faults.is_empty() { exit::OK } else { exit::FOUND })
 }
 
-/// The rate that the counter must have against `CLOCK_MONOTONIC_RAW`: that by which the kernel turns
-/// ticks into time, if it does.
+/// The rate that the counter must have against `CLOCK_MONOTONIC_RAW`: the kernel's own rate for turning ticks
+/// into time. `None` if the kernel does not use the counter, or the rate is not exact.
 ///
-/// With another clocksource two crystals are compared, and a rate from CPUID may be that before the
-/// kernel refined it: both may differ by more than a fault.
+/// With another clocksource, the comparison would be of two crystals. A rate from CPUID may be the one before
+/// the kernel refined it. Either difference may exceed that of a fault.
 fn nominal_hz(host: &HostState) -> Option<f64> {
     let is_tsc = host.clocksource.as_deref() == Some("tsc");
     let source = host.tsc_hz_source.as_deref().unwrap_or("");
@@ -81,7 +81,7 @@ fn nominal_hz(host: &HostState) -> Option<f64> {
     host.tsc_hz_kernel.filter(|_| is_tsc && is_exact)
 }
 
-/// What to measure.
+/// The plan of the measurement.
 fn plan(args: &WrongnessArgs, machine: &MachineClocks) -> Result<WrongnessPlan> {
     let known: Vec<&'static str> = machine.subjects.iter().map(|subject| subject.name).collect();
     let mut names = Vec::new();

@@ -1,15 +1,15 @@
-//! From what a user types to the name of a clock or counter.
+//! Finds the clock or counter that a user's word names.
 
 use anyhow::{Result, bail};
 
 use clockscope_text::names::{nearest, plain};
 
-/// The one of `names` that `word` means: regardless of case, with or without `CLOCK_` and `_ID`, and
-/// with `-` for `_`.
+/// The name in `names` that `word` means: in upper or lower case, with or without `CLOCK_` and `_ID`, and
+/// with `-` or `_`.
 ///
 /// # Errors
 ///
-/// When there is none: the error says which is nearest, and lists all.
+/// When there is none: the error suggests the nearest name and lists all.
 pub(super) fn resolve(word: &str, names: &[&'static str]) -> Result<&'static str> {
     let wanted = plain(word);
     if let Some(name) = names.iter().find(|name| plain(name) == wanted) {

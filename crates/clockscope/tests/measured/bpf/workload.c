@@ -1,5 +1,5 @@
-// Makes system calls and says how many: one line `ABI NUMBER PID TID CALLS ERRORS` for each thread
-// and call. First writes a byte and waits for one, so that a counter can be attached in between.
+// Makes system calls and prints how many: one line `ABI NUMBER PID TID CALLS ERRORS` for each thread and call.
+// Before that, writes a byte and waits for one, so that a counter can be attached in between.
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -48,7 +48,7 @@ static void threads(int count, long calls)
 		pthread_join(thread[i], NULL);
 }
 
-// The last line of a process: nothing may follow but its end.
+// Prints the last line of a process. Only its end may follow.
 static void ends(void)
 {
 	did("x86_64", SYS_exit_group, 1, 0);
@@ -108,7 +108,7 @@ static void executes(long depth)
 	pthread_t thread;
 
 	parents(101 + depth);
-	if (depth > 3) // by a thread that is not the first: it takes the first one's number
+	if (depth > 3) // from another thread: on exec it gets the first thread's id
 		if (pthread_create(&thread, NULL, again, (void *)depth) == 0)
 			pause();
 	if (depth > 0)
@@ -165,12 +165,12 @@ static void refused(int count)
 	parents(11);
 }
 
-// With a value in r9, which getppid does not look at.
+// Puts `mark` into r9 (the sixth argument), which getppid ignores.
 static void marked(int count, unsigned long mark)
 {
 	for (int i = 0; i < count; i++)
 		syscall(SYS_getppid, 0L, 0L, 0L, 0L, 0L, mark);
-	for (int i = 0; i < count; i++) // refused ones too
+	for (int i = 0; i < count; i++) // refused calls too
 		syscall(5000, 0L, 0L, 0L, 0L, 0L, mark);
 	did("x86_64", 5000, 0, 0);
 	parents(13);
@@ -204,7 +204,7 @@ static void killed(int count)
 		pid_t child = fork();
 
 		if (child == 0) {
-			did("x86_64", SYS_pause, 1, 1); // a signal ends it, as EINTR would
+			did("x86_64", SYS_pause, 1, 1); // a signal ends the call, as EINTR would
 			if (write(ready[1], "r", 1) != 1)
 				abort();
 			for (;;)

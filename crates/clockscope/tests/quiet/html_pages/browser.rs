@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
-/// Where Debian's package `chromium`, and others', put the browser.
+/// Paths of the browser in Debian's package `chromium` and in other packages.
 const PLACES: [&str; 3] =
     ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 /// After this many seconds the browser counts as hung.
 const HUNG_AFTER: &str = "300";
-/// It keeps to itself: no network but the loopback, no updates, no questions.
+/// The browser keeps to itself: no network but the loopback, no updates, no questions.
 const OPTIONS: [&str; 12] = [
     "--headless",
     "--no-sandbox",
@@ -30,12 +30,12 @@ const OPTIONS: [&str; 12] = [
     "--enable-logging=stderr",
     "--v=0",
 ];
-/// Windows without a screen are no narrower than this, so a narrow page stands in a frame.
+/// Windows without a screen are at least this wide, so a narrower page stands in a frame.
 const LEAST_WINDOW: u32 = 600;
 /// Height of the window that pictures are taken of.
 const HEIGHT: u32 = 1500;
 
-/// What the reader's system prefers.
+/// The colour scheme that the reader's system prefers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ground {
     /// Dark text on light ground.
@@ -44,7 +44,7 @@ pub(crate) enum Ground {
     Dark,
 }
 
-/// What a reader sees of a page.
+/// Measurements of a page as a reader sees it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Seen {
     /// Width of the page with all that sticks out of it.
@@ -63,7 +63,7 @@ pub(crate) struct Seen {
     pub(crate) overlapping: Vec<String>,
 }
 
-/// What a reader without script sees.
+/// A page as a reader without script sees it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Plain {
     /// The text of the page's `pre`.
@@ -93,7 +93,7 @@ impl Browser {
         self.result(html, width, ground, MEASURE)
     }
 
-    /// Lays the page out, does to it what `steps` say, and gives their result.
+    /// Lays the page out, runs `steps` on it, and gives their result.
     ///
     /// `steps` are JavaScript with `inner`, the page, `view`, its window, and `press(element, key)`.
     pub(crate) fn act(&self, html: &str, width: u32, steps: &str) -> serde_json::Value {
@@ -104,7 +104,7 @@ impl Browser {
     /// Lays the page out without running its script.
     pub(crate) fn without_script(&self, html: &str, width: u32) -> Plain {
         let script = ACT.replace("STEPS", PLAIN);
-        // Documents in such a frame may run no script; that of the test is outside.
+        // Documents in a sandboxed frame may run no script; the test's own script is outside of the frame.
         let outer = framed(html, width, &script)
             .replace("<iframe ", "<iframe sandbox=\"allow-same-origin\" ");
         self.result_of(&outer, width, Ground::Light)
@@ -134,7 +134,7 @@ impl Browser {
         fs::read(&picture).expect("the browser made a picture")
     }
 
-    /// What pages said on the console so far.
+    /// Messages of pages on the console so far.
     pub(crate) fn console(&self) -> Vec<String> {
         self.console.borrow().clone()
     }
@@ -168,7 +168,7 @@ impl Browser {
     }
 }
 
-/// A page with the page in a frame of `width` pixels, and a script beside it.
+/// An outer page that has the page in a frame of `width` pixels, and a script beside it.
 fn framed(html: &str, width: u32, script: &str) -> String {
     let html = html.replace('&', "&amp;").replace('"', "&quot;");
     format!(
@@ -179,7 +179,7 @@ fn framed(html: &str, width: u32, script: &str) -> String {
     )
 }
 
-/// Runs in the outer page once the frame is there; leaves its findings as text.
+/// Script of the outer page once the frame is loaded; leaves its findings as text.
 const MEASURE: &str = r##"
 window.onload = () => {
   const inner = document.getElementById('frame').contentDocument;
@@ -233,7 +233,7 @@ window.onload = () => {
 const PLAIN: &str = "const pre = inner.querySelector('noscript > pre');
     return { text: pre.textContent, page_width: inner.documentElement.scrollWidth };";
 
-/// Runs in the outer page once the frame is there: acts on it as a reader would.
+/// Script of the outer page once the frame is loaded: runs a test's steps on the inner page.
 const ACT: &str = r##"
 window.onload = () => {
   const inner = document.getElementById('frame').contentDocument;

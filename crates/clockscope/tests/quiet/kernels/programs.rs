@@ -1,4 +1,4 @@
-//! What `vm/inside-programs` does on arm64 kernels: real programs, and what has tests of its own on x86-64.
+//! Results of `vm/inside-programs` on arm64 kernels: real programs, and features that x86-64 tests on the host.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::support::compare::assert_counts;
 use crate::support::running::rows;
 use crate::vm::machine::Boot;
 
-/// Programs that say how often they read clocks, and the steps of each.
+/// Programs that print how often they read clocks, and the steps of each.
 const ASKED: [&str; 4] = ["python3.13", "perl", "sqlite3", "go-cgo"];
 const STEPS: [&str; 4] = ["launched-NAME", "attached-NAME-1", "attached-NAME-2", "attached-NAME-3"];
 
@@ -16,7 +16,7 @@ fn arm64() -> Vec<Boot> {
     booted(&results, "aarch64-").into_iter().map(|(boot, _)| boot).collect()
 }
 
-/// The words of the release.
+/// Whether the booted kernel's release is older than `wanted` (major, minor).
 fn is_older_than(boot: &Boot, wanted: (u32, u32)) -> bool {
     let release = boot.text("release");
     let mut numbers = release.split('.').map(|word| word.parse().unwrap_or(0));
@@ -45,14 +45,14 @@ fn real_programs_are_counted_exactly() {
     println!("\n{table}");
 }
 
-/// Clock reads of redis as the kernel counted them, and as clockscope did: each read was a system call. `None` where Debian's kernel
-/// makes no histograms.
+/// Clock reads of redis, counted by the kernel and by clockscope: each read was a system call. `None` if Debian's
+/// kernel makes no histograms.
 fn redis_reads(boot: &Boot) -> Option<[u64; 2]> {
     const CALLS: [&str; 3] = ["clock_gettime", "clock_getres", "gettimeofday"];
-    // Those of arm64, whatever this machine is: include/uapi/asm-generic/unistd.h (Linux 6.18).
+    // The numbers of arm64, on whatever machine this runs: include/uapi/asm-generic/unistd.h (Linux 6.18).
     const NUMBERS: [&str; 3] = ["113", "114", "169"];
     let report = boot.report("redis-syscall");
-    // Its children have one thread each.
+    // The children of redis have one thread each, so their thread ids are their process ids.
     let processes = rows(report.field("processes_detail")).map(|row| row["pid"].to_string());
     let threads = boot.text("redis-syscall.threads");
     let threads: Vec<String> = threads.lines().map(str::to_owned).chain(processes).collect();
@@ -61,7 +61,7 @@ fn redis_reads(boot: &Boot) -> Option<[u64; 2]> {
         return None;
     }
     let counted_by_kernel = histogram.lines().filter_map(|line| {
-        // { id:        113, common_pid:       1234 } hitcount:          5
+        // A line: { id:        113, common_pid:       1234 } hitcount:          5
         let words: Vec<&str> = line.split([' ', ',', '{', '}']).filter(|w| !w.is_empty()).collect();
         let ["id:", number, "common_pid:", thread, "hitcount:", hits] = words[..] else {
             return None;
@@ -78,7 +78,7 @@ fn redis_reads(boot: &Boot) -> Option<[u64; 2]> {
     Some([made, counted])
 }
 
-/// A server reads a clock before and after a command at least, and says how many commands it had.
+/// redis reads a clock before and after each command, and prints how many commands it executed.
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn redis_lives_well_and_reads_clocks_for_each_command() {
@@ -105,9 +105,9 @@ fn programs_under_limits_are_counted_or_declined_with_a_reason() {
         if is_older_than(&boot, (6, 3)) {
             assert_eq!(boot.status("writes-or-executes"), 77, "{}: PR_SET_MDWE", boot.name);
         } else {
-            // clockscope is under this limit, too, as under systemd.
+            // Here clockscope is under the limit, too, as under systemd.
             Sums::default().add(&boot, "writes-or-executes");
-            // The program is so by its own wish.
+            // Here the program has put itself under the limit.
             let own = boot.report("own-limit");
             let reason = "it could not map the image or attach the shared pages (a limit on its memory, or PR_SET_MDWE)";
             assert_eq!(own.reasons("vdso"), [reason], "{}", boot.name);
@@ -118,7 +118,7 @@ fn programs_under_limits_are_counted_or_declined_with_a_reason() {
         assert_eq!(setuid.reasons("vdso"), [reason], "{}", boot.name);
         let said = boot.printed("setuid");
         assert!(said.has_result("effective user 0"), "{}: {said:?}", boot.name);
-        // Kernels with pages of 16 KiB run no programs of 32 bits.
+        // Kernels with pages of 16 KiB run no 32-bit programs.
         if boot.name.ends_with("-16k") {
             continue;
         }
@@ -133,7 +133,8 @@ fn programs_under_limits_are_counted_or_declined_with_a_reason() {
 fn unwinders_exceptions_and_gdb_get_through_the_shim() {
     for boot in arm64() {
         let walks = boot.printed("unwind");
-        // Those that begin behind the image are in the kernel's functions, which have no unwind tables.
+        // Walks from behind the image are not checked: they begin in the kernel's functions, which have no unwind
+        // tables.
         let wanted = [
             "hits inside the image: some",
             "incomplete inside the image 0",

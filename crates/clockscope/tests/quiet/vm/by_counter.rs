@@ -1,4 +1,4 @@
-//! `run --clock tsc` on machines whose kernel does not use the counter, or gives it up.
+//! `run --clock tsc` on machines whose kernel does not use the TSC, or gives it up.
 
 use serde_json::Value;
 
@@ -6,8 +6,8 @@ use super::machine::{Boot, boot, boots, slow_boots};
 use crate::support::compare::assert_counts;
 use crate::support::running::rows;
 
-/// Programs that ran on one CPU, long enough for the page to begin. The counter of an emulated
-/// machine is a clock where one CPU reads it, so all of it is asked for.
+/// Programs on one CPU that ran until the page had begun to answer. The TSC of an emulated machine is a clock as long
+/// as one CPU reads it, so these programs must meet all of the page's promises.
 const ON_ONE_CPU: [&str; 8] = [
     "by-counter-c",
     "by-counter-static",
@@ -18,18 +18,18 @@ const ON_ONE_CPU: [&str; 8] = [
     "stepped",
     "slewed",
 ];
-/// A program on two CPUs, whose reading makes the counter gain: how much, and whether the page is
-/// withdrawn for it, or never begins, is a matter of the host.
+/// A program on two CPUs, whose reads make the emulated TSC gain. By how much, and whether the page is withdrawn or
+/// never begins, depends on the host.
 const ON_TWO_CPUS: &str = "by-counter-threads";
-/// How much cheaper a read by the counter must be than the kernel's answer where that falls back.
+/// By how many times a read of the page must be cheaper than a system call where the vDSO falls back.
 const COUNTER_SAVES: f64 = 10.0;
-/// From 500 ppm too fast to 500 ppm too slow.
+/// Change of a clock's rate from 500 ppm too fast to 500 ppm too slow.
 const LARGEST_CHANGE_PPM: u64 = 1_000;
-/// Nanoseconds after which a line ends that was not renewed, and with it everything that it says.
+/// Nanoseconds after which a line of the page that was not renewed expires, with all that it says.
 const LINE_HOLDS: u64 = 3_000_000_000;
 
 impl Boot {
-    /// What became of the clock page of a step.
+    /// The report on the clock page of a step.
     #[track_caller]
     fn page(&self, step: &str) -> Value {
         let page = self.json(&format!("{step}.json"))["clock_page"].take();
@@ -37,21 +37,21 @@ impl Boot {
         page
     }
 
-    /// The largest error that a read can have had by the page's own word, ns.
+    /// The largest error of a read by the page's own bound, ns.
     #[track_caller]
     fn worst_bound(&self, step: &str) -> u64 {
         self.page(step)["worst_bound_ns"].as_u64().expect("a bound is a number")
     }
 
-    /// Whether the timekeeper found that the counter jumped, or the kernel's clock: what was read
-    /// between the jump and its discovery is outside of any bound.
+    /// Whether the timekeeper found a jump of the counter or of the kernel's clock. Reads between the jump and its
+    /// discovery are outside of any bound.
     #[track_caller]
     fn has_jumped(&self, step: &str) -> bool {
         let jumped = "the counter or the kernel's clock has jumped";
         rows(&self.page(step)["withdrawals"]).any(|row| row["reason"] == jumped)
     }
 
-    /// The number at the end of the line of a step's output that begins with these words.
+    /// The number at the end of the line that begins with these words in a step's output.
     #[track_caller]
     fn said(&self, step: &str, words: &str) -> u64 {
         let said = self.text(&format!("{step}.out"));
@@ -60,7 +60,7 @@ impl Boot {
         number.unwrap_or_else(|| panic!("{} {step} does not say {words}: {said}", self.name))
     }
 
-    /// What a read took in the cheapest round, ns.
+    /// The cost of a read in the cheapest round, ns.
     #[track_caller]
     fn cost(&self, clock: &str) -> f64 {
         let rounds = ["1", "2", "3"].map(|round| self.took_ns(&format!("cost-{clock}-{round}")));
@@ -90,7 +90,7 @@ fn the_counter_is_used_where_nothing_speaks_against_it() {
     assert_eq!(boot.status("refused"), 125);
     let why = boot.text("refused.err");
     assert!(why.contains("missing: nonstop_tsc"), "{why}");
-    // The kernel's watchdog may take the TSC of an emulated machine away at any time.
+    // The kernel's watchdog may give up the TSC of an emulated machine at any time.
     let Some((current, _)) = boot.clocksources("before-vouched", "after-vouched") else { return };
     let expected = if current == "tsc" { 0 } else { 125 };
     assert_eq!(boot.status("vouched"), expected, "{current}: {}", boot.text("vouched.err"));
@@ -143,8 +143,8 @@ fn the_page_answers_once_the_counter_is_measured() {
 #[ignore = "looks at virtual machines: make test-vm"]
 fn nothing_jumps_where_one_cpu_reads_the_counter() {
     for boot in boots() {
-        // The kernel's watchdog may take the TSC of an emulated machine away at any time, and the
-        // kernel's clock has another rate then.
+        // The kernel's watchdog may give up the TSC of an emulated machine at any time. The kernel's clock then
+        // changes its rate.
         if boot.clocksources("before-counter", "after-counter").is_none() {
             continue;
         }
@@ -195,8 +195,8 @@ fn a_step_of_the_time_of_day_is_seen_and_moves_nothing_else() {
 fn a_slew_is_followed() {
     for boot in boots().filter(|boot| !boot.has_jumped("slewed")) {
         let bound = boot.worst_bound("slewed");
-        // A line does not know of a change of rate until it is renewed, which nobody does while the
-        // machine stands still.
+        // A line of the page misses a change of rate until its renewal, and the timekeeper cannot renew it while
+        // the machine stands still.
         let unknown = boot.said("slewed", "held up ") * LARGEST_CHANGE_PPM / 1_000_000;
         for ppm in ["500", "-500", "0"] {
             let outside = boot.said("slewed", &format!("outside at {ppm} ppm: "));
@@ -232,7 +232,7 @@ fn the_page_gives_way_when_the_kernel_takes_another_clocksource() {
     }
     let step = "taken-away";
     if boot.status(step) == 125 {
-        // The kernel's watchdog was quicker than the script.
+        // The kernel's watchdog gave up the TSC before the script did.
         assert_ne!(boot.text("after-taken-away.available"), boot.text("after-vouched.available"));
         let why = boot.text("taken-away.err");
         assert!(why.contains(", not the counter"), "{why}");
@@ -274,8 +274,8 @@ fn a_served_page_is_right_and_its_timekeeper_may_be_started_again() {
         let printed = boot.printed("served");
         assert!(printed.has_result("backwards 0"), "{}: {printed:?}", boot.name);
         for clock in ["CLOCK_MONOTONIC", "CLOCK_REALTIME"] {
-            // Not reading by reading: a timekeeper that starts compares the CPUs' counters, which
-            // makes those of an emulated machine gain, as vm/README.md tells.
+            // Compared over the whole run, not read by read: a timekeeper that starts compares the CPUs' counters,
+            // which makes an emulated machine's counters gain (vm/README.md).
             let outside = boot.said("served", &format!("outside {clock} "));
             let bound = boot.said("served", &format!("bound {clock} "));
             assert!(outside <= bound, "{} {clock}: {outside} ns of {bound}", boot.name);

@@ -1,4 +1,4 @@
-//! What a machine left behind, and which machines there are.
+//! The results of one virtual machine, and the list of the machines.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use crate::support::printed::Printed;
 use crate::support::running::Report;
 use crate::support::skip;
 
-/// The machines of `vm/test` on which the kernel took, or was told to take, a slow clocksource.
+/// The machines of `vm/test` whose kernel chose a slow clocksource or was told to, with that clocksource.
 const SLOW: [(&str, &str); 3] = [("hpet", "hpet"), ("acpi_pm", "acpi_pm"), ("fallback", "hpet")];
 
-/// What one machine left behind.
+/// The results of one machine.
 pub(crate) struct Boot {
     pub(crate) name: String,
     pub(crate) out: PathBuf,
@@ -45,7 +45,7 @@ impl Boot {
         report.unwrap_or_else(|| panic!("{} {step}: no report", self.name))
     }
 
-    /// What the program of a step says that it did.
+    /// The lines of a step's program about its own calls.
     #[track_caller]
     pub(crate) fn printed(&self, step: &str) -> Printed {
         Printed::parse(&self.text(&format!("{step}.out")))
@@ -63,7 +63,7 @@ impl Boot {
         found.unwrap_or_else(|| panic!("{} has no step {step}:\n{steps}", self.name))
     }
 
-    /// What a clock read took, by the program's own statement, in nanoseconds.
+    /// The cost of a clock read in nanoseconds, as the step's program prints it.
     #[track_caller]
     pub(crate) fn took_ns(&self, step: &str) -> f64 {
         let said = self.text(&format!("{step}.out"));
@@ -72,8 +72,8 @@ impl Boot {
         ns.unwrap_or_else(|| panic!("{} {step} said: {said}", self.name))
     }
 
-    /// The current clocksource and the available ones around a step, if they stayed the same and
-    /// the kernel had nothing to say of them meanwhile.
+    /// The current and the available clocksources around a step, if they stayed the same and the kernel logged nothing
+    /// about them meanwhile.
     #[track_caller]
     pub(crate) fn clocksources(
         &self,
@@ -92,7 +92,7 @@ impl Boot {
     }
 }
 
-/// The results of one machine; `None` if no results are to be looked at.
+/// The results of one machine; `None` (a skip) without `CLOCKSCOPE_VM_RESULTS`.
 pub(crate) fn boot(name: &str) -> Option<Boot> {
     let Some(results) = std::env::var_os("CLOCKSCOPE_VM_RESULTS") else {
         skip("no virtual machine was booted: make test-vm");

@@ -1,5 +1,5 @@
-/* Prints what clock_gettime() and gettimeofday() give for every kind of argument: the same with the
- * preloaded library as without. Each time must lie between two system calls. */
+/* Prints the results of clock_gettime() and gettimeofday() for every kind of argument: they are the
+ * same with and without the preloaded library. Each time must lie between two system calls. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -26,7 +26,7 @@
         }                                                                                          \
     } while (0)
 
-/* Far above what a clock may be off, far below what another clock is. */
+/* Allowed error, ns: far above a clock's error, far below the distance of another clock. */
 static const int64_t OFF = 1000000;
 
 static int64_t nanos(struct timespec time) {
@@ -85,7 +85,7 @@ static void numbers(void) {
     printf("the clock of a process that is not there: %s\n", strerrorname_np(errno));
 }
 
-/* In a child, because it may die of it. */
+/* Makes the call in a child process, because the call may kill the process. */
 static void in_child(const char *what, int call(void *), void *argument) {
     fflush(stdout);
     pid_t child = fork();
@@ -205,7 +205,7 @@ __attribute__((constructor)) static void early(void) {
     in_constructor = clock_gettime(CLOCK_MONOTONIC, &time);
 }
 
-/* Says on stderr whose functions these are, and whether the clock answers by itself. */
+/* Prints to stderr which library's functions are called, and whether the clock answers by itself. */
 static void whose(void) {
     Dl_info info;
     int (*status)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "fastclock_preload_status");
@@ -218,7 +218,7 @@ static void whose(void) {
 int main(void) {
     int64_t end = by_system_call(CLOCK_MONOTONIC) + 1000000000;
     while (by_system_call(CLOCK_MONOTONIC) < end) {
-        sandwich(CLOCK_MONOTONIC); /* a clock that is alone measures the counter meanwhile */
+        sandwich(CLOCK_MONOTONIC); /* a clock that keeps itself measures the counter meanwhile */
         sandwich(CLOCK_REALTIME);
         sandwich(CLOCK_BOOTTIME);
         sandwich(CLOCK_TAI);

@@ -1,4 +1,4 @@
-/* A library whose constructor reads the clock, perhaps before there is one. */
+/* A library whose constructor reads the clock, possibly before the preloaded library's has made it. */
 
 #include <stdlib.h>
 #include <sys/time.h>

@@ -1,4 +1,4 @@
-# Time::HiRes lies between two system calls.
+# A time of Time::HiRes lies between two system calls.
 use strict;
 use warnings;
 use Config;

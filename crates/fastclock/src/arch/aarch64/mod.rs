@@ -6,10 +6,11 @@ use crate::line::TickLength;
 use crate::page::Counter;
 use crate::units::Ticks;
 
-/// Whether a tick is shorter than a nanosecond wherever a clock is kept by the counter.
+/// Whether counters of this architecture usually tick faster than 1 GHz; slower ones take the long
+/// form.
 pub(crate) const TICKS_ARE_SHORT: bool = false;
 
-/// The time along a line without multiplying out: the usual way here.
+/// Ticks to nanoseconds by a full multiplication: the usual way here.
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters, reason = "makes it a part of the crate that calls")]
 pub(crate) fn along<Caller>(tick: TickLength, passed: u64) -> u64 {
@@ -30,9 +31,9 @@ impl Counter for CpuCounter {
     fn ordered(&self) -> Ticks {
         let ticks;
         // SAFETY: reads a register that Linux lets programs read, and a word of the stack at an
-        // address that depends on what was read. `isb` orders the counter behind what came before,
-        // the dependency orders later loads behind the counter as soon as a fence for loads comes
-        // between; that there is no `nomem` keeps the compiler from moving accesses across.
+        // address that depends on the counter. `isb` orders the counter after all earlier
+        // instructions. The dependency orders later loads after the counter as soon as a load fence
+        // comes between. Without `nomem`, the compiler moves no accesses across.
         unsafe {
             asm!(
                 "isb",

@@ -1,4 +1,4 @@
-//! What Linux says of the time-stamp counter.
+//! Linux's facts about the time-stamp counter.
 
 #![allow(unsafe_code, reason = "asking the CPU is an instruction")]
 
@@ -8,16 +8,17 @@ mod tests;
 
 /// The kernel's clocksources that are this counter.
 pub(crate) const COUNTERS: &[&str] = &["tsc", "tsc-early"];
-/// Those that are this counter, scaled by a hypervisor.
+/// Clocksources that are this counter, scaled by a hypervisor.
 pub(crate) const SCALED_COUNTERS: &[&str] = &["kvm-clock", "hyperv_clocksource_tsc_page"];
-/// What the vDSO calls `clock_gettime(2)`.
+/// Name of `clock_gettime(2)` in the vDSO.
 pub(crate) const GETTIME: &[u8] = b"__vdso_clock_gettime\0";
-/// Of memory, in bytes.
+/// Largest page of memory, in bytes.
 pub(crate) const LARGEST_PAGE: usize = 4 << 10;
 
 /// True if the CPU or the kernel promises that the counter runs at one rate whatever the CPU does:
-/// CPUID's bit for an invariant TSC, or the kernel's flags `constant_tsc` and `nonstop_tsc`. The
-/// generic timer of aarch64 promises it by its architecture. Not for a signal handler.
+/// CPUID's bit for an invariant TSC, or the kernel's flags `constant_tsc` and `nonstop_tsc`. On
+/// aarch64 the architecture promises it for the generic timer. Do not call this in a signal
+/// handler.
 ///
 /// CPUID costs a microsecond or more in a virtual machine: ask once.
 ///

@@ -25,7 +25,7 @@ fn set_tsc(mode: libc::c_int) -> bool {
 fn a_thread_without_the_counter_gets_the_kernels_answer() {
     let work = || {
         if !set_tsc(libc::PR_TSC_SIGSEGV) {
-            return true; // a seccomp filter, or another kernel
+            return true; // a seccomp filter, or a kernel without PR_SET_TSC
         }
         let forbidden = !may_read_counter();
         let clock = Clock::alone();
@@ -33,7 +33,7 @@ fn a_thread_without_the_counter_gets_the_kernels_answer() {
         let kept = keeps_to_the_kernel(&clock, 100);
         let real = clock.realtime_fast().as_nanos() > 0 && clock.coarse().as_nanos() > 0;
         let status = clock.status();
-        // Once it is allowed again, the clock begins to measure.
+        // Once the counter is allowed again, the clock begins to measure.
         let given = set_tsc(libc::PR_TSC_ENABLE) && may_read_counter();
         clock.renew_for_test();
         let after = clock.now_bounded().declined;

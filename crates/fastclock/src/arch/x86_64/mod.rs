@@ -8,11 +8,12 @@ use crate::line::TickLength;
 use crate::page::{Counter, Slot, Steep};
 use crate::units::Ticks;
 
-/// Whether a tick is shorter than a nanosecond wherever a clock is kept by the counter.
+/// Whether counters of this architecture usually tick faster than 1 GHz; slower ones take the long
+/// form.
 pub(crate) const TICKS_ARE_SHORT: bool = true;
 
-/// The time along a line without multiplying out, which is rare here. Generic so that the vDSO image, which is linked
-/// to nothing, has code of its own for it.
+/// Ticks to nanoseconds by a full multiplication, which is rare here. Generic, so that the vDSO
+/// image, which is linked to no library, gets its own copy of the code.
 #[cold]
 #[inline(never)]
 #[allow(clippy::extra_unused_type_parameters, reason = "makes it a part of the crate that calls")]
@@ -22,15 +23,15 @@ pub(crate) fn along<Caller>(tick: TickLength, passed: u64) -> u64 {
 
 /// [`Counter::ordered_in`] with the instructions that read the counter.
 ///
-/// Written out, because every register that a function saves and every instruction after the
-/// counter costs: the next ordered read waits until all of them are done. The page is looked at
-/// by memory operands, so that no register is needed that a function would have to save.
+/// Written in assembly because every saved register and every instruction after the counter costs
+/// time: the next ordered read waits until all of them are done. The slot is read by memory
+/// operands, so that no callee-saved register is needed.
 macro_rules! ordered_in {
     ($($counter:literal),+; $line:expr, $slot:expr) => {{
         let [fine, mut nanos] = $line.intercept;
         asm!(
             $($counter,)+
-            // The upper half, and how far the lower one is from the base.
+            // Compares the upper half, then takes the lower half's distance from the base.
             "cmp edx, dword ptr [{slot} + {base} + 4]",
             "jne 2f",
             "mov edx, eax",
@@ -45,7 +46,7 @@ macro_rules! ordered_in {
             "3:",
             "mov {nanos}, {nowhere}",
             "jmp 5f",
-            // The lower half has begun anew since: 2^32 ticks more, if they are not too many.
+            // The lower half has wrapped: add 2^32 ticks and check the span.
             "2:",
             "dec edx",
             "cmp edx, dword ptr [{slot} + {base} + 4]",
@@ -89,9 +90,10 @@ impl Counter for CpuCounter {
     #[inline(always)]
     fn ordered(&self) -> Ticks {
         let (low, high): (u64, u64);
-        // SAFETY: both instructions exist on every x86-64 and touch no memory. Where a program has
-        // forbidden itself the counter (PR_SET_TSC), the second raises SIGSEGV. Written out, because the
-        // vDSO image is compiled without SSE2, to which the intrinsic of the first belongs.
+        // SAFETY: both instructions exist on every x86-64 and touch no memory. If a program has
+        // forbidden itself the counter (PR_SET_TSC), the second raises SIGSEGV. Written in assembly
+        // because the vDSO image is compiled without SSE2, to which the intrinsic of the first
+        // belongs.
         unsafe {
             asm!("lfence", "rdtsc", out("rax") low, out("rdx") high, options(nostack, preserves_flags));
         }
@@ -102,8 +104,8 @@ impl Counter for CpuCounter {
     fn ordered_on(&self, line: Steep) -> ([u64; 2], u64) {
         let (low, high): (u64, u64);
         let [fine, mut nanos] = line.intercept;
-        // SAFETY: as above, and arithmetic on registers. The counter's halves come with the upper
-        // halves of their registers zeroed.
+        // SAFETY: as above, and arithmetic on registers. `rdtsc` zeroes the upper halves of the
+        // registers that receive the counter's halves.
         unsafe {
             asm!(
                 "lfence",
@@ -139,8 +141,8 @@ impl Counter for CpuCounter {
     }
 }
 
-/// The same for CPUs that have `rdtscp`, which waits for what comes before it by itself, and is
-/// cheaper than a fence. The others raise SIGILL.
+/// The TSC for CPUs that have `rdtscp`, which waits for all earlier instructions by itself and is
+/// cheaper than a fence. Other CPUs raise SIGILL.
 ///
 /// # References
 ///
@@ -156,7 +158,7 @@ impl Counter for CpuCounterP {
 
     #[inline(always)]
     fn ordered_in(&self, line: Steep, slot: &Slot) -> u64 {
-        // SAFETY: as above, on a CPU that has the instruction, which the type is for.
+        // SAFETY: as above; this type is for CPUs that have the instruction.
         unsafe { ordered_in!("rdtscp"; line, slot) }
     }
 

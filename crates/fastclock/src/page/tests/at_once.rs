@@ -31,7 +31,7 @@ fn it_is_the_same_time_also_after_the_low_half_began_anew() {
                 for order in [Order::Ordered, Order::Unordered] {
                     let short = reader.try_timespec(clock, order);
                     let long = reader.timespec(clock, order);
-                    // What is more than a second above the base's is for the long way.
+                    // A time more than a second above the base's second takes the long way.
                     let near = short.is_some() || passed > 1_000_000_000;
                     assert!(near && short.is_none_or(|short| short == long), "{low} {passed}");
                 }
@@ -42,10 +42,10 @@ fn it_is_the_same_time_also_after_the_low_half_began_anew() {
     }
 }
 
-/// The counter's own form, on this machine's counter.
+/// Checks a CPU's own forms of [`Counter`] on this machine's counter.
 pub(crate) fn check_counter<C: Counter + Copy>(counter: C) {
     let now = counter.ordered().0;
-    // 0 in the first seconds after a boot, where the counter is slow.
+    // 0 in the first seconds after a boot if the counter is slow.
     let anew = now & !LOW;
     for base in [now, now - 1000, anew, anew.saturating_sub(1), anew.saturating_sub(10_000)] {
         let (page, trust, machine) = (Page::new(), Trust::new(), Machine::new());
@@ -72,7 +72,7 @@ pub(crate) fn check_counter<C: Counter + Copy>(counter: C) {
     }
 }
 
-/// What a CPU has whose counter is not known.
+/// The counter of a CPU whose counter is not known.
 #[derive(Clone, Copy)]
 struct Standing;
 

@@ -1,5 +1,5 @@
-//! A page whose content changes under a head that was compared already: its owner attacks, or the
-//! memory fails.
+//! A page whose content changes under a head that was already compared: an attack by its owner, or
+//! a memory fault.
 
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -9,7 +9,7 @@ use super::*;
 const CLOCKS: [PageClock; 4] =
     [PageClock::Monotonic, PageClock::Realtime, PageClock::Boottime, PageClock::Tai];
 
-/// What every form of reading says of a clock.
+/// The time of a clock by every form of reading.
 fn all_forms<'a>(reader: &Reader<'a, &'a Machine, &'a Machine>, clock: PageClock) -> [Nanos; 7] {
     let nanos = |spec: TimeSpec| Nanos::from_timespec(spec.sec, spec.nsec);
     let short = |order| reader.try_timespec(clock, order).map_or(Nanos::ZERO, nanos);
@@ -24,7 +24,7 @@ fn all_forms<'a>(reader: &Reader<'a, &'a Machine, &'a Machine>, clock: PageClock
     ]
 }
 
-/// Writes into the slot that is current without a new head.
+/// Writes into the current slot without a new head.
 fn overwrite(page: &Page, content: &Content) {
     content.store(&page.slots[(page.head.load(Relaxed) & 1) as usize]);
 }
@@ -76,7 +76,8 @@ fn the_line_before_is_the_one_that_was_compared_too() {
     }
 }
 
-/// The page's owner sets the head on, lets a thread copy what stands there, and sets it back.
+/// The page's owner moves the head on, lets a thread copy the content there, and sets the head
+/// back.
 #[test]
 fn a_head_that_is_set_back_is_not_believed_again() {
     for (first, on) in (2..=5).flat_map(|first| (1..=16).map(move |on| (first, on))) {
@@ -107,7 +108,7 @@ fn a_head_that_is_set_back_is_not_believed_again() {
     }
 }
 
-/// As the page's owner would do it: the slot is written again and again while it is read.
+/// Like an attacking owner: rewrites the slot again and again while it is read.
 #[test]
 fn no_read_is_wrong_while_the_pages_owner_rewrites_the_slot() {
     let (page, trust) = (Page::new(), Trust::new());

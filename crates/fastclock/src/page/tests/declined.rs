@@ -1,11 +1,11 @@
-//! The short way of a process that has gone over to the kernel says what the long way says.
+//! If a process has gone over to the kernel, the short way gives the same answer as the long way.
 
 use super::*;
 
 const CLOCKS: [PageClock; 4] =
     [PageClock::Monotonic, PageClock::Realtime, PageClock::Boottime, PageClock::Tai];
 
-/// What has happened to a page that a process reads.
+/// The history of a page that a process reads.
 type Story = fn(&Page, &Trust, &Machine);
 
 fn used<'a>(page: &'a Page, trust: &Trust, machine: &Machine, off: i64) -> Writer<'a> {
@@ -17,7 +17,7 @@ fn used<'a>(page: &'a Page, trust: &Trust, machine: &Machine, off: i64) -> Write
     writer
 }
 
-/// States in which the kernel answers, and keeps to it.
+/// States in which the kernel answers, now and later.
 const STORIES: [Story; 10] = [
     |_, _, _| (),
     |page, _, _| Writer::create(page, [0; 2], 1).own(4711),
@@ -67,7 +67,7 @@ fn it_says_the_same_in_every_state() {
             {
                 machine.set.set(set);
                 let _ = reader.bounded(clock, Order::Ordered);
-                // Time stands still, so that both are asked at once.
+                // The machine's time stands still, so that both ways see the same time.
                 machine.step.set(0);
                 let [long, short] = [reader.slowly(clock), reader.slow(clock)];
                 machine.step.set(20);

@@ -1,8 +1,8 @@
-//! Pages full of anything.
+//! Pages with arbitrary content.
 
 use super::*;
 
-/// Words of a page, in their order.
+/// Fills a page with words, in their order.
 fn fill(page: &Page, words: &[u64]) {
     page.head.store(words[0], Relaxed);
     for (slot, words) in page.slots.iter().zip(words[1..].chunks(22)) {
@@ -75,7 +75,7 @@ proptest! {
         let _ = Writer::resume(&page, [0; 2], 1);
     }
 
-    /// A page that was good, and was used, and of which one word goes wrong under a new head.
+    /// A good page that was used, and then gets one wrong word under a new head.
     #[test]
     fn a_damaged_page_gives_the_kernels_answer_or_what_agrees(
         index in 0_usize..20, value in word(), bit in 0_u32..64, whole: bool, died: bool,
@@ -105,8 +105,8 @@ proptest! {
         if died {
             page.head.fetch_or(OWNER_DIED, Relaxed);
         }
-        // A rate that is wrong agrees at first. It shows at the next head; the writer's guards see
-        // it before.
+        // A line with a wrong rate agrees at first. The next head shows the fault; the writer's
+        // guards detect it earlier.
         if index != 2 {
             check(&page, &trust, &machine)?;
         } else {

@@ -1,8 +1,8 @@
-//! A writer that is kept from its CPU at any read of the counter, while readers go on.
+//! A writer that loses its CPU at any read of the counter, while readers go on.
 
 use super::*;
 
-/// A counter that lets the readers read, and time pass, whenever the writer looks at it.
+/// A counter that, at each read by the writer, lets readers read and time pass.
 struct Delayed<'a> {
     machine: &'a Machine,
     delays: &'a [u32],
@@ -12,10 +12,10 @@ struct Delayed<'a> {
     seen: &'a RefCell<Seen>,
 }
 
-/// What the readers have been told: the last of each tick is compared with the next.
+/// The readers' answers: the last answer at each tick is compared with the next.
 #[derive(Default)]
 struct Seen {
-    /// Readers that have looked at a head and a slot, and have not read the counter yet.
+    /// Readers that have read a head and a slot, and not yet the counter.
     asleep: Vec<(u64, Content)>,
     answers: Vec<(u64, Nanos)>,
     from_page: usize,
@@ -44,8 +44,8 @@ impl Delayed<'_> {
         }
     }
 
-    /// A reader that was interrupted between its look at the head and the counter: it looks at the
-    /// head again, and then its answer counts.
+    /// Wakes a reader that was interrupted between its reads of the head and of the counter. It
+    /// reads the head again; its answer counts only if the head is the same.
     fn wake(&self) {
         let mut seen = self.seen.borrow_mut();
         let head = self.page.head.load(Relaxed);
@@ -64,7 +64,7 @@ impl Delayed<'_> {
 
 impl Counter for &Delayed<'_> {
     fn ordered(&self) -> Ticks {
-        // Before the counter is read, and after that, before anything is done with it.
+        // Pauses before the read of the counter, and after the read, before the value is used.
         self.pause();
         let ticks = self.machine.now();
         self.pause();
@@ -105,7 +105,7 @@ proptest! {
             (&&counter).ordered();
             match action {
                 0 => writer.end(&&counter, LEAD, Decline::Jumped),
-                // Killed and begun anew, wherever that was.
+                // Killed at this point and started again.
                 1 | 2 => writer = Writer::resume(&page, [0; 2], 2).unwrap(),
                 _ => {}
             }

@@ -1,21 +1,21 @@
-//! A thread that has compared a head and is kept from its CPU before it says so, while another one goes over to
-//! the kernel.
+//! A thread has compared a head and loses its CPU before it trusts the head, while another thread
+//! goes over to the kernel.
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::*;
 
-/// How far the page is behind the kernel's clock, or ahead of it, ns.
+/// Distance of the page from the kernel's clock, in either direction, ns.
 const OFF: i64 = 15_000;
 
-/// What happens at two looks of a thread at the counter or at the kernel's clock.
+/// Interrupts a thread at two of its reads of the counter or of the kernel's clock.
 struct Interrupted<'a> {
     machine: &'a Machine,
-    /// Looks that are left until the first of them.
+    /// Reads that are left until the first interruption.
     left: Cell<i32>,
-    /// How many looks later it happens again.
+    /// Number of reads between the first interruption and the second.
     again: i32,
-    /// How far the thread sees `CLOCK_REALTIME` set, which the other one does not.
+    /// Distance by which the thread sees `CLOCK_REALTIME` set; the other thread does not.
     set: Cell<i64>,
     happens: &'a dyn Fn(),
 }
@@ -55,8 +55,8 @@ impl Kernel for &Interrupted<'_> {
 
 type Thread<'a> = Reader<'a, &'a Interrupted<'a>, &'a Interrupted<'a>>;
 
-/// A thread reads a page that is `off` the kernel's clock, and at each of its looks, and at one of the next
-/// ones, something `happens` in between; then `after`.
+/// A thread reads a page that is `off` ns ahead of the kernel's clock. At each of its reads of a
+/// clock, and again at one of the following reads, `happens` runs; then `after` runs.
 fn at_every_look(
     off: i64,
     reads: impl Fn(&Thread<'_>),
@@ -74,7 +74,7 @@ fn at_every_look(
         let thread = Reader { page: &page, trust: &trust, counter: &counter, kernel: &counter };
         reads(&thread);
         if counter.left.get() >= 0 {
-            // It has fewer looks than that.
+            // The thread does fewer reads than `looks`.
             assert!(looks > 1, "only {looks} looks");
             return;
         }
@@ -87,8 +87,8 @@ fn read_once(reader: &Thread<'_>) {
     let _ = reader.bounded(PageClock::Monotonic, Order::Ordered);
 }
 
-/// The other thread reads the page, which is ahead, while this one takes the kernel's answer; then the line is
-/// over. Its next answer is not below the one before.
+/// Another thread reads the page, which is ahead, while the first takes the kernel's answer; then
+/// the line ends. The other thread's next answer is not below its last.
 fn never_back_at_the_end(reads: impl Fn(&Thread<'_>)) {
     let before = Cell::new(Nanos::ZERO);
     at_every_look(
@@ -121,7 +121,8 @@ fn a_reading_while_another_thread_is_in_a_hurry_is_followed_by_none_below_it() {
     });
 }
 
-/// Another clock was set while the thread compared them, and back: the other one finds that they agree.
+/// `CLOCK_REALTIME` was set while the thread compared the clocks, and set back: the other thread
+/// finds that they agree.
 #[test]
 fn a_reading_while_another_thread_rejects_the_page_is_followed_by_none_below_it() {
     never_back_at_the_end(|reader| {
@@ -132,7 +133,8 @@ fn a_reading_while_another_thread_rejects_the_page_is_followed_by_none_below_it(
     });
 }
 
-/// A thread that is kept from its CPU while it says that it trusts a head says so when another line is in use.
+/// A thread loses its CPU while it marks a head as trusted, and goes on when another line is in
+/// use.
 #[test]
 fn a_thread_that_trusts_a_head_too_late_does_not_hide_the_line_in_use() {
     let (page, trust, machine) = (Page::new(), Trust::new(), Machine::new());
@@ -161,7 +163,7 @@ fn a_thread_that_trusts_a_head_too_late_does_not_hide_the_line_in_use() {
     assert!(after.time >= last.time, "{} ns back", last.time.0 - after.time.0);
 }
 
-/// The other thread has an answer `by` some way; its next one is not below that.
+/// The other thread gets an answer `by` some form of reading; its next answer is not below it.
 fn never_back(by: impl Fn(&Reader<'_, &Machine, &Machine>) -> Bounded) {
     let before = Cell::new(Nanos::ZERO);
     at_every_look(
@@ -194,7 +196,7 @@ fn a_rejection_is_followed_by_no_answer_below_it() {
     });
 }
 
-/// As `clockscope`'s tracer does it when a thread has forbidden itself the counter.
+/// Like clockscope's tracer when a thread has forbidden itself the counter.
 #[test]
 fn the_counter_is_not_read_when_it_has_been_forbidden() {
     at_every_look(

@@ -1,5 +1,5 @@
-//! The proofs in `proofs/` speak of this code: their constants are these, their functions give what
-//! these give.
+//! The proofs in `proofs/` match this code: they use the same constants, and their functions give
+//! the same results.
 
 use std::format;
 use std::fs;
@@ -27,8 +27,8 @@ fn the_constants_of_the_proofs_are_those_of_the_code() {
     }
 }
 
-/// What the functions here give, in the words of the proofs. `make prove` has a solver compare it
-/// with the functions there: FASTCLOCK_SAMPLES says where to write it.
+/// Writes results of the Rust functions in the language of the proofs. `make prove` lets a solver
+/// compare them with the functions there: FASTCLOCK_SAMPLES names the output file.
 #[test]
 fn samples_are_written_for_the_solvers() {
     let text = proof("conversion.smt2");
@@ -65,13 +65,13 @@ fn samples_are_written_for_the_solvers() {
     }
 }
 
-/// A bound and its growth that are each below the largest allowed, and together are not: what a
-/// reader said of such a content was a bound of nothing at all (a counterexample of the solvers).
+/// A bound and its growth that are each below the limit, but not together. A reader once gave a far
+/// too small bound for such a content (a counterexample that the solvers found).
 #[test]
 fn a_bound_is_never_less_than_it_was_said_to_be() {
     let (page, trust, machine) = (Page::new(), Trust::new(), Machine::new());
     machine.step.set(0);
-    // It grows to just below the largest by the line's end.
+    // The bound grows to just below the limit by the line's end.
     let span = 4_000_000_000;
     let growth = u64::try_from((u128::from(VAGUEST << 32) << 32) / u128::from(span) - 1).unwrap();
     let content = Content {

@@ -1,8 +1,8 @@
-//! Every state of a page, and what a reader says then.
+//! Every state of a page, and the reader's answer in it.
 
 use super::*;
 
-/// A page with a line that runs since a while, which is `off` ahead of the kernel's clock.
+/// A page whose line has run for a while and is `off` ns ahead of the kernel's clock.
 fn running<'a>(page: &'a Page, machine: &Machine, off: i64, span: u64) -> Writer<'a> {
     let mut writer = Writer::create(page, [0; 2], 1);
     writer.publish(machine.content(machine.now(), off, span));
@@ -10,7 +10,7 @@ fn running<'a>(page: &'a Page, machine: &Machine, off: i64, span: u64) -> Writer
     writer
 }
 
-/// Whether this was the kernel's time some reads of the counter ago.
+/// Whether this was the kernel's time within the last 200 ns.
 fn just_now(time: Nanos, machine: &Machine, clock: ClockId) -> bool {
     (0..200).contains(&(machine.kernel(clock) - time.0))
 }
@@ -109,7 +109,7 @@ fn a_page_that_is_ended_says_why_also_where_its_last_line_is_refused() {
         let mut writer = running(&page, &machine, 0, 1 << 30);
         let reader = reader(&page, &trust, &machine);
         assert_eq!(mono(&reader).declined, None);
-        // The kernel's clock has gone away from the line, and that is why the line is ended.
+        // The kernel's clock has departed from the line, and the line is ended for that reason.
         machine.ahead.set(500_000);
         writer.end(&&machine, LEAD, reason);
         assert_eq!(mono(&reader).declined, Some(reason), "within the lead");
@@ -216,7 +216,7 @@ fn a_clock_stands_still_for_a_second_at_most() {
         let mut writer = running(&page, &machine, 0, 1 << 40);
         let reader = reader(&page, &trust, &machine);
         let page_time = mono(&reader).time;
-        // The counter has jumped, and the page's time with it; the kernel's has not.
+        // The counter has jumped, and with it the page's time; the kernel's clock has not.
         machine.pass(2 * 900_000_000 + 2 * 200_000_000 * u64::from(!held));
         machine.ahead.set(-ahead);
         writer.end(&&machine, Ticks(1), Decline::Jumped);
@@ -225,7 +225,7 @@ fn a_clock_stands_still_for_a_second_at_most() {
         let kernel = machine.kernel(ClockId::Monotonic);
         assert_eq!(answer.time.0 - kernel > 500_000_000, held, "{answer:?} {kernel}");
         assert!(answer.time >= page_time);
-        // The wall clock is not held: it may rightly be set back.
+        // `CLOCK_REALTIME` is not held: it may legitimately be set back.
         let wall = reader.bounded(PageClock::Realtime, Order::Ordered).time.0;
         assert!(just_now(Nanos(wall), &machine, ClockId::Realtime));
     }
@@ -254,7 +254,7 @@ fn a_counter_that_stands_still_ends_no_reader_in_a_loop() {
 
 #[test]
 fn a_reader_that_slept_through_a_renewal_looks_again() {
-    // The head changes between the look at the content and the look at the counter.
+    // The head changes between the reads of the content and of the counter.
     struct Sleepy<'a>(&'a Machine, &'a RefCell<Writer<'a>>, Cell<u32>, Cell<u32>);
     impl Counter for &Sleepy<'_> {
         fn ordered(&self) -> Ticks {
@@ -262,7 +262,7 @@ fn a_reader_that_slept_through_a_renewal_looks_again() {
             if self.2.get().wrapping_mul(0x9e37_79b1) >> 28 == 0 {
                 let renewals = self.3.get() + 1;
                 self.3.set(renewals);
-                // To and fro by 400 ppm, so that the page stays near the kernel's clock.
+                // Alternates by 400 ppm, so that the page stays near the kernel's clock.
                 let change = [-400, 400][usize::from(renewals.is_multiple_of(2))];
                 let fraction =
                     TICK.fraction.saturating_add_signed(TICK.fraction as i64 / 1_000_000 * change);
@@ -340,7 +340,7 @@ fn a_line_after_a_pause_begins_no_lower_than_the_one_before_it_ended() {
         })
         .unwrap();
     assert_eq!(writer.current().unwrap().line.mono, end);
-    // Further below is a jump, and not mended.
+    // A line further below is a jump, and is not raised.
     writer.publish(machine.content(machine.now() - 500, 2_000_000, 100));
     writer.renew(&&machine, Ticks(10), |_, begin| machine.content(begin.0, 0, 1 << 30)).unwrap();
     assert!(writer.current().unwrap().line.mono.0 < machine.kernel(ClockId::Monotonic) + 100);

@@ -1,4 +1,4 @@
-//! All of it needs Linux and a counter that is known.
+//! These tests need Linux and a known counter.
 #![cfg(all(
     target_os = "linux",
     target_pointer_width = "64",

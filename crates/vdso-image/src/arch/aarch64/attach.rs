@@ -1,4 +1,4 @@
-//! In a program that is running already: where its installer begins.
+//! Entry point of the installer in a running process.
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -9,19 +9,19 @@ use crate::layout::{
     TRUST_OFFSET,
 };
 
-/// Where the injected code jumps to, with its parameters in `x0`. Changes general registers, the
-/// flags and the stack pointer, which the injected code puts back; the image uses no others.
+/// The injected code jumps here, with its parameters in `x0`. Changes general registers, the flags and the stack
+/// pointer, which the injected code restores; the image uses no other registers.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 extern "C" fn clockscope_attach() {
     naked_asm!(
         ".cfi_startproc",
-        ".cfi_undefined 30", // nobody called
+        ".cfi_undefined 30", // no caller
         "mov x19, x0",
         "ldr x9, [x19, #{task}]",
         "cmp x9, #{new}",
         "b.ne 1f",
-        // The private pages; that of the clock page's trust, which nobody uses here, is the stack.
+        // The private pages. The page for the clock page's trust is unused here and serves as the stack.
         "adr x0, __ehdr_start + {config}",
         "mov x1, #{size}",
         "mov x2, #{read_write}",
@@ -42,7 +42,7 @@ extern "C" fn clockscope_attach() {
         "bl {attach}",
         "2:",
         "ldr x9, [x19]",
-        "ret x9", // asks for no landing pad there
+        "ret x9", // `ret`, because its target needs no landing pad
         ".cfi_endproc",
         config = const CONFIG_OFFSET,
         size = const THREADS_OFFSET + THREADS_SIZE - CONFIG_OFFSET,

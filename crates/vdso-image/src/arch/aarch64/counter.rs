@@ -1,4 +1,4 @@
-//! The functions of `--clock counter`.
+//! The functions of `--clock tsc` and `tsc-fast`.
 
 use core::arch::{asm, naked_asm};
 
@@ -11,7 +11,7 @@ use crate::tsc::{
     slow,
 };
 
-/// A zero of which the compiler does not know that it is one.
+/// A zero that the compiler cannot know to be zero.
 #[inline(always)]
 pub(crate) fn zero() -> i32 {
     let result;
@@ -76,7 +76,7 @@ extern "C" fn tsc_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
     })
 }
 
-/// `gettimeofday`, whenever the CPU likes to read the counter.
+/// `gettimeofday`, unordered.
 #[unsafe(no_mangle)]
 extern "C" fn fast_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
     gettimeofday(time, zone, || {

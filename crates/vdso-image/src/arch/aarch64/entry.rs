@@ -1,14 +1,15 @@
 //! The functions that programs call.
 //!
-//! Each has up to three entries: `direct_*` only jumps, `counted_*` counts in the thread's own slot, `looked_up_*`
-//! asks `slots.rs` where to count. The command decides which of them the exported symbols name (`tracee/image.rs` there).
+//! Each function has up to three entries: `direct_*` only jumps, `counted_*` counts in the thread's own slot,
+//! `looked_up_*` asks `slots.rs` for the slot. The command makes the exported symbols name one of them (`image.rs` in
+//! `clockscope-tracee`).
 //!
-//! All are naked: on the fast path no stack is used and only `x9` to `x17` and the flags change, which a function may
-//! change, so that the jump at the end hands the kernel's function exactly what the program passed. Each begins with a
-//! landing pad (`hint #34` is `bti c`) and leaves by `x16`, from which the pads of the kernel's functions may be reached.
+//! All entries are naked. The fast path uses no stack and changes only the flags and `x9` to `x17`, which any function
+//! may change, so the final jump passes the program's arguments on unchanged. Each entry begins with a landing pad
+//! (`hint #34` is `bti c`) and jumps through `x16`, which the landing pads of the kernel's functions allow.
 //!
-//! A count is made by exclusive load and store: a signal handler that reads a clock between them makes the store
-//! fail, and the count is made again. They are on every arm64 CPU.
+//! A count is an exclusive load and store, which every arm64 CPU has. If a signal handler reads a clock between the
+//! two, the store fails and the entry repeats the count.
 
 use core::arch::naked_asm;
 
@@ -27,12 +28,12 @@ const CALLS: usize = core::mem::offset_of!(Slot, calls);
 /// Offset of the countdown in a slot.
 const COUNTDOWN: usize = core::mem::offset_of!(Slot, countdown);
 
-/// Offset of the address that a function's entries jump to, from the image's base.
+/// Offset from the image's base of the address that a function's entries jump to.
 const fn target(function: Function) -> usize {
     CONFIG_OFFSET + 8 * function as usize
 }
 
-/// The entry that only jumps.
+/// Defines an entry that only jumps.
 macro_rules! direct {
     ($($name:ident => $function:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -50,10 +51,10 @@ macro_rules! direct {
     )*};
 }
 
-/// The entry that counts in the thread's own slot.
+/// Defines an entry that counts in the thread's own slot.
 ///
-/// The key is `TPIDR_EL0` plus one and the hash that of `layout::thread_hash`. The countdown is decremented without care: a
-/// signal handler in between may lose a step of it, which delays the next timed call by one.
+/// The key is `TPIDR_EL0` plus one, the hash is `layout::thread_hash`. The countdown is decremented with a plain load
+/// and store: a signal handler in between may lose a step, which delays the next timed call by one.
 macro_rules! counted {
     ($($name:ident => $function:expr, $counter:ident!, $base:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -77,7 +78,8 @@ macro_rules! counted {
                 "cmp x11, x10",
                 "b.ne 4f",
                 "5:",
-                // The slot may not be seen yet if another thread with the same key has written it.
+                // Another thread with the same key may have written the key, while the slot's address is not yet
+                // visible here.
                 "ldr x12, [x12, #8]",
                 "cbz x12, 2f",
                 "add x11, x12, #{calls}",
@@ -95,7 +97,7 @@ macro_rules! counted {
                 "b.eq 3f",
                 "ldr x16, __ehdr_start + {target}",
                 "br x16",
-                "4:", // another thread's key: look at the next entry before asking for help
+                "4:", // another thread's key: try the next entry before calling `slow`
                 "ldr x11, [x12, #16]!",
                 "cmp x11, x10",
                 "b.eq 5b",
@@ -126,7 +128,7 @@ macro_rules! counted {
     )*};
 }
 
-/// The entry that asks `slots::slow` to count: shorter, for functions that are called rarely.
+/// Defines an entry that jumps to `slots::slow` to count: shorter, for functions that are called rarely.
 macro_rules! looked_up {
     ($($name:ident => $function:expr, $counter:ident!, $base:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -157,14 +159,14 @@ macro_rules! looked_up {
     )*};
 }
 
-/// The counter is chosen by the clock id in `w0`, and its number loaded into `w9`.
+/// Chooses the counter by the clock id in `w0`, and loads its number into `w9`.
 macro_rules! by_clock {
     () => {
         "mov w9, #{other}\n cmp w0, #{clocks}\n csel w9, w0, w9, lo\n add w9, w9, #{base}"
     };
 }
 
-/// The function has one counter.
+/// Loads the number of the function's only counter.
 macro_rules! single {
     () => {
         "mov w9, #{base}\n // {clocks} {other}"
@@ -190,9 +192,10 @@ looked_up! {
     looked_up_getrandom => Function::Getrandom, single!, COUNTER_GETRANDOM;
 }
 
-// Functions that we do not know: a jump each, that changes nothing but `x16`, and where in the kernel's image they lie,
-// which the command writes (`tracee/image.rs` there). What signal handlers return to is known by its two instructions: so
-// unwinders find the frame, and it stands here as it stands in the kernel's image, with nothing before it.
+// Functions of the kernel's image without an entry of their own: one jump each, which changes only `x16`; and a table
+// of their offsets in the kernel's image, which the command fills in (`image.rs` in `clockscope-tracee`). Unwinders
+// recognise the return trampoline of signal handlers by its two instructions. It is therefore copied here as in the
+// kernel's image, without a landing pad.
 core::arch::global_asm!(
     ".pushsection .text.forward, \"ax\", @progbits",
     ".balign 8",
@@ -208,7 +211,7 @@ core::arch::global_asm!(
     ".endr",
     ".cfi_endproc",
     ".balign 8",
-    "nop", // an unwinder looks at what is before the address that it is given
+    "nop", // an unwinder looks up the instruction before the return address
     ".globl clockscope_rt_sigreturn",
     ".type clockscope_rt_sigreturn, @function",
     "clockscope_rt_sigreturn:",
@@ -227,7 +230,7 @@ core::arch::global_asm!(
     size = const FORWARD_SIZE,
 );
 
-/// The exported names. They name the direct entries until the command gives them their values.
+/// The exported names. They name the direct entries until the command sets their values.
 macro_rules! export {
     ($($exported:literal = $entry:literal;)*) => {$(
         core::arch::global_asm!(

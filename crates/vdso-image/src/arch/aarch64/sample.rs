@@ -1,16 +1,17 @@
-//! Making a call and timing it.
+//! Makes a call and times it.
 
 use core::arch::{asm, naked_asm};
 
 use crate::layout::Slot;
 
-/// Makes a call and times it, and passes the sample probe if it is drawn: any function with up to eight arguments. The
-/// address of the slot plus the number of the counter is in `x9` (slots are aligned to 128 bytes).
+/// Makes a call and times it, and passes the sample probe if the call is drawn. Works for any function with up to eight
+/// arguments. `x9` is the address of the slot plus the number of the counter (slots are aligned to 128 bytes).
 ///
-/// At the sample probe the stack pointer and every register that a function must preserve are the caller's, `x30` is the
-/// return address, and `w1` is the number of calls that this one stands for (0: it is there only as the second of a pair), the
-/// upper half of `x1` the ticks since the first of the pair (0: it is no second), `x9` as at the entry, `x10` the ticks that
-/// the slot's last passage took, `x11` the number of the wait that follows (0: none; `Threads::held`).
+/// At the sample probe the stack pointer and every callee-saved register have the caller's values, and `x30` is the
+/// return address. `w1` is the weight of this call (0: the call is there only as the second of a pair). The upper half
+/// of `x1` is the ticks since the first of the pair (0: the call is no second). `x9` has the same value as at the
+/// entry, `x10` holds the ticks that the slot's last passage took, `x11` the number of the wait that follows (0: none;
+/// `Threads::held`).
 #[unsafe(naked)]
 pub(crate) extern "C" fn sample() {
     naked_asm!(
@@ -34,12 +35,12 @@ pub(crate) extern "C" fn sample() {
         "ldp x0, x1, [sp, #16]",
         "cbz x10, 4f",
         "str x10, [sp, #88]",
-        // The counter before the call: read when everything before it is done.
+        // Reads the counter before the call, after all earlier instructions are done.
         "isb",
         "mrs x9, cntvct_el0",
         "str x9, [sp, #96]",
         "blr x16",
-        // And after it: read when the call is done.
+        // Reads the counter after the call is done.
         "isb",
         "mrs x2, cntvct_el0",
         "str x0, [sp, #16]",
@@ -85,11 +86,11 @@ pub(crate) extern "C" fn sample() {
     )
 }
 
-/// Ticks between two readings of the counter as `sample` makes them, with nothing between.
+/// Ticks between two counter readings as `sample` makes them, with nothing in between.
 #[inline(always)]
 pub(crate) fn empty_ticks() -> u64 {
     let ticks: u64;
-    // SAFETY: reads the counter, as `sample` does; changes these registers.
+    // SAFETY: reads the counter as `sample` does; changes only these registers.
     unsafe {
         asm!(
             "isb",

@@ -1,11 +1,11 @@
-//! What giving a thread a slot, and counting in it, needs of the CPU.
+//! The CPU-specific part of `slots.rs`.
 
 use core::arch::{asm, naked_asm};
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::layout::Slot;
 
-/// The address where the image begins.
+/// The image's base address.
 #[inline(always)]
 pub(crate) fn image_base() -> usize {
     let base;
@@ -16,7 +16,8 @@ pub(crate) fn image_base() -> usize {
     base
 }
 
-/// The thread's key: `TPIDR_EL0` plus one; `None` if that is zero, as in all threads of a Go program without cgo.
+/// The thread's key: `TPIDR_EL0` plus one; `None` if the register is zero, as in all threads of a Go program without
+/// cgo.
 pub(crate) fn thread_key() -> Option<u64> {
     let pointer: u64;
     // SAFETY: reads a register that every program may read.
@@ -26,25 +27,26 @@ pub(crate) fn thread_key() -> Option<u64> {
     (pointer != 0).then(|| pointer.wrapping_add(1))
 }
 
-/// A number that spreads threads over the slots of CPUs: where the stack lies. No instruction tells a program the CPU.
+/// Spreads threads over the slots of CPUs by the address of the stack, because no instruction tells a program its CPU.
 pub(crate) fn spread() -> usize {
     let stack: usize;
     // SAFETY: reads the stack pointer.
     unsafe { asm!("mov {}, sp", out(reg) stack, options(nomem, nostack, preserves_flags)) };
-    // Go's stacks may be 8 KiB apart.
+    // Stacks of goroutines may be 8 KiB apart.
     stack >> 13 ^ stack >> 17 ^ stack >> 23
 }
 
-/// Counts a call in the thread's slot; true if it is to be timed.
+/// Counts a call in the thread's slot. Returns true if the call must be timed.
 pub(crate) fn count_in(slot: &Slot, counter: usize) -> bool {
     slot.calls[counter & 31].fetch_add(1, Relaxed);
     slot.countdown[counter & 31].fetch_sub(1, Relaxed) == 1
 }
 
-/// Jumped to by the entries when the thread's key is not in its first two places, with the address to go on in `x17`:
-/// counts the call with counter number `w9`, and gives in `x12` the slot if the call is to be timed, or 0.
+/// The entries jump here if neither of the first two thread entries has the thread's key, with the address to continue
+/// at in `x17`. Counts the call with counter number `w9`. Returns in `x12` the slot if the call must be timed,
+/// otherwise 0.
 ///
-/// Keeps all arguments, `x9` and `x17`.
+/// Preserves all argument registers, `x9` and `x17`.
 #[unsafe(naked)]
 pub(crate) extern "C" fn slow() {
     naked_asm!(

@@ -5,9 +5,9 @@ use core::arch::naked_asm;
 use crate::layout::Function;
 use crate::slow_reads::{ASKS_CLOCKSOURCE, READ_TICKS, kernel};
 
-/// Asks a function of the kernel's with the program's own arguments, and returns its result when the read
-/// has taken long enough. `isb` before the first reading, so that it comes after the last one of the
-/// call before: reads in a row take their times in a row.
+/// Calls a function of the kernel's with the program's own arguments, and returns its result when the read has taken
+/// long enough. The `isb` keeps the first counter reading behind the last one of the previous call, so reads in a row
+/// do not overlap in time.
 macro_rules! answer_slowly {
     () => {
         concat!(
@@ -23,7 +23,7 @@ macro_rules! answer_slowly {
             "ldr x10, __ehdr_start + {ticks}\n",
             "4:\n mrs x11, cntvct_el0\n cbz x11, 5f\n",
             "sub x11, x11, x9\n",
-            // A counter that is behind, on another CPU, ends the wait too: the difference is unsigned.
+            // A counter that is behind, on another CPU, ends the wait too, because the difference is unsigned.
             "cmp x11, x10\n b.lo 4b\n",
             "5:\n ret"
         )
@@ -53,7 +53,7 @@ extern "C" fn slow_clock_gettime() {
     )
 }
 
-/// `gettimeofday`; for the time zone alone the kernel looks at no clock.
+/// `gettimeofday`. A call for the time zone alone reads no clock, so it is not delayed.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 extern "C" fn slow_gettimeofday() {

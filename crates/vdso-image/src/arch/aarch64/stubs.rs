@@ -1,24 +1,26 @@
-//! The instructions that the tracer writes into a process, to be executed there once: position-independent
-//! code with its parameters, the slots, behind it. They are no part of the image: each stands in a section of its own, which
-//! the build script of `clockscope-tracee` takes out of the object file. The tracer fills the slots.
+//! The stubs: instructions that the tracer writes into a process, to be executed there once. They are
+//! position-independent code, followed by their parameters, the slots. They are not part of the image: each is in a
+//! section of its own, which the build script of `clockscope-tracee` takes out of the object file. The tracer fills in
+//! the slots.
 //!
-//! They are short, because the room in the kernel's image is (623 bytes in Linux 5.10). Every system call has
-//! [`INSTALL_MARK`] in `x5`.
+//! The stubs are short, because the room in the kernel's image is small (623 bytes in Linux 5.10). Every system call of
+//! a stub has [`INSTALL_MARK`] in `x5`.
 //!
 //! # A new program: `launch`, `launch_written`, `execute_again`
 //!
-//! They run from the program's first
-//! instruction and end by jumping there with every register zero but `x16`, which the jump needs. `launch` copies the image from below the stack pointer and gives that memory back. It makes the copy known to the part of
-//! the CPU that fetches instructions, as every program does that writes code. `launch_written` is for programs that may not
-//! execute what was written (`PR_SET_MDWE`): it maps memory, and the tracer writes the image at the end of that call; if the
-//! image is not there, the program starts without.
+//! These stubs run before the program's first instruction and end by jumping to it with every register zero but `x16`,
+//! which the jump needs. `launch` copies the image from below the stack pointer and gives that memory back. It also
+//! cleans the data cache and invalidates the instruction cache over the copy, as every program must that writes code.
+//! `launch_written` is for processes that may not execute memory they have written (`PR_SET_MDWE`): it maps memory, and
+//! the tracer writes the image when that call ends. If the image is not there, the program starts without it.
 //!
 //! # A running process: `map`, `attach`
 //!
-//! They block all signals, do their work, wait for the tracer, put the signals back, then every register but `x16`, and go on
-//! where the thread was, by a `ret`, because that asks for no landing pad there. From `restore` on nothing may change a flag. The
-//! wait is by `ppoll`, because the kernel keeps nothing of a `ppoll` that is interrupted. Of `nanosleep` or `futex` it keeps how to
-//! go on (`restart_block`), in the place where that of the program's own interrupted call stands: kernel/time/hrtimer.c,
+//! These stubs block all signals, do their work, wait for the tracer, and restore the signal mask and then every
+//! register but `x16`. They end with a `ret` to the thread's next instruction, because the target of a `ret` needs no
+//! landing pad. From `restore` on no instruction may change a flag. The stubs wait with `ppoll`, because the kernel
+//! keeps no state of an interrupted `ppoll`. Of an interrupted `nanosleep` or `futex` the kernel keeps a
+//! `restart_block`, which would overwrite that of the program's own interrupted call: kernel/time/hrtimer.c,
 //! fs/select.c (Linux 6.18).
 
 use core::arch::global_asm;
@@ -34,27 +36,27 @@ use crate::layout::{
 const SYS_PPOLL: usize = 73;
 const SYS_RT_SIGPROCMASK: usize = 135;
 const SIG_SETMASK: usize = 2;
-/// How often the thread sleeps for [`InjectedSlots::pause`] before it goes on without the tracer: a twentieth of a
-/// second, however busy the machine is.
+/// Number of sleeps of [`InjectedSlots::pause`] (1 ms) before the thread continues without the tracer: 50 ms, however
+/// busy the machine is.
 const WAITS: usize = 50;
 
 const MAP_PRIVATE_ANONYMOUS: usize = 0x02 | 0x20;
 const MADV_DONTNEED: usize = 4;
 
-// One piece, because the compiler may put two in another order, and the macros come first.
+// A single `global_asm!`, because the compiler may reorder several, and the macros must come first.
 global_asm!(
     ".macro SYSTEM_CALL number",
     "mov x8, #\\number",
     "svc #0",
     ".endm",
-    // A word of 64 bits.
+    // Loads a 64-bit constant.
     ".macro LOAD register, word",
     "movz \\register, #(\\word) & 0xffff",
     "movk \\register, #(\\word) >> 16 & 0xffff, lsl #16",
     "movk \\register, #(\\word) >> 32 & 0xffff, lsl #32",
     "movk \\register, #(\\word) >> 48 & 0xffff, lsl #48",
     ".endm",
-    // Maps memory for the image where the kernel likes; `x19` is its address or an error.
+    // Maps memory for the image at an address that the kernel chooses; `x19` is the address or an error.
     ".macro MAP_ANYWHERE access",
     "ldr x5, 9f",
     "mov x0, xzr",
@@ -67,7 +69,8 @@ global_asm!(
     "mov x9, #-4096",
     "cmp x19, x9",
     ".endm",
-    // The installer starts the program itself. Where there is no image: unmaps the memory (2), starts the program (3).
+    // Jumps to the installer, which starts the program itself. Without an image: unmaps the memory (2) and starts the
+    // program (3).
     ".macro INSTALL_OR_START name",
     "adr x0, \\name\\()__slots + {launch_params}",
     "ldr x9, \\name\\()__slots + {install_offset}",
@@ -82,14 +85,14 @@ global_asm!(
     ".endm",
     ".macro START_PROGRAM name, entry",
     "ldr x16, \\name\\()__slots + \\entry",
-    // All others are zero as yet.
+    // The stub has not changed any other register.
     ".irp register, 0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 19",
     "mov x\\register, xzr",
     ".endr",
     "msr nzcv, xzr",
     "br x16",
     ".endm",
-    // By the mark the tracer knows what a killed one has left behind.
+    // The mark identifies a stub that a killed tracer has left behind.
     ".macro SLOTS name, size",
     ".balign 8",
     "9:",
@@ -97,7 +100,7 @@ global_asm!(
     "\\name\\()__slots:",
     ".zero \\size",
     ".endm",
-    // Applies an instruction to every line of the cache over the copy; the lines' size is that at a bit of `ctr_el0`.
+    // Applies a cache instruction to every line of the copy; bit `bit` of `ctr_el0` is where the line size is.
     ".macro EVERY_LINE operation, bit",
     "mrs x9, ctr_el0",
     "ubfx x9, x9, #\\bit, #4",
@@ -171,12 +174,13 @@ global_asm!(
     "mov x3, #8",
     "SYSTEM_CALL {sigprocmask}",
     ".endm",
-    // The kernel keeps all registers but `x0`, and so the mark; the installer does not.
+    // The kernel preserves all registers but `x0`, so the mark survives a system call. The installer does not preserve
+    // it.
     ".macro BLOCK name",
     "ldr x5, 9f",
     "SET_MASK \\name, {all_signals}",
     ".endm",
-    // The kernel cannot write the rest of the time into the page, which it takes as that.
+    // The kernel cannot write the remaining time into the read-only page, and ignores that.
     ".macro WAIT_AND_RESTORE name",
     "\\name\\()__waiting:",
     "ldr x5, 9f",
@@ -216,7 +220,7 @@ global_asm!(
     "ret x16",
     "\\name\\()__end:",
     ".endm",
-    // Behind the slots are ranges, address and size each, and a zero.
+    // Behind the slots follow ranges, each an address and a size, and a zero.
     ".section .stub.map, \"ax\", @progbits",
     "BLOCK map",
     "adr x19, map__slots + {injected_slots}",
@@ -237,7 +241,7 @@ global_asm!(
     "BLOCK attach",
     "adr x0, attach__slots + {injected_slots} + {params}",
     "ldr x9, attach__slots + {injected_slots} + {installer}",
-    "br x9", // comes back to `waiting`
+    "br x9", // returns to `waiting`
     "WAIT_AND_RESTORE attach",
     "SLOTS attach, {injected_slots} + {attach_slots}",
     ".text",

@@ -1,4 +1,4 @@
-//! System calls.
+//! The image's own system calls.
 
 use core::arch::asm;
 
@@ -19,7 +19,7 @@ pub(crate) const SYS_MADVISE: usize = 233;
 const SYS_OPENAT: usize = 56;
 const AT_FDCWD: usize = (-100_isize).cast_unsigned();
 
-/// A system call, marked as ours; the kernel's answer as it is.
+/// Makes a marked system call; returns the kernel's result unchanged.
 pub(crate) fn syscall_5(
     number: usize,
     a: usize,
@@ -29,9 +29,8 @@ pub(crate) fn syscall_5(
     fifth: usize,
 ) -> usize {
     let result;
-    // SAFETY: the callers pass addresses inside the range that was reserved for the image, of
-    // their own variables, or of the kernel's image, which the program does not know yet: so no
-    // memory of the program changes.
+    // SAFETY: the callers pass addresses in the range reserved for the image, of their own variables, or of the
+    // kernel's image, which the program does not know yet. So no memory of the program changes.
     unsafe {
         asm!(
             "svc #0",

@@ -1,4 +1,4 @@
-//! In a program that is running already: where its installer begins.
+//! Entry point of the installer in a running process.
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -9,18 +9,18 @@ use crate::layout::{
     TRUST_OFFSET,
 };
 
-/// Where the injected code jumps to, with its parameters in `rdi`. Changes general registers, the
-/// flags and the stack pointer, which the injected code puts back; the image uses no others.
+/// The injected code jumps here, with its parameters in `rdi`. Changes general registers, the flags and the stack
+/// pointer, which the injected code restores; the image uses no other registers.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 extern "C" fn clockscope_attach() {
     naked_asm!(
         ".cfi_startproc",
-        ".cfi_undefined rip", // nobody called
+        ".cfi_undefined rip", // no caller
         "mov rbx, rdi",
         "cmp qword ptr [rbx + {task}], {new}",
         "jne 1f",
-        // The private pages; that of the clock page's trust, which nobody uses here, is the stack.
+        // The private pages. The page for the clock page's trust is unused here and serves as the stack.
         "lea rdi, [rip + __ehdr_start + {config}]",
         "mov esi, {size}",
         "mov edx, {read_write}",

@@ -1,4 +1,4 @@
-//! The functions of `--clock counter`: by `rdtscp` where the CPU has it.
+//! The functions of `--clock tsc` and `tsc-fast`, with `rdtscp` on CPUs that have it.
 
 use core::arch::{asm, naked_asm};
 
@@ -11,7 +11,7 @@ use crate::tsc::{
     slow,
 };
 
-/// A zero of which the compiler does not know that it is one.
+/// A zero that the compiler cannot know to be zero.
 #[inline(always)]
 pub(crate) fn zero() -> i32 {
     let result;
@@ -35,8 +35,8 @@ one_clock! {
     fast_tai => TAI, reader(CpuCounter).try_timespec(PageClock::Tai, Order::Unordered);
 }
 
-/// `clock_gettime`: jumps to the function of the clock. Written out, because the compiler would
-/// call, and look at what comes back.
+/// `clock_gettime`: jumps to the function of the clock. Written in assembly, because the compiler would make a call and
+/// test its result.
 macro_rules! by_clock {
     ($($name:ident => $monotonic:ident, $realtime:ident, $boottime:ident, $tai:ident;)*) => {$(
         #[unsafe(no_mangle)]
@@ -77,7 +77,7 @@ extern "C" fn tsc_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
     })
 }
 
-/// The same, by `rdtscp`.
+/// `gettimeofday`, ordered, by `rdtscp`.
 #[unsafe(no_mangle)]
 extern "C" fn tscp_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
     gettimeofday(time, zone, || {
@@ -85,7 +85,7 @@ extern "C" fn tscp_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
     })
 }
 
-/// `gettimeofday`, whenever the CPU likes to read the counter.
+/// `gettimeofday`, unordered.
 #[unsafe(no_mangle)]
 extern "C" fn fast_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
     gettimeofday(time, zone, || {

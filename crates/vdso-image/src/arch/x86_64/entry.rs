@@ -1,13 +1,12 @@
 //! The functions that programs call.
 //!
-//! Each function of the vDSO has up to three entries: `direct_*` only jumps, `counted_*` counts in
-//! the thread's own slot, `looked_up_*` asks `slots.rs` where to count. The command decides which
-//! of them the exported symbols name, when it makes the image of a session ready
-//! (`tracee/image.rs` there).
+//! Each function of the vDSO has up to three entries: `direct_*` only jumps, `counted_*` counts in the thread's own
+//! slot, `looked_up_*` asks `slots.rs` for the slot. The command makes the exported symbols name one of them when it
+//! prepares the image of a session (`image.rs` in `clockscope-tracee`).
 //!
-//! All are naked: no stack is used on the fast path and only `rax`, `r10`, `r11` and the flags
-//! change, so that the jump at the end hands the kernel's function exactly what the program
-//! passed, and an unwinder finds the return address on top of the stack at every instruction.
+//! All entries are naked. The fast path uses no stack and changes only `rax`, `r10`, `r11` and the flags. So the final
+//! jump passes the program's arguments on unchanged, and at every instruction an unwinder finds the return address on
+//! top of the stack.
 
 use core::arch::naked_asm;
 
@@ -26,12 +25,12 @@ const CALLS: usize = core::mem::offset_of!(Slot, calls);
 /// Offset of the countdown in a slot.
 const COUNTDOWN: usize = core::mem::offset_of!(Slot, countdown);
 
-/// Offset of the address that a function's entries jump to, from the image's base.
+/// Offset from the image's base of the address that a function's entries jump to.
 const fn target(function: Function) -> usize {
     CONFIG_OFFSET + 8 * function as usize
 }
 
-/// The entry that only jumps.
+/// Defines an entry that only jumps.
 macro_rules! direct {
     ($($name:ident => $function:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -47,10 +46,10 @@ macro_rules! direct {
     )*};
 }
 
-/// The entry that counts in the thread's own slot.
+/// Defines an entry that counts in the thread's own slot.
 ///
-/// The key is FS base plus one and the hash that of `layout::thread_hash`. A count is one
-/// instruction, so that no signal comes between its read and its write.
+/// The key is FS base plus one, the hash is `layout::thread_hash`. A count is one instruction, so no signal can come
+/// between its read and its write.
 macro_rules! counted {
     ($($name:ident => $function:expr, $counter:ident!, $base:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -74,7 +73,7 @@ macro_rules! counted {
                 "dec dword ptr [r11 + 4 * rax + {countdown}]",
                 "jz 3f",
                 "jmp qword ptr [rip + __ehdr_start + {target}]",
-                "4:", // another thread's key: look at the next entry before asking for help
+                "4:", // another thread's key: try the next entry before calling `slow`
                 "cmp qword ptr [r10 + 16], r11",
                 "jne 2f",
                 "mov r11, qword ptr [r10 + 24]",
@@ -102,8 +101,8 @@ macro_rules! counted {
     )*};
 }
 
-/// The entry that asks `slots::slow` to count: shorter, for functions that are called rarely and
-/// for hosts where threads do not count in slots of their own.
+/// Defines an entry that calls `slots::slow` to count. It is shorter: for functions that are called rarely, and for
+/// hosts where threads do not count in slots of their own.
 macro_rules! looked_up {
     ($($name:ident => $function:expr, $counter:ident!, $base:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -131,7 +130,8 @@ macro_rules! looked_up {
     )*};
 }
 
-/// The same for functions that may have more arguments than `sample` passes on: never timed.
+/// Defines an entry that calls `slots::slow` and is never timed, for functions that may have more arguments than
+/// `sample` passes on.
 macro_rules! untimed {
     ($($name:ident => $function:expr, $base:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -156,14 +156,14 @@ macro_rules! untimed {
     )*};
 }
 
-/// The counter is chosen by the clock id in `edi`, and its number loaded into `eax`.
+/// Chooses the counter by the clock id in `edi`, and loads its number into `eax`.
 macro_rules! by_clock {
     () => {
         "cmp edi, {clocks}\n mov eax, {other}\n cmovb eax, edi\n add eax, {base}"
     };
 }
 
-/// The function has one counter.
+/// Loads the number of the function's only counter.
 macro_rules! single {
     () => {
         "mov eax, {base}\n /* {clocks} {other} */"
@@ -200,8 +200,8 @@ untimed! {
     looked_up_sgx_enter_enclave => Function::SgxEnterEnclave, COUNTER_SGX;
 }
 
-// Functions that we do not know: a jump each, that changes nothing, and where in the kernel's image they
-// lie, which the command writes (`tracee/image.rs` there).
+// Functions of the kernel's image without an entry of their own: one jump each, which changes no register; and a table
+// of their offsets in the kernel's image, which the command fills in (`image.rs` in `clockscope-tracee`).
 core::arch::global_asm!(
     ".pushsection .text.forward, \"ax\", @progbits",
     ".balign 8",
@@ -228,7 +228,7 @@ core::arch::global_asm!(
     options(att_syntax)
 );
 
-/// The exported names. They name the direct entries until the command gives them their values.
+/// The exported names. They name the direct entries until the command sets their values.
 macro_rules! export {
     ($($exported:literal = $entry:literal, $alias:literal;)*) => {$(
         core::arch::global_asm!(

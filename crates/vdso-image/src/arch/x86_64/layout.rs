@@ -2,26 +2,26 @@
 
 use crate::layout::{Function, PAGE};
 
-/// What the parts behind the image begin at multiples of: a page.
+/// Alignment of the parts behind the image: a page.
 pub const GRANULE: usize = PAGE;
-/// Bytes of the place for the kernel's own image.
+/// Bytes reserved for the kernel's own image.
 pub const KERNEL_SIZE: usize = 32 * PAGE;
 /// Bytes from the image's base to the end of the last page behind it.
 pub(crate) const TOTAL: usize = 0x11_b000;
 
-/// The functions that the image has entries for.
+/// The functions with entries in the image.
 pub const EXPORTED: &[Function] = &Function::ALL;
-/// What the names of each of them begin with.
+/// Prefixes of the functions' exported names.
 pub const PREFIXES: &[&str] = &["__vdso_", ""];
-/// Other functions that the image exports if the kernel's does: name and entry.
+/// Other functions that the image exports if the kernel's image does: name and entry.
 pub const OWN: &[(&str, &str)] = &[];
 
-/// The flags that a program starts with: interrupts allowed, and the bit that is always set.
-/// `start_thread_common` in arch/x86/kernel/process_64.c (Linux 6.18).
+/// Flags at the start of a program: interrupts enabled, and the bit that is always set. Source: `start_thread_common`
+/// in arch/x86/kernel/process_64.c (Linux 6.18).
 pub const START_FLAGS: u32 = 0x202;
 
-/// What the tracer fills in behind any code that a thread of a running process executes: how the thread
-/// goes on afterwards. What the code works on follows.
+/// Slots behind any code that a thread of a running process executes, filled in by the tracer: the state in which the
+/// thread continues afterwards. The code's own parameters follow.
 #[derive(Debug)]
 #[repr(C)]
 #[allow(missing_docs, reason = "the registers have their own names")]
@@ -30,11 +30,11 @@ pub struct InjectedSlots {
     pub all_signals: u64,
     /// The thread's signal mask.
     pub mask: u64,
-    /// Its flags.
+    /// The thread's flags.
     pub flags: u64,
-    /// Its next instruction.
+    /// Address of the thread's next instruction.
     pub resume: u64,
-    /// How long it waits for the tracer at a time: `struct timeval`, seconds and microseconds.
+    /// Length of one wait for the tracer: `struct timeval`, seconds and microseconds.
     pub pause: [u64; 2],
     pub rax: u64,
     pub rcx: u64,

@@ -4,7 +4,7 @@
 
 use core::arch::naked_asm;
 
-/// A system call with the program's own arguments; the number is all that is added.
+/// Defines a function that makes a system call with the program's own arguments: it only loads the number.
 macro_rules! by_syscall {
     ($($name:ident => $number:literal;)*) => {$(
         #[unsafe(no_mangle)]

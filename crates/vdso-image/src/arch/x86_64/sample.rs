@@ -1,20 +1,20 @@
-//! Making a call and timing it.
+//! Makes a call and times it.
 
 use core::arch::{asm, naked_asm};
 
 use crate::layout::Slot;
 
-/// Makes a call and times it, and passes the sample probe if it is drawn: any function with up to five
-/// arguments, whatever the registers of the others hold. The last argument, in `r9`, is the address
-/// of the slot plus the number of the counter (slots are aligned to 128 bytes).
+/// Makes a call and times it, and passes the sample probe if the call is drawn. Works for any function with up to five
+/// arguments, whatever the other registers hold. The last argument, in `r9`, is the address of the slot plus the number
+/// of the counter (slots are aligned to 128 bytes).
 ///
-/// The call is made with three words of ours on the stack, because the caller may not have much.
+/// During the call only three words of ours are on the stack, because the caller may not have much room there.
 ///
-/// At the sample probe the stack pointer is at the return address, every register that a function must
-/// preserve is the caller's, and `edx` is the number of calls that this one stands for (0: it
-/// is there only as the second of a pair), the upper half of `rdx` the ticks since the first of the
-/// pair (0: it is no second), `r9` as at the entry, `r10` the ticks that the slot's last passage took,
-/// `r11` the number of the wait that follows (0: none; `Threads::held`).
+/// At the sample probe the stack pointer points to the return address and every callee-saved register has the caller's
+/// value. `edx` is the weight of this call (0: the call is there only as the second of a pair). The upper half of `rdx`
+/// is the ticks since the first of the pair (0: the call is no second). `r9` has the same value as at the entry, `r10`
+/// holds the ticks that the slot's last passage took, `r11` the number of the wait that follows (0: none;
+/// `Threads::held`).
 #[unsafe(naked)]
 pub(crate) extern "C" fn sample() {
     naked_asm!(
@@ -36,7 +36,7 @@ pub(crate) extern "C" fn sample() {
         "test rax, rax",
         "jz 4f",
         "push rax", ".cfi_adjust_cfa_offset 8",
-        // The counter before the call: read when everything before it is done.
+        // Reads the counter before the call, after all earlier instructions are done.
         "mov r10, rdx",
         "lfence",
         "rdtsc",
@@ -45,7 +45,7 @@ pub(crate) extern "C" fn sample() {
         "mov rdx, r10",
         "push rax", ".cfi_adjust_cfa_offset 8",
         "call r11",
-        // And after it: read when the call is done.
+        // Reads the counter after the call is done.
         "mov r10, rax",
         "rdtscp",
         "shl rdx, 32",
@@ -86,11 +86,11 @@ pub(crate) extern "C" fn sample() {
     )
 }
 
-/// Ticks between two readings of the counter as `sample` makes them, with nothing between.
+/// Ticks between two counter readings as `sample` makes them, with nothing in between.
 #[inline(always)]
 pub(crate) fn empty_ticks() -> u64 {
     let ticks: u64;
-    // SAFETY: reads the counter, as `sample` does; changes these registers and the flags.
+    // SAFETY: reads the counter as `sample` does; changes only these registers and the flags.
     unsafe {
         asm!(
             "lfence",

@@ -1,10 +1,10 @@
-//! What giving a thread a slot, and counting in it, needs of the CPU.
+//! The CPU-specific part of `slots.rs`.
 
 use core::arch::{asm, naked_asm};
 
 use crate::layout::Slot;
 
-/// The address where the image begins.
+/// The image's base address.
 #[inline(always)]
 pub(crate) fn image_base() -> usize {
     let base;
@@ -18,15 +18,16 @@ pub(crate) fn image_base() -> usize {
 /// The thread's key: its FS base plus one.
 pub(crate) fn thread_key() -> Option<u64> {
     let key: u64;
-    // SAFETY: reads the FS base; the command lets the image count by thread only where the kernel
-    // says that the instruction is allowed (AT_HWCAP2 bit 1).
+    // SAFETY: reads the FS base. The command lets the image count by thread only if the kernel says that the
+    // instruction is allowed (AT_HWCAP2 bit 1).
     unsafe { asm!("rdfsbase {}", out(reg) key, options(nomem, nostack, preserves_flags)) };
     Some(key.wrapping_add(1))
 }
 
-/// What spreads threads over the slots of CPUs: the number of the CPU, from the limit of the segment that Linux sets up for this purpose.
+/// Spreads threads over the slots of CPUs: returns the CPU's number, from the limit of the segment that Linux sets up
+/// for this purpose.
 ///
-/// Only a hint: the thread may be moved at once, which is why the slot is added to with a lock.
+/// The number is only a hint: the kernel may move the thread at once. So threads add to these slots with a lock.
 /// Source: `__getcpu` in arch/x86/include/asm/segment.h (Linux 6.18).
 pub(crate) fn spread() -> usize {
     let limit: usize;
@@ -39,13 +40,13 @@ pub(crate) fn spread() -> usize {
     limit & 0xfff
 }
 
-/// Counts a call in the thread's slot; true if it is to be timed.
+/// Counts a call in the thread's slot. Returns true if the call must be timed.
 pub(crate) fn count_in(slot: &Slot, counter: usize) -> bool {
     let (calls, countdown) =
         (slot.calls[counter & 31].as_ptr(), slot.countdown[counter & 31].as_ptr());
     let due: u8;
-    // SAFETY: both are aligned words of the shared pages; the slot is this thread's own,
-    // and single instructions keep its signal handlers from losing a count.
+    // SAFETY: both are aligned words of the shared pages. The slot is this thread's own, and single instructions keep
+    // the thread's signal handlers from losing a count.
     unsafe {
         asm!(
             "inc qword ptr [{calls}]", "dec dword ptr [{countdown}]", "setz {due}",
@@ -56,10 +57,10 @@ pub(crate) fn count_in(slot: &Slot, counter: usize) -> bool {
     due != 0
 }
 
-/// Called by the entries when the thread's key is not in its first two places: counts the call
-/// with counter number `eax`, and returns in `r11` the slot if the call is to be timed, or 0.
+/// Called by the entries if neither of the first two thread entries has the thread's key. Counts the call with counter
+/// number `eax`. Returns in `r11` the slot if the call must be timed, otherwise 0.
 ///
-/// Keeps every register but `r10`, `r11` and the flags.
+/// Preserves every register but `r10`, `r11` and the flags.
 #[unsafe(naked)]
 pub(crate) extern "C" fn slow() {
     naked_asm!(

@@ -5,9 +5,9 @@ use core::arch::naked_asm;
 use crate::layout::Function;
 use crate::slow_reads::{ASKS_CLOCKSOURCE, READ_TICKS, kernel};
 
-/// Asks a function of the kernel's with the program's own arguments, and returns its result when the read
-/// has taken long enough. `lfence` before the first reading, so that it comes after the last one of the
-/// call before: reads in a row take their times in a row.
+/// Calls a function of the kernel's with the program's own arguments, and returns its result when the read has taken
+/// long enough. The `lfence` keeps the first counter reading behind the last one of the previous call, so reads in a
+/// row do not overlap in time.
 macro_rules! answer_slowly {
     () => {
         concat!(
@@ -19,7 +19,7 @@ macro_rules! answer_slowly {
             "test rcx, rcx\n jz 5f\n",
             "4:\n rdtsc\n shl rdx, 32\n or rax, rdx\n jz 5f\n",
             "sub rax, rcx\n",
-            // A counter that is behind, on another CPU, ends the wait too: the difference is unsigned.
+            // A counter that is behind, on another CPU, ends the wait too, because the difference is unsigned.
             "cmp rax, qword ptr [rip + __ehdr_start + {ticks}]\n jb 4b\n",
             "5:\n mov eax, esi\n ret"
         )
@@ -47,7 +47,7 @@ extern "C" fn slow_clock_gettime() {
     )
 }
 
-/// `gettimeofday`; for the time zone alone the kernel looks at no clock.
+/// `gettimeofday`. A call for the time zone alone reads no clock, so it is not delayed.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 extern "C" fn slow_gettimeofday() {

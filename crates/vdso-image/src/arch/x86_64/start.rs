@@ -1,17 +1,17 @@
-//! From the installer to the program.
+//! Entry point of the installer, and the jump to the program.
 
 use core::arch::{asm, naked_asm};
 
 use crate::layout::{FORWARDED, START_FLAGS};
 
-/// Where the launch code jumps to, with its parameters in `rdi`: installs the image and starts the
-/// program as the kernel does, every register zero but the stack pointer, and no flag set.
+/// The launch code jumps here, with its parameters in `rdi`. Installs the image and starts the program as the kernel
+/// does: every register zero but the stack pointer, and no arithmetic flag set.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 extern "C" fn clockscope_install() {
     naked_asm!(
         ".cfi_startproc",
-        ".cfi_undefined rip", // nobody called
+        ".cfi_undefined rip", // no caller
         "call {install}",
         "mov qword ptr [rsp - 16], rax",
         "xor eax, eax",
@@ -38,13 +38,13 @@ extern "C" fn clockscope_install() {
     )
 }
 
-/// Where in the kernel's image the functions lie that are only forwarded; 0: there is none.
+/// Offsets in the kernel's image of the functions that this image only forwards; 0: unused.
 pub(crate) fn forwarded() -> &'static [u32; FORWARDED] {
     let table: *const [u32; FORWARDED];
     // SAFETY: computes an address; reads and writes nothing.
     unsafe {
         asm!("lea {}, [rip + clockscope_forwarded]", out(reg) table, options(nomem, nostack, preserves_flags));
     }
-    // SAFETY: the image has that many words there (`entry.rs`), and nobody changes them.
+    // SAFETY: the image has that many words there (`entry.rs`), and no code changes them.
     unsafe { &*table }
 }

@@ -1,22 +1,24 @@
-//! The instructions that the tracer writes into a process, to be executed there once: position-independent
-//! code with its parameters, the slots, behind it. They are no part of the image: each stands in a section of its own, which the
-//! build script of `clockscope-tracee` takes out of the object file. The tracer fills the slots.
+//! The stubs: instructions that the tracer writes into a process, to be executed there once. They are
+//! position-independent code, followed by their parameters, the slots. They are not part of the image: each is in a
+//! section of its own, which the build script of `clockscope-tracee` takes out of the object file. The tracer fills in
+//! the slots.
 //!
-//! Every system call has [`INSTALL_MARK`] in `r9`.
+//! Every system call of a stub has [`INSTALL_MARK`] in `r9`.
 //!
 //! # A new program: `launch`, `launch_written`, `execute_again`
 //!
-//! They run from the program's first instruction and end by jumping there with every register zero, as the kernel starts a
-//! program. `launch` copies the image from below the stack pointer and gives that memory back. `launch_written` is for programs that
-//! may not execute what was written (`PR_SET_MDWE`): it maps memory, and the tracer writes the image at the end of that
-//! call; if the image is not there, the program starts without.
+//! These stubs run before the program's first instruction and end by jumping to it with every register zero, as the
+//! kernel starts a program. `launch` copies the image from below the stack pointer and gives that memory back.
+//! `launch_written` is for processes that may not execute memory they have written (`PR_SET_MDWE`): it maps memory, and
+//! the tracer writes the image when that call ends. If the image is not there, the program starts without it.
 //!
 //! # A running process: `map`, `attach`
 //!
-//! They block all signals, do their work, wait for the tracer, put the signals back, then every register, and go on where the
-//! thread was. From `restore` on nothing may change a flag. The wait is by `select`, because the kernel keeps nothing of a `select`
-//! that is interrupted. Of `nanosleep`, `poll` or `futex` it keeps how to go on (`restart_block`), in the place where that of
-//! the program's own interrupted call stands: kernel/time/hrtimer.c, fs/select.c (Linux 6.18).
+//! These stubs block all signals, do their work, wait for the tracer, and restore the signal mask and then every
+//! register. They end with a jump to the thread's next instruction. From `restore` on no instruction may change a flag.
+//! The stubs wait with `select`, because the kernel keeps no state of an interrupted `select`. Of an interrupted
+//! `nanosleep`, `poll` or `futex` the kernel keeps a `restart_block`, which would overwrite that of the program's own
+//! interrupted call: kernel/time/hrtimer.c, fs/select.c (Linux 6.18).
 
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -33,17 +35,17 @@ const SYS_SELECT: usize = 23;
 const MAP_PRIVATE_ANONYMOUS: usize = 0x02 | 0x20;
 const MADV_DONTNEED: usize = 4;
 const SIG_SETMASK: usize = 2;
-/// How often the thread sleeps for [`InjectedSlots::pause`] before it goes on without the tracer: a twentieth of a
-/// second, however busy the machine is.
+/// Number of sleeps of [`InjectedSlots::pause`] (1 ms) before the thread continues without the tracer: 50 ms, however
+/// busy the machine is.
 const WAITS: usize = 50;
 
-// One piece, because the compiler may put two in another order, and the macros come first.
+// A single `global_asm!`, because the compiler may reorder several, and the macros must come first.
 global_asm!(
     ".macro SYSTEM_CALL number",
     "mov eax, \\number",
     "syscall",
     ".endm",
-    // Maps memory for the image where the kernel likes; `rbx` is its address or an error.
+    // Maps memory for the image at an address that the kernel chooses; `rbx` is the address or an error.
     ".macro MAP_ANYWHERE access",
     "mov r9, {mark}",
     "xor edi, edi",
@@ -54,7 +56,8 @@ global_asm!(
     "SYSTEM_CALL {mmap}",
     "mov rbx, rax",
     ".endm",
-    // The installer starts the program itself. Where there is no image: unmaps the memory (2), starts the program (3).
+    // Jumps to the installer, which starts the program itself. Without an image: unmaps the memory (2) and starts the
+    // program (3).
     ".macro INSTALL_OR_START name",
     "lea rdi, [rip + \\name\\()__slots + {launch_params}]",
     "mov rax, qword ptr [rip + \\name\\()__slots + {install_offset}]",
@@ -100,7 +103,7 @@ global_asm!(
     "mov rdi, rbx",
     "mov rsi, qword ptr [rip + launch__slots + {image}]",
     "mov ecx, {image_words}",
-    "rep movsq", // forward, as the kernel starts a program
+    "rep movsq", // forward: the direction flag is clear at a program's start
     "1:",
     "mov rdi, qword ptr [rip + launch__slots + {image}]",
     "mov esi, {image_size}",
@@ -152,7 +155,7 @@ global_asm!(
     ".macro RELOAD name, register, slot",
     "mov \\register, qword ptr [rip + \\name\\()__slots + \\slot]",
     ".endm",
-    // The kernel cannot write the rest of the time into the page, which it takes as that.
+    // The kernel cannot write the remaining time into the read-only page, and ignores that.
     ".macro WAIT_AND_RESTORE name",
     "\\name\\()__waiting:",
     "mov ebx, {waits}",
@@ -167,7 +170,7 @@ global_asm!(
     "jnz 1b",
     "\\name\\()__restore:",
     "lea rsp, [rip + \\name\\()__slots + {flags}]",
-    "popfq", // reads, so that the page need not be writable
+    "popfq", // only reads the page, which need not be writable
     "RELOAD \\name, rsp, {rsp}",
     "SET_MASK \\name, {mask}",
     "\\name\\()__last:",
@@ -189,7 +192,7 @@ global_asm!(
     "jmp qword ptr [rip + \\name\\()__slots + {resume}]",
     "\\name\\()__end:",
     ".endm",
-    // Behind the slots are ranges, address and size each, and a zero.
+    // Behind the slots follow ranges, each an address and a size, and a zero.
     ".section .stub.map, \"ax\", @progbits",
     "SET_MASK map, {all_signals}",
     "lea rbx, [rip + map__slots + {injected_slots}]",
@@ -211,7 +214,7 @@ global_asm!(
     ".section .stub.attach, \"ax\", @progbits",
     "SET_MASK attach, {all_signals}",
     "lea rdi, [rip + attach__slots + {injected_slots} + {params}]",
-    "jmp qword ptr [rip + attach__slots + {injected_slots} + {installer}]", // comes back to `waiting`
+    "jmp qword ptr [rip + attach__slots + {injected_slots} + {installer}]", // returns to `waiting`
     "WAIT_AND_RESTORE attach",
     "SLOTS attach, {injected_slots} + {attach_slots}",
     ".text",

@@ -1,19 +1,20 @@
-//! The frames that the kernel makes on a thread's stack for signal handlers. Pure.
+//! The signal frames that the kernel makes on a thread's stack. Pure.
 
 /// The first record behind the registers of a frame: that of the vector registers, with its size. `FPSIMD_MAGIC` and
 /// `struct fpsimd_context` in arch/arm64/include/uapi/asm/sigcontext.h, `setup_sigframe_layout` in
 /// arch/arm64/kernel/signal.c (Linux 6.18).
 const FIRST_RECORD: u64 = 0x210 << 32 | 0x4650_8001;
-/// Words of `sigcontext` in front of that record: the address of a fault, 31 registers, the stack pointer, the instruction
-/// pointer, the state and a filler.
+/// Words of `sigcontext` in front of that record: the address of a fault, 31 registers, the stack pointer, the
+/// instruction pointer, the state and a filler.
 pub(crate) const BEFORE_MARK: usize = 36;
 /// Words from the instruction pointer to the mark.
 pub(crate) const PC_TO_MARK: usize = 3;
-/// Words from the alternate stack of the thread to the mark: address, flags and size are the third to fifth word of the
-/// `ucontext`, which begins 22 words before `sigcontext`. include/uapi/asm-generic/ucontext.h (Linux 6.18).
+/// Words from the description of the thread's alternate stack to the mark: address, flags and size are the third to
+/// fifth word of the `ucontext`, which begins 22 words before `sigcontext`. include/uapi/asm-generic/ucontext.h (Linux
+/// 6.18).
 pub(crate) const STACK_TO_MARK: usize = 56;
 
-/// Whether a word is the mark of a frame: the beginning of the first record.
+/// Whether a word is the mark of a frame: the start of the first record.
 pub(crate) fn is_mark(word: u64) -> bool {
     word == FIRST_RECORD
 }
@@ -27,7 +28,7 @@ mod tests {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 
-    /// A `ucontext` with these: `x30`, `sp`, `pc`.
+    /// A `ucontext` with these values of `x30`, `sp` and `pc`.
     fn frame(registers: [u64; 3]) -> [u64; 62] {
         let mut words = [0_u64; 62];
         words[58 - 5..58 - 2].copy_from_slice(&registers);
@@ -37,7 +38,7 @@ mod tests {
 
     #[test]
     fn only_a_frame_of_a_signal_counts_as_one() {
-        // `x30` is signed.
+        // `x30` contains a signed return address.
         let words = frame([0x002a_ffff_a000_0008, 0xffff_c000_1000, 0xffff_a000_0003]);
         assert_eq!(handlers(0x1000, &bytes(&words)).collect::<Vec<_>>(), [0xffff_a000_0003]);
         assert_eq!(handlers(0x1000, &bytes(&words[..58])).count(), 0);

@@ -1,12 +1,12 @@
-//! Counting in a process that is running already: what differs between architectures.
+//! The parts of attaching to a process that differ between architectures.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `trampoline.rs` | the jump, and the trampoline with what stood there; pure |
-//! | `reach.rs` | how far a jump reaches, and where a program's addresses end; pure |
-//! | `frames.rs` | what signal handlers return to; pure |
-//! | `registers.rs` | what a thread is given that executes our code, and how it goes on; pure |
-//! | `spare_register.rs` | where a program does not need a register; pure |
+//! | `trampoline.rs` | the jump, and the trampoline with the displaced instruction; pure |
+//! | `reach.rs` | reach of a jump, and the end of a program's addresses; pure |
+//! | `frames.rs` | layout of signal frames; pure |
+//! | `registers.rs` | registers of a thread that executes our code, and how it continues; pure |
+//! | `spare_register.rs` | whether a program does not need `x16` at an instruction; pure |
 //! | `restart.rs` | calls that a stop would end |
 
 pub(crate) mod frames;

@@ -1,4 +1,4 @@
-//! What a thread is given that executes our code, and how it goes on afterwards. Pure.
+//! Registers of a thread that executes our code, and how it continues afterwards. Pure.
 
 use std::mem::offset_of;
 
@@ -7,16 +7,16 @@ use vdso_image::layout::InjectedSlots;
 use super::spare_register::is_spare;
 use clockscope_sys::ptrace::Registers;
 
-/// How long the thread sleeps at a time while it waits for the tracer: nanoseconds of a `struct timespec`.
+/// Length of one wait for the tracer: nanoseconds of a `struct timespec`.
 pub(crate) const PAUSE: u64 = 1_000_000;
 
-/// The system call by which the code waits for the tracer, with the arguments that are looked at.
+/// The system call by which the code waits for the tracer, with its relevant arguments.
 pub(crate) fn waiting(at: u64) -> (&'static str, i64, [u64; 5]) {
     ("ppoll", libc::SYS_ppoll, [0, 0, at, 0, 0])
 }
 
-/// Whether a thread with these registers can execute our code and go on without the tracer, which takes `x16`. `word` reads
-/// the program's instructions.
+/// Whether a thread with these registers can execute our code and continue without the tracer, which destroys `x16`.
+/// `word` reads the program's instructions.
 pub(crate) fn can_go_on(registers: &Registers, word: &mut dyn FnMut(u64) -> Option<u32>) -> bool {
     is_spare(registers.pc(), word)
 }
@@ -27,12 +27,12 @@ pub(crate) fn send_to(registers: &mut Registers, at: u64) {
     registers.forget_branch();
 }
 
-/// Where the installer keeps the address of its parameters.
+/// Registers that may hold the address of the installer's parameters.
 pub(crate) fn of_installer(registers: &Registers) -> [u64; 2] {
     [registers.argument(19), registers.argument(0)]
 }
 
-/// The slots by which a thread goes on.
+/// The slots that restore a thread's registers.
 pub(crate) fn slots(registers: &Registers) -> [(usize, u64); 34] {
     let general = offset_of!(InjectedSlots, general);
     std::array::from_fn(|index| match index {

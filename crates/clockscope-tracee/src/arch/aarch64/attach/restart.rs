@@ -1,17 +1,19 @@
 //! System calls that a stop interrupts.
 //!
-//! When arm64's kernel lets a tracer see a thread, it has decided already how the thread's system call goes on, and shows
-//! the registers for that (`do_signal` in arch/arm64/kernel/signal.c, Linux 6.18). If the thread executes something else
-//! meanwhile, that decision is lost, and the tracer has to make it. What it needs, the call and its first argument, the kernel
-//! tells only of a thread that sleeps in it (`/proc/PID/syscall`): so it is asked before each stop.
+//! When the arm64 kernel lets a tracer see a thread, it has already decided how the thread's system call continues, and
+//! shows the registers for that (`do_signal` in arch/arm64/kernel/signal.c, Linux 6.18). If the thread executes other
+//! code meanwhile, that decision is lost, and the tracer must make it. For this the tracer needs the call and its first
+//! argument. The kernel shows these only while the thread sleeps in the call (`/proc/PID/syscall`), so the tracer reads
+//! them before each stop.
 //!
-//! A thread that makes its call again is on its way there for some microseconds, and the kernel takes a signal that comes then for one
-//! that has come before the call. So the tracer sees the thread to the call's beginning, and says that the signal has ended
-//! the call. From there on the kernel decides.
+//! A thread that makes its call again needs some microseconds to reach it. The kernel treats a signal that arrives in
+//! that time as if it had come before the call. So the tracer traces the thread to the beginning of the call. If a
+//! handled signal arrives before that, the tracer makes the call end as interrupted. From the beginning of the call on,
+//! the kernel decides.
 //!
-//! Some calls a stop ends with `EINTR`, though nothing has happened to the program: `epoll_wait` and a few
-//! more (signal(7)). Where such a call waits without limit, the thread makes it again. With a limit, it would wait for longer
-//! than it was to, and is left alone.
+//! A stop ends some calls with `EINTR`, although nothing has happened to the program: `epoll_wait` and a few more
+//! (signal(7)). If such a call waits without a time limit, the thread makes it again. A call with a time limit would
+//! wait for too long, so it is left alone.
 
 use crate::attach::unlimited;
 use clockscope_sys::ptrace::{self, Registers};
@@ -19,27 +21,27 @@ use clockscope_sys::{proc_text, signals};
 
 const EINTR: u64 = (-4_i64).cast_unsigned();
 const SYS_RESTART_SYSCALL: u64 = 128;
-/// Bytes of the instruction that enters the kernel.
+/// Bytes of `svc`, the instruction that enters the kernel.
 const SVC: u64 = 4;
 
-/// A system call in which a thread slept.
+/// A system call that a thread slept in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InCall {
     number: i64,
     arguments: [u64; 6],
-    /// The instruction behind it.
+    /// Address of the instruction behind the call.
     next: u64,
-    /// Whether the thread has executed something else since.
+    /// Whether the thread has executed other code since.
     is_moved: bool,
 }
 
-/// The call in which a thread sleeps; `None` of one that runs, or wants to.
+/// The call in which a thread sleeps; `None` for a thread that runs or is runnable.
 pub(crate) fn in_call(thread: i32) -> Option<InCall> {
     parse(&proc_text::read(format!("/proc/{thread}/syscall")).ok()?)
 }
 
-/// The call that a thread with these registers makes with its next instruction; `word` reads an instruction of its. Perhaps it
-/// has been stopped in this call, on which the kernel then decides the same.
+/// The call that a thread with these registers makes with its next instruction. `word` reads an instruction of the
+/// thread's. The thread may also have been stopped in this call, and the kernel then decides the same.
 pub(crate) fn next_call(
     registers: &Registers,
     word: &mut impl FnMut(u64) -> Option<u32>,
@@ -53,7 +55,7 @@ pub(crate) fn next_call(
     })
 }
 
-/// The number, six arguments, the stack pointer and the next instruction.
+/// Parses a line of `/proc/PID/syscall`: the number, six arguments, the stack pointer and the next instruction.
 fn parse(line: &str) -> Option<InCall> {
     let (number, rest) = line.split_once(' ')?;
     let mut words =
@@ -66,52 +68,54 @@ fn parse(line: &str) -> Option<InCall> {
     Some(InCall { number, arguments, next: words.nth(1)??, is_moved: false })
 }
 
-/// If a thread that stands still was stopped in a call that this has ended, and this is so: it makes the call again. Whether
-/// it is so is asked only where it matters.
+/// Makes a stopped thread repeat its call if the stop has ended the call and `is_so` holds. Calls `is_so` only for such
+/// calls.
 pub(crate) fn go_on_if(thread: i32, before: Option<&InCall>, is_so: impl FnOnce() -> bool) {
     let Some(call) = before.filter(|call| call.waits_without_limit()) else { return };
     let Ok(mut registers) = ptrace::registers(thread) else { return };
     if call.has_ended_with_eintr(&registers) && is_so() && !signals::is_to_be_handled(thread) {
         registers.set_pc(call.next - SVC);
         registers.set_general(0, call.arguments[0]);
-        // If it was killed meanwhile, it needs nothing.
+        // If the thread was killed meanwhile, nothing needs to be done.
         let _ = ptrace::set_registers(thread, &registers);
     }
 }
 
-/// Whether a thread that stands still has to be seen to the beginning of the call that it makes again: the kernel does not
-/// know that it has been waiting.
+/// Whether the tracer must trace a stopped thread to the beginning of the call that it makes again, because the kernel
+/// does not know that the thread was waiting.
 pub(crate) fn is_on_its_way(thread: i32, before: &InCall) -> bool {
     (before.is_moved || before.waits_without_limit())
         && ptrace::registers(thread).is_ok_and(|registers| before.is_made_again_by(&registers))
 }
 
-/// The same of a thread that is let go then. At the beginning of a call the kernel lets it go as if a signal had come
-/// (`__ptrace_unlink` in kernel/ptrace.c, Linux 6.18), which it looks for only where the call ends: most calls are made again then,
-/// but those that a stop ends would return `EINTR`. So a thread that makes one of these again is let go in front of it.
+/// The same before detaching from the thread. If the tracer detaches at the beginning of a call, the kernel lets the
+/// thread continue as if a signal had arrived (`__ptrace_unlink` in kernel/ptrace.c, Linux 6.18), and looks for that
+/// signal only when the call ends. Most calls are then restarted, but calls that a stop ends would return `EINTR`. The
+/// tracer detaches in front of such a call instead.
 pub(crate) fn is_let_go_on_its_way(thread: i32, before: &InCall) -> bool {
     !before.waits_without_limit() && is_on_its_way(thread, before)
 }
 
-/// A handler runs before a thread that stands still makes its call again: the call has ended, if a handler always ends it.
+/// Handles a signal handler that runs before a stopped thread has made its call again: ends the call if handlers always
+/// end it.
 pub(crate) fn end_on_the_way(thread: i32, before: &InCall) {
     if let Ok(mut registers) = ptrace::registers(thread) {
         end(&mut registers, Some(before));
-        // If it was killed meanwhile, it needs nothing.
+        // If the thread was killed meanwhile, nothing needs to be done.
         let _ = ptrace::set_registers(thread, &registers);
     }
 }
 
-/// Changes the registers of a thread that executes something else before it goes on with these: a call whose time
-/// goes on goes on with the rest of it.
+/// Changes the registers with which a thread continues after other code: a sleep with a relative time continues with
+/// the remaining time.
 pub(crate) fn keep_time(registers: &mut Registers, before: Option<&InCall>) {
     if before.is_some_and(|call| call.is_made_again_by(registers) && call.has_time_left()) {
         registers.set_general(8, SYS_RESTART_SYSCALL);
     }
 }
 
-/// Changes the registers with which a thread goes on that a signal's handler interrupts now: a call that is never
-/// made again behind a handler ends.
+/// Changes the registers of a thread that is about to run a signal handler: a call that is never restarted after a
+/// handler ends with `EINTR`.
 pub(crate) fn end(registers: &mut Registers, before: Option<&InCall>) {
     let Some(call) = before.filter(|call| call.is_made_again_by(registers)) else { return };
     if call.ends_by_handler() {
@@ -121,18 +125,18 @@ pub(crate) fn end(registers: &mut Registers, before: Option<&InCall>) {
     }
 }
 
-/// Each call is general here.
+/// Returns `number`: every call is general on arm64.
 pub(crate) fn general(number: i64) -> i64 {
     number
 }
 
 impl InCall {
-    /// The same of a thread that has executed something else.
+    /// The call of a thread that has executed other code since.
     pub(crate) fn moved(self) -> Self {
         Self { is_moved: true, ..self }
     }
 
-    /// Whether the thread goes on by making the call again, with all arguments or with the time that is left.
+    /// Whether the thread continues by making the call again, with all arguments or with the remaining time.
     fn is_made_again_by(&self, registers: &Registers) -> bool {
         let number = registers.call_number();
         registers.pc() == self.next - SVC
@@ -147,25 +151,26 @@ impl InCall {
             && registers.call_number() == self.number.cast_unsigned()
     }
 
-    /// Whether these are the arguments, but for the first, which may be gone: the thread may have made another call since.
+    /// Whether the registers hold the call's arguments: the thread may have made another call since. The first one is
+    /// not compared, because the result may have replaced it.
     fn has_arguments(&self, registers: &Registers) -> bool {
         (1..6).all(|index| registers.argument(index) == self.arguments[index])
     }
 
-    /// Whether the kernel keeps how long it is to wait still: those for which it has a `restart_block`.
+    /// Whether the kernel keeps the remaining time of the call in a `restart_block`.
     fn has_time_left(&self) -> bool {
         const TIMER_ABSTIME: u64 = 1;
         const FUTEX_COMMAND: u64 = 0x7f;
         match self.number {
             libc::SYS_nanosleep => true,
             libc::SYS_clock_nanosleep => self.arguments[1] & TIMER_ABSTIME == 0,
-            // `FUTEX_WAIT`; the other commands take the moment when it is over.
+            // `FUTEX_WAIT`; the other commands take an absolute time.
             libc::SYS_futex => self.arguments[1] & FUTEX_COMMAND == 0 && self.arguments[3] != 0,
             _ => false,
         }
     }
 
-    /// Whether a handler ends it, whatever its `SA_RESTART` says: signal(7).
+    /// Whether a signal handler always ends the call, even with `SA_RESTART`: signal(7).
     fn ends_by_handler(&self) -> bool {
         self.has_time_left()
             || self.waits_without_limit()
@@ -179,7 +184,7 @@ impl InCall {
             )
     }
 
-    /// Whether it waits until something happens, and a stop ends it.
+    /// Whether the call waits for an event without a time limit, and a stop ends it.
     fn waits_without_limit(&self) -> bool {
         unlimited::waits_without_limit(self.number, &self.arguments)
     }
@@ -215,13 +220,13 @@ mod tests {
         let mut registers = stopped(115, 0xffff_9000_1000, 1);
         keep_time(&mut registers, call.as_ref());
         assert_eq!(registers.call_number(), SYS_RESTART_SYSCALL);
-        // A handler ends it.
+        // A handler ends the sleep.
         end(&mut registers, call.as_ref());
         assert_eq!(
             (registers.pc(), registers.result(), registers.call_number()),
             (0xffff_9000_1004, EINTR, 115)
         );
-        // Until a moment, or elsewhere, it is made again as it was.
+        // A sleep until an absolute time, or a thread at another address, is left unchanged.
         let until = parse(&LINE.replacen("0x0", "0x1", 1));
         for (call, pc, flags) in [(until, 0xffff_9000_1000, 1), (call, 0xffff_9000_1004, 0)] {
             let mut registers = stopped(115, pc, 1);

@@ -1,17 +1,18 @@
-//! Where a program does not need `x16`. Pure.
+//! Finds out whether a program does not need `x16` at an instruction. Pure.
 //!
-//! A thread goes on by a jump to an address in a register, if the tracer was killed meanwhile: that register is lost. `x16`
-//! is the one that a linker may change at every call and every branch to another function (Procedure Call Standard for the
-//! Arm 64-bit Architecture, IHI 0055, 6.1.1), so that compilers keep nothing in it for long. Here the instructions at which a
-//! thread stands are followed until such a call or the return, on all ways: none may read it.
+//! If the tracer was killed, a thread continues by a jump to an address in a register, and that register's value is
+//! lost. The register is `x16`, because a linker may change it at every call and every branch to another function
+//! (Procedure Call Standard for the Arm 64-bit Architecture, IHI 0055, 6.1.1), so compilers keep no value in it for
+//! long. This code follows the instructions from a thread's position to such a call or the return, on all paths. None
+//! of them may read `x16`.
 
 use std::collections::BTreeSet;
 
-/// More instructions are not looked at.
+/// Maximum number of instructions to follow.
 const MOST: usize = 1024;
 
-/// Whether no instruction reads `x16` that may follow, beginning with the one at an address. `word` gives the instruction at
-/// an address.
+/// Whether no instruction on any path from `at` reads the present value of `x16`. `word` returns the instruction at an
+/// address.
 pub(crate) fn is_spare(at: u64, word: &mut dyn FnMut(u64) -> Option<u32>) -> bool {
     let mut seen = BTreeSet::new();
     let mut ways = vec![at];
@@ -31,12 +32,12 @@ pub(crate) fn is_spare(at: u64, word: &mut dyn FnMut(u64) -> Option<u32>) -> boo
     true
 }
 
-/// What an instruction does.
+/// Effect of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// It may read the register, or nobody knows.
+    /// The instruction may read `x16`, or is unknown.
     Reads,
-    /// Whatever is in the register is not read behind it.
+    /// No later instruction reads the present value of `x16`.
     Over,
     Follows,
     Goes(u64),
@@ -62,14 +63,15 @@ fn next(word: u32, at: u64) -> Next {
         0x34..=0x37 | 0xb4..=0xb7 => Next::Reads,
         // `ret`, `retaa`, `retab`.
         _ if matches!(word, 0xd65f_03c0 | 0xd65f_0bff | 0xd65f_0fff) => Next::Over,
-        // `blr`: a function that finds thread-local data keeps more registers than others, and is called by `x1`.
+        // `blr`: the function that finds thread-local data preserves more registers than others, and is called through
+        // `x1`.
         _ if word & 0xffff_fc1f == 0xd63f_0000 && !is(5) && word >> 5 & 0x1f != 1 => Next::Over,
         // Other branches.
         0xd6 | 0xd7 => Next::Reads,
-        // `svc`; hints and barriers; what else stops a program.
+        // `svc`; hints and barriers; other instructions that stop a program.
         0xd4 => reads(word & 0xffe0_001f != 0xd400_0001),
         0xd5 => reads(is(0)),
-        // `adr`, `adrp`; `movz`, `movn`: they only write.
+        // `adr`, `adrp`; `movz`, `movn`: these only write.
         top if top & 0x1f == 0x10 => {
             if is(0) {
                 Next::Over
@@ -84,9 +86,9 @@ fn next(word: u32, at: u64) -> Next {
                 Next::Follows
             }
         }
-        // `movk` and bit fields; additions and logical instructions with a number.
+        // `movk` and bit fields; additions and logical instructions with an immediate.
         top if matches!(top & 0x1f, 0x11 | 0x12) => reads(is(0) || is(5)),
-        // Loads and stores with a number for an offset; pairs.
+        // Loads and stores with an immediate offset; pairs.
         top if top & 0x3b == 0x39 => reads(is(0) || is(5)),
         top if top & 0x3a == 0x28 => reads(is(0) || is(5) || is(10)),
         _ => reads(is(0) || is(5) || is(10) || is(16)),
@@ -124,9 +126,9 @@ mod tests {
         assert!(!is_spare_in(&[NOP, READS, RET]));
         assert!(!is_spare_in(&[0x5400_0048, RET, READS, RET]), "behind a branch");
         assert!(is_spare_in(&[CALL, READS]), "behind a call it is another value");
-        // adrp x16: what a jump to another library begins with.
+        // adrp x16: the start of a jump to another library.
         assert!(is_spare_in(&[0x9000_0010, READS]));
-        // br x17, as it ends; add x0, x0, x16; stp x0, x16, [sp]; str x16, [sp]; tbz x16, #0, +8
+        // br x17, the end of such a jump; add x0, x0, x16; stp x0, x16, [sp]; str x16, [sp]; tbz x16, #0, +8
         for word in [0xd61f_0220, 0x8b10_0000, 0xa900_43e0, 0xf900_03f0, 0x3600_0050] {
             assert!(!is_spare_in(&[word, RET, RET]), "{word:#x}");
         }

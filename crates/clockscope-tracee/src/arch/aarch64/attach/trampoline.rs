@@ -1,16 +1,18 @@
-//! Redirecting a function: its first instruction becomes a branch, and a trampoline has what stood there.
+//! Plans the redirection of a function: its first instruction becomes a branch, and a trampoline holds that
+//! instruction.
 //!
-//! Where the vDSO is guarded (`PROT_BTI`, a kernel with `CONFIG_ARM64_BTI_KERNEL`), a function has to begin with a landing
-//! pad: a `bti` stays, and the instruction behind it becomes the branch. A `paciasp`, which is one too, signs the return
-//! address, and what comes behind it cannot be called once more with another.
+//! If the vDSO is guarded (`PROT_BTI`, a kernel with `CONFIG_ARM64_BTI_KERNEL`), a function must begin with a landing
+//! pad. A `bti` stays, and the instruction behind it becomes the branch. A `paciasp` is a landing pad, too, but it
+//! signs the return address. The code behind it must not be entered a second time with another return address, so such
+//! a function is left unchanged.
 //!
-//! Instructions are four bytes and aligned, so that the write changes one of them at once, and no thread can stand inside.
-//! Source of the encodings: Arm Architecture Reference Manual, C4.1 (DDI 0487).
+//! Instructions are four bytes and aligned, so a write changes an instruction at once, and no thread can stand inside
+//! it. Source of the encodings: Arm Architecture Reference Manual, C4.1 (DDI 0487).
 
 use crate::attach::redirected::{Change, NotMovable, Redirected, Text, slice};
 use clockscope_sys::proc_text;
 
-/// Bytes of a branch, which is what is written.
+/// Bytes of a branch, the only thing written.
 pub(crate) const JUMP: usize = 4;
 
 /// `bti c`, `bti j`, `bti jc`.
@@ -18,37 +20,38 @@ const PADS: [u32; 3] = [0xd503_245f, 0xd503_249f, 0xd503_24df];
 /// `paciasp`, `pacibsp`.
 const SIGNING_PADS: [u32; 2] = [0xd503_233f, 0xd503_237f];
 
-/// An instruction whose meaning depends on where it stands.
+/// An instruction that depends on its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Relative {
     /// `b`.
     Branch(u64),
-    /// `b.cond`, `bc.cond`, `cbz`, `cbnz`, `tbz`, `tbnz`: the word with a distance of zero, how far up the distance stands in
-    /// it, and the target.
+    /// `b.cond`, `bc.cond`, `cbz`, `cbnz`, `tbz`, `tbnz`: the word with a distance of zero, the position of the
+    /// distance in the word, and the target.
     Conditional(u32, u32, u64),
     /// `adr`, `adrp`: the register and its value.
     Address(u32, u64),
-    /// `ldr`, `ldrsw` of a literal to a general register: the load from where a register points, that register, the address.
+    /// `ldr`, `ldrsw` of a literal to a general register: a load through that register, the register, and the literal's
+    /// address.
     Load(u32, u32, u64),
-    /// `bl`, and what else cannot be moved.
+    /// `bl`, and other instructions that cannot be moved.
     Fixed,
 }
 
-/// Padding between functions, which no branch needs here: it reaches the shim.
+/// Padding between functions. Not needed here, because every branch reaches the shim.
 pub(crate) struct Padding;
 
 impl Padding {
-    /// None.
+    /// Finds no padding.
     pub(crate) fn of(_text: Text<'_>) -> Self {
         Self
     }
 }
 
-/// Finds out how the function at `start` is sent to `target`.
+/// Plans how the function at `start` is redirected to `target`.
 ///
 /// # Errors
 ///
-/// See [`NotMovable`].
+/// [`NotMovable`] if the function must stay unchanged.
 pub(crate) fn redirect(
     text: Text<'_>,
     _padding: &mut Padding,
@@ -93,7 +96,7 @@ pub(crate) fn jump(from: u64, to: u64) -> Option<[u8; JUMP]> {
     branch(from, to).map(u32::to_le_bytes)
 }
 
-/// Where a branch at `from` goes, if these bytes are one.
+/// Target of the branch at `from`; `None` if these bytes are no branch.
 pub(crate) fn jump_target(from: u64, bytes: [u8; JUMP]) -> Option<u64> {
     match relative(u32::from_le_bytes(bytes), from) {
         Some(Relative::Branch(target)) => Some(target),
@@ -107,13 +110,13 @@ fn branch(from: u64, to: u64) -> Option<u32> {
     is_near.then_some(0x1400_0000 | words.cast_unsigned() & 0x03ff_ffff)
 }
 
-/// The same instruction at another address; it may be several there.
+/// The same instruction at another address, which may take several instructions.
 fn moved(word: u32, from: u64, to: u64) -> Result<Vec<u32>, NotMovable> {
     let branch_at = |index: u64, target| branch(to + 4 * index, target).ok_or(NotMovable::TooFar);
     Ok(match relative(word, from) {
         None => vec![word],
         Some(Relative::Branch(target)) => vec![branch_at(0, target)?],
-        // Over the branch back, to one that reaches further.
+        // Branches over the branch back, to a branch that reaches further.
         Some(Relative::Conditional(word, shift, target)) => {
             let back = branch_at(1, from + JUMP as u64)?;
             vec![word | 2 << shift, back, branch_at(2, target)?]
@@ -127,7 +130,7 @@ fn moved(word: u32, from: u64, to: u64) -> Result<Vec<u32>, NotMovable> {
     })
 }
 
-/// `adrp` and `add`, which give a register an address.
+/// `adrp` and `add`, which load an address into a register.
 fn of_address(register: u32, address: u64, at: u64) -> Result<[u32; 2], NotMovable> {
     let distance = (address >> 12).wrapping_sub(at >> 12).cast_signed();
     let pages = i32::try_from(distance).ok().filter(|pages| (-(1 << 20)..1 << 20).contains(pages));
@@ -138,7 +141,7 @@ fn of_address(register: u32, address: u64, at: u64) -> Result<[u32; 2], NotMovab
     Ok([page, add])
 }
 
-/// How an instruction at an address depends on that; `None`: it does not.
+/// How an instruction depends on its address; `None`: it does not.
 fn relative(word: u32, at: u64) -> Option<Relative> {
     let distance = |shift: u32, bits: u32| sign_extended(word >> shift, bits) << 2;
     let target = |shift, bits| at.wrapping_add_signed(distance(shift, bits));
@@ -156,13 +159,13 @@ fn relative(word: u32, at: u64) -> Option<Relative> {
             };
             Relative::Address(register, address)
         }
-        // `ldr w`, `ldr x` and `ldrsw` of a literal; from where the register points, offset 0.
+        // `ldr w`, `ldr x` and `ldrsw` of a literal; replaced by a load through the register, with offset 0.
         0x18 => Relative::Load(0xb940_0000 | register << 5 | register, register, target(5, 19)),
         0x58 => Relative::Load(0xf940_0000 | register << 5 | register, register, target(5, 19)),
         0x98 => Relative::Load(0xb980_0000 | register << 5 | register, register, target(5, 19)),
-        // Of a vector register, and `prfm`.
+        // Literal loads of a vector register, and `prfm`.
         0x1c | 0x5c | 0x9c | 0xd8 => Relative::Fixed,
-        // `bl`; `blr` gives its own address, `svc`, `hvc`, `smc`, `brk` and `hlt` are told by theirs.
+        // `bl` and `blr` save their own address; handlers identify `svc`, `hvc`, `smc`, `brk` and `hlt` by theirs.
         0x94..=0x97 | 0xd4 => Relative::Fixed,
         0xd6 if word >> 21 & 3 == 1 => Relative::Fixed,
         _ => return None,
@@ -173,7 +176,7 @@ fn sign_extended(value: u32, bits: u32) -> i64 {
     i64::from((value << (32 - bits)).cast_signed() >> (32 - bits))
 }
 
-/// The word, in words.
+/// The instruction's name, for messages.
 fn name(word: u32) -> String {
     match word >> 24 {
         0x94..=0x97 => "bl".to_owned(),
@@ -182,7 +185,7 @@ fn name(word: u32) -> String {
     }
 }
 
-/// True if any instruction of the image branches to the function's first one: what it counts would be no call.
+/// True if any instruction of the image branches to the redirected one: that would be counted, although it is no call.
 fn is_jumped_to(text: Text<'_>, start: u64) -> bool {
     text.code.iter().any(|(offset, size)| {
         let from = text.base + offset;
@@ -221,7 +224,7 @@ mod tests {
         redirect(text, &mut Padding, (BASE, bytes.len() as u64), IMAGE, THERE)
     }
 
-    /// Where the only jump goes.
+    /// Target of the only jump.
     fn goes_to(redirected: &Redirected) -> Option<u64> {
         let [change] = redirected.changes.as_slice() else { return None };
         jump_target(change.at, change.jump.as_slice().try_into().ok()?)

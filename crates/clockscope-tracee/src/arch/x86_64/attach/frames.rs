@@ -1,18 +1,18 @@
-//! The frames that the kernel makes on a thread's stack for signal handlers. Pure.
+//! The signal frames that the kernel makes on a thread's stack. Pure.
 
 /// Code segment of 64-bit programs: `__USER_CS` in arch/x86/include/asm/segment.h (Linux 6.18).
 const USER_CS: u64 = 0x33;
 
-/// Words of `sigcontext` in front of its mark that are looked at: the stack pointer, the instruction pointer and the flags.
+/// Words of `sigcontext` in front of the mark that are read: the stack pointer, the instruction pointer and the flags.
 /// arch/x86/include/uapi/asm/sigcontext.h (Linux 6.18).
 pub(crate) const BEFORE_MARK: usize = 3;
 /// Words from the instruction pointer to the mark.
 pub(crate) const PC_TO_MARK: usize = 2;
-/// Words from the alternate stack of the thread to the mark: address, flags and size stand before the 15 first words of
-/// `sigcontext`. include/uapi/asm-generic/ucontext.h (Linux 6.18).
+/// Words from the description of the thread's alternate stack to the mark: address, flags and size precede the first 15
+/// words of `sigcontext`. include/uapi/asm-generic/ucontext.h (Linux 6.18).
 pub(crate) const STACK_TO_MARK: usize = 21;
 
-/// Whether a word is the mark of a frame: the selectors, with that of 64-bit code in the low half-word.
+/// Whether a word is the mark of a frame: the segment selectors, with the selector of 64-bit code in the low half-word.
 pub(crate) fn is_mark(word: u64) -> bool {
     word & 0xffff == USER_CS
 }

@@ -1,4 +1,4 @@
-//! What a thread is given that executes our code, and how it goes on afterwards. Pure.
+//! Registers of a thread that executes our code, and how it continues afterwards. Pure.
 
 use std::mem::offset_of;
 
@@ -8,39 +8,39 @@ use clockscope_sys::ptrace::Registers;
 
 const SYS_RESTART_SYSCALL: u64 = 219;
 
-/// What the kernel leaves in `rax` of an interrupted system call: include/linux/errno.h (Linux 6.18).
+/// Values in `rax` of an interrupted system call: include/linux/errno.h (Linux 6.18).
 const ERESTARTSYS: i64 = -512;
 const ERESTARTNOINTR: i64 = -513;
 const ERESTARTNOHAND: i64 = -514;
 const ERESTART_RESTARTBLOCK: i64 = -516;
 
-/// `TF`: a debugger's single step, not the program's.
+/// `TF`: a debugger sets this flag for a single step; it does not belong to the program.
 const TRAP_FLAG: u64 = 0x100;
 
-/// How long the thread sleeps at a time while it waits for the tracer: microseconds of a `struct timeval`.
+/// Length of one wait for the tracer: microseconds of a `struct timeval`.
 pub(crate) const PAUSE: u64 = 1000;
 
-/// The system call by which the code waits for the tracer, with the last of its arguments that are looked at.
+/// The system call by which the code waits for the tracer, with the arguments up to the last relevant one.
 pub(crate) fn waiting(at: u64) -> (&'static str, i64, [u64; 5]) {
     ("select", libc::SYS_select, [0, 0, 0, 0, at])
 }
 
-/// Whether a thread with these registers can execute our code and go on without the tracer: any can.
+/// Whether a thread with these registers can execute our code and continue without the tracer: always on x86-64.
 pub(crate) fn can_go_on(_registers: &Registers, _word: &mut dyn FnMut(u64) -> Option<u32>) -> bool {
     true
 }
 
-/// Sends a thread to our code. It is in no system call any more.
+/// Sends a thread to our code. The thread is then in no system call.
 pub(crate) fn send_to(registers: &mut Registers, at: u64) {
     (registers.rip, registers.orig_rax) = (at, u64::MAX);
 }
 
-/// Where the installer keeps the address of its parameters.
+/// Registers that may hold the address of the installer's parameters.
 pub(crate) fn of_installer(registers: &Registers) -> [u64; 2] {
     [registers.rbx, registers.rdi]
 }
 
-/// The slots by which a thread goes on.
+/// The slots that restore a thread's registers.
 pub(crate) fn slots(registers: &Registers) -> [(usize, u64); 18] {
     let r = registers;
     let (rax, resume) = resumed(r);
@@ -66,8 +66,8 @@ pub(crate) fn slots(registers: &Registers) -> [(usize, u64); 18] {
     ]
 }
 
-/// `rax` and `rip` of a thread that goes on after an interrupted system call, if the kernel finds no
-/// signal for it: `arch_do_signal_or_restart` in arch/x86/kernel/signal.c (Linux 6.18).
+/// `rax` and `rip` of a thread that continues after an interrupted system call, if the kernel finds no signal for it:
+/// `arch_do_signal_or_restart` in arch/x86/kernel/signal.c (Linux 6.18).
 fn resumed(registers: &Registers) -> (u64, u64) {
     let in_call = registers.orig_rax.cast_signed() >= 0;
     match registers.rax.cast_signed() {
@@ -104,7 +104,7 @@ mod tests {
             let (got, rip) = resumed(&registers(rax, 232));
             assert_eq!((got.cast_signed(), rip), expected, "{rax}");
         }
-        // Not in a system call: the number in rax is the program's own.
+        // Outside of a system call, the number in `rax` is the program's own.
         assert_eq!(resumed(&registers(-512, -1)), ((-512_i64).cast_unsigned(), 0x40_1002));
     }
 }

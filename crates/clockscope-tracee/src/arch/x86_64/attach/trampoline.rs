@@ -1,11 +1,12 @@
-//! Redirecting a function: which of its bytes become a jump, and a trampoline with the instructions that
-//! stood there. Pure.
+//! Plans the redirection of a function: the bytes that become a jump, and a trampoline with the displaced instructions.
+//! Pure.
 //!
-//! A context may be suspended at any instruction of the function: by a signal's handler that switches stacks, and
-//! for any time. So the jump lies inside one instruction. Most functions begin with shorter ones than a near jump
-//! is. These are of kinds that can be undone (`push rbp` by `pop rbp`), and the jump stands at the first place
-//! behind them where it fits: a near jump inside an instruction of five bytes, or a short one to a near jump in
-//! the padding between two functions. The shim is entered after they have been undone.
+//! A context may be suspended at any instruction of the function and for any time, by a signal handler that switches
+//! stacks. So the jump must lie inside one instruction. Most functions begin with instructions that are shorter than a
+//! near jump. These are of kinds that can be undone (`push rbp` by `pop rbp`). The jump stands at the first place
+//! behind them where it fits: a near jump inside an instruction of five bytes, or a short jump to a near jump in the
+//! padding between two functions. The trampoline undoes the instructions in front of the jump before it enters the
+//! shim.
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
@@ -16,18 +17,18 @@ use crate::attach::redirected::{Change, NotMovable, Redirected, Text, slice};
 
 /// Bytes of a near jump.
 pub(crate) const JUMP: usize = 5;
-/// Bytes of a short one.
+/// Bytes of a short jump.
 const SHORT: usize = 2;
-/// Registers that a clock function may change and that pass no argument.
+/// Registers that a clock function may change and that hold no argument.
 const SCRATCH: [Register; 3] = [Register::RAX, Register::R10, Register::R11];
 
-/// Padding where jumps can stand: address, and bytes that are left.
+/// Padding that can hold jumps: address, and bytes left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Padding(Vec<Run>);
 
 impl Padding {
-    /// The padding between the functions of an image: no-operations behind an instruction that never goes on to
-    /// them, and to which nothing branches.
+    /// Finds the padding between the functions of an image: no-operations that no instruction falls through to and that
+    /// no branch leads to.
     pub(crate) fn of(text: Text<'_>) -> Self {
         let mut runs: Vec<Run> = Vec::new();
         let mut targets = Vec::new();
@@ -47,8 +48,8 @@ impl Padding {
         Self(runs)
     }
 
-    /// Where jumps can stand that lead on from a short one at `from`: a near jump, or a short one to a near one. The
-    /// near one is the first.
+    /// Places for jumps that lead on from a short jump at `from`: a near jump, or a short jump to a near jump. The near
+    /// jump comes first.
     fn way(&self, from: u64) -> Option<Vec<Place>> {
         let reached = |from, least| {
             let all = self.0.iter().enumerate();
@@ -69,7 +70,7 @@ impl Padding {
     }
 }
 
-/// Address of padding, and bytes of it.
+/// Address and length of padding.
 type Run = (u64, usize);
 
 /// A place in the padding.
@@ -79,11 +80,11 @@ struct Place {
     at: u64,
 }
 
-/// Finds out how the function at `start`, of `size` bytes, is sent to `target`.
+/// Plans how the function at `start`, of `size` bytes, is redirected to `target`.
 ///
 /// # Errors
 ///
-/// See [`NotMovable`].
+/// [`NotMovable`] if the function must stay unchanged.
 pub(crate) fn redirect(
     text: Text<'_>,
     padding: &mut Padding,
@@ -123,7 +124,7 @@ pub(crate) fn redirect(
     Ok(Redirected { changes, trampoline, code, undo })
 }
 
-/// Whether the CPU guards the functions of a process's vDSO: no kernel asks for that.
+/// Whether the CPU guards the functions of a process's vDSO: never on x86-64, because no kernel asks for it.
 pub(crate) fn is_guarded(_pid: i32) -> bool {
     false
 }
@@ -135,13 +136,13 @@ pub(crate) fn jump(from: u64, to: u64) -> Option<[u8; JUMP]> {
     Some([0xe9, a, b, c, d])
 }
 
-/// The same with a byte for the distance.
+/// A short jump from one address to another, if it reaches.
 fn short(from: u64, to: u64) -> Option<[u8; SHORT]> {
     let distance = to.wrapping_sub(from + SHORT as u64).cast_signed();
     Some([0xeb, i8::try_from(distance).ok()?.cast_unsigned()])
 }
 
-/// Where a near jump at `from` goes, if these bytes are one.
+/// Target of the near jump at `from`; `None` if these bytes are no near jump.
 pub(crate) fn jump_target(from: u64, bytes: [u8; JUMP]) -> Option<u64> {
     let [0xe9, a, b, c, d] = bytes else { return None };
     let distance = i64::from(i32::from_le_bytes([a, b, c, d]));
@@ -155,7 +156,7 @@ fn ends(instruction: &Instruction) -> bool {
     )
 }
 
-/// All instructions of the image's code, by address.
+/// All instructions of the image's code, in the order of its pieces.
 fn instructions(text: Text<'_>) -> impl Iterator<Item = Instruction> + '_ {
     text.code.iter().flat_map(move |(offset, size)| {
         let from = text.base + offset;
@@ -164,8 +165,8 @@ fn instructions(text: Text<'_>) -> impl Iterator<Item = Instruction> + '_ {
     })
 }
 
-/// The first instructions of a function up to the one that the jump stands in, and, for a short one, its way through
-/// the padding. A near jump is preferred: nothing of it stays after detaching.
+/// The first instructions of a function, up to the one that the jump stands in, and the places in the padding that a
+/// short jump needs. A near jump is preferred, because it leaves nothing behind after detaching.
 fn displaced(
     text: Text<'_>,
     padding: &Padding,
@@ -209,8 +210,8 @@ fn may_move(instruction: &Instruction) -> bool {
     may_flow && !instruction.is_invalid() && instruction.code() != Code::Syscall
 }
 
-/// Whether nothing is left of an instruction when it and those before it have been undone, but in registers that
-/// the caller does not need.
+/// Whether undoing this instruction and those before it leaves no effect, except in registers that the caller does not
+/// need.
 fn is_undone(instruction: &Instruction, before: &[Instruction]) -> bool {
     let pushed = |register| before.iter().any(|it| is_push(it) && it.op0_register() == register);
     match instruction.mnemonic() {
@@ -231,13 +232,14 @@ fn is_push(instruction: &Instruction) -> bool {
     instruction.code() == Code::Push_r64 && instruction.op0_register() != Register::RSP
 }
 
-/// What undoes an instruction; the registers that others have changed come back with it.
+/// The instruction that undoes an instruction, if one is needed: `pop` for `push`. It also restores a register that a
+/// later instruction has changed.
 fn undone(instruction: &Instruction) -> Option<Instruction> {
     let register = is_push(instruction).then(|| instruction.op0_register())?;
     Instruction::with1(Code::Pop_r64, register).ok()
 }
 
-/// Instructions at another address, and a jump back to where they end.
+/// The instructions at another address, with a jump back behind the last of them.
 fn moved(displaced: &[Instruction], to: u64) -> Result<Vec<u8>, NotMovable> {
     let back = displaced.last().filter(|last| !ends(last)).map(Instruction::next_ip);
     encoded(displaced.to_vec(), to, back)
@@ -257,8 +259,8 @@ fn encoded(
     done.map(|done| done.code_buffer).map_err(|_| NotMovable::TooFar)
 }
 
-/// True if any instruction of the image jumps between two addresses, as far as is known: it would be sent to the
-/// shim, or into a jump.
+/// True if any known instruction of the image branches between the two addresses: such a branch would reach the shim,
+/// or the middle of a jump.
 fn is_jumped_into(text: Text<'_>, start: u64, end: u64) -> bool {
     let inside = |target: u64| target > start && target < end;
     text.code.iter().any(|(offset, size)| slice(text, text.base + offset, *size).is_none())
@@ -296,7 +298,7 @@ mod tests {
             .collect()
     }
 
-    /// Where a context goes that stands at the jump: along the jumps, and through what undoes.
+    /// Follows a context that stands at the jump: along the jumps, and through the code that undoes.
     fn followed(redirected: &Redirected) -> (Vec<String>, u64) {
         let target =
             |change: &Change| jump_target(change.at, change.jump.as_slice().try_into().unwrap());
@@ -331,8 +333,8 @@ mod tests {
         text.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
     }
 
-    /// The clock functions of an image: no instruction begins inside of a jump, the jump leads to the shim, and the
-    /// padding that is used is between functions. Gives those that have no place.
+    /// Checks the clock functions of an image: no instruction begins inside of a jump, the jump leads to the shim, and
+    /// the used padding is between functions. Returns the functions that cannot be redirected.
     fn check(bytes: &[u8]) -> Vec<String> {
         let image = Image::parse(bytes).unwrap();
         let functions = image.functions().map(|symbol| (symbol.offset, symbol.size));
@@ -373,7 +375,7 @@ mod tests {
             }
             let (undo, to) = followed(&redirected);
             assert_eq!(to, IMAGE, "{name}");
-            // What was pushed in front of the jump, in the opposite order.
+            // The registers pushed in front of the jump, in reverse order.
             let at = usize::try_from(redirected.changes.last().unwrap().at - BASE).unwrap();
             let from = usize::try_from(symbol.offset).unwrap();
             let before = lines(&bytes[from..at], start);
@@ -440,7 +442,7 @@ mod tests {
         let code = lines(&redirected.code, THERE);
         assert_eq!(code[..4], ["push rbp", "mov r10,rdi", "mov rbp,rsp", "push r12"]);
         assert_eq!(code[5], "jmp 00007F0000000010h", "{code:?}");
-        // Of these nothing can be undone: a register of the caller's, an argument, memory, the stack pointer.
+        // None of these can be undone: a register of the caller's, an argument, memory, the stack pointer.
         for first in ["48 89 fb", "48 89 c7", "48 89 07", "48 83 ec 10", "54", "85 ff"] {
             let bytes = hex(&format!("{first} 4c 8d 25 00 00 00 00 c3"));
             let refused = redirect_at(&bytes, bytes.len() as u64);
@@ -459,7 +461,7 @@ mod tests {
         assert_eq!(followed(&redirected), (vec![], IMAGE));
         let code = lines(&redirected.code, THERE);
         assert_eq!(code, ["cmp edi,17h", "jmp 00007F0000000003h"]);
-        // Four bytes are too few, code is none, and neither is what is branched to.
+        // Refused: padding of four bytes, code, and padding that a branch leads to.
         for (function, behind) in [
             (function, "0f 1f 40 00"),
             (function, "31 c0 31 c0 31 c0"),

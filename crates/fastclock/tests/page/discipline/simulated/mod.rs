@@ -1,4 +1,4 @@
-//! A simulated machine: a counter and a kernel's clock, driven by a schedule.
+//! A simulated machine: a counter and a kernel's clock that follow a schedule of events.
 
 pub(crate) mod observed;
 
@@ -13,7 +13,7 @@ const TICK: f64 = 4e6;
 pub(crate) const SECOND: f64 = 1e9;
 pub(crate) const MS: f64 = 1e6;
 
-/// What the counter does while the machine sleeps.
+/// The counter's behaviour during a suspend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Asleep {
     Continues,
@@ -21,12 +21,12 @@ pub(crate) enum Asleep {
     Stops,
 }
 
-/// Something that happens.
+/// An event in a schedule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Event {
-    /// The kernel's clock runs so many parts per million fast.
+    /// The kernel's clock runs fast by so many parts per million.
     Slew(f64),
-    /// Somebody sets the time by so many nanoseconds.
+    /// `CLOCK_REALTIME` is set by so many nanoseconds.
     Step(i64),
     /// An inserted leap second.
     Leap,
@@ -42,17 +42,17 @@ pub(crate) enum Event {
     CounterStands(bool),
 }
 
-/// How the machine's clocks are read.
+/// Properties of the clocks and their reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hardware {
     pub(crate) hz: f64,
-    /// A read of the kernel's clock takes so long, ns.
+    /// Duration of a read of the kernel's clock, ns.
     pub(crate) read: f64,
-    /// The kernel's clock advances in steps of so many nanoseconds.
+    /// Step of the kernel's clock, ns.
     pub(crate) grain: f64,
-    /// By how much the kernel moves its multiplier to and fro each tick, parts per million.
+    /// Change of the kernel's multiplier at each tick, up and down, parts per million.
     pub(crate) dither: f64,
-    /// One in so many reads loses the CPU for up to 2 ms; 0: none.
+    /// One read in so many loses the CPU for up to 2 ms; 0: none.
     pub(crate) preempted: u64,
 }
 
@@ -75,9 +75,9 @@ struct State {
     events: VecDeque<(f64, Event)>,
     random: u64,
     mono_at_read: f64,
-    /// When the rate changed and by how much, as a share.
+    /// Time and size of each change of rate, as a share.
     changes: Vec<(f64, f64)>,
-    /// When something happened against which nothing is promised until the next look.
+    /// Time of the last event after which nothing is promised until the next look.
     broken: f64,
     stepped: f64,
     counter_back: f64,
@@ -123,15 +123,15 @@ impl Machine {
         self.0.borrow_mut().advance(nanos);
     }
 
-    /// What the kernel's clock would have said when the counter was read last.
+    /// The kernel's clock at the moment of the last read of the counter.
     pub(crate) fn at_counter_read(&self, clock: ClockId) -> i64 {
         let state = self.0.borrow();
         floor(state.mono_at_read, state.hardware.grain) + state.offset(clock)
     }
 
-    /// By how much the changes of rate that cannot have been found yet have moved the clock from
-    /// what the looks said, ns: those since the look before the last, and those that had not added
-    /// up to the brackets by the last.
+    /// Distance in ns by which changes of rate that cannot have been found yet have moved the clock
+    /// from the looks: changes since the look before the last, and changes that had not added up to
+    /// the brackets' width by the last look.
     pub(crate) fn moved(&self, [before, last]: [f64; 2]) -> f64 {
         let state = self.0.borrow();
         let brackets = 4.0 * (state.hardware.read + 20.0);
@@ -152,7 +152,7 @@ impl Machine {
         self.0.borrow().counter_back
     }
 
-    /// How far the counter may have run ahead of the kernel's clock in all, ns.
+    /// Largest total distance by which the counter may have run ahead of the kernel's clock, ns.
     pub(crate) fn leapt(&self) -> f64 {
         self.0.borrow().leapt
     }
@@ -223,7 +223,8 @@ impl State {
     }
 
     fn pass(&mut self, nanos: f64) {
-        // The kernel's multiplier is whole: it runs a little fast or slow so as to be right.
+        // The kernel's multiplier is a whole number: the clock runs a little fast or slow in turns
+        // to be right on average.
         let step = self.hardware.dither * 1e-6 / 2.0 * if self.wander > 0.0 { -1.0 } else { 1.0 };
         self.wander += step * nanos;
         self.mono += nanos * (self.rate + step);

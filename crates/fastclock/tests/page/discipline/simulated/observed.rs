@@ -1,4 +1,4 @@
-//! A keeper, its page and processes that read it, all of them watched.
+//! A keeper, its page and reading processes, all under observation.
 
 use std::cell::{Cell, RefCell};
 
@@ -9,9 +9,10 @@ use fastclock::{ClockId, Nanos, Ticks, sys};
 
 use super::{Cpu, MS, Machine};
 
-/// Processes read, of which each has its own trust and sits on its own CPU.
+/// Number of reading processes, each with its own trust and its own CPU.
 const PROCESSES: usize = 3;
-/// A page that was ahead by more, ns, is left without waiting for it.
+/// Lead of a page over the kernel's clock, ns, above which a reader leaves the page without
+/// waiting.
 const HOLD: f64 = 0.9 * super::SECOND;
 
 #[derive(Default)]
@@ -22,20 +23,20 @@ struct Process {
     last_at: Cell<f64>,
 }
 
-/// What was seen.
+/// Observations of the readers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Seen {
-    /// Readings that the page answered while something was promised.
+    /// Readings that the page answered while a promise held.
     pub(crate) promised: u64,
     /// Readings that the page answered.
     pub(crate) answered: u64,
     /// Readings that the kernel answered.
     pub(crate) declined: u64,
-    /// Largest error while promised, ns.
+    /// Largest error while a promise held, ns.
     pub(crate) worst: i64,
     /// Largest bound, ns.
     pub(crate) widest: i64,
-    /// What was wrong.
+    /// Descriptions of wrong answers.
     pub(crate) faults: Vec<String>,
 }
 
@@ -45,11 +46,11 @@ pub(crate) struct Readers<'a> {
     page: &'a Page,
     processes: Vec<Process>,
     pub(crate) seen: RefCell<Seen>,
-    /// When the last two looks were taken that are published.
+    /// Times of the last two looks that were published.
     looks: Cell<[f64; 2]>,
-    /// When the last look was taken.
+    /// Time of the last look.
     looked: Cell<f64>,
-    /// The keeper will lose its CPU.
+    /// Whether the keeper will lose its CPU.
     delayed: bool,
 }
 
@@ -71,7 +72,7 @@ impl<'a> Readers<'a> {
         }
     }
 
-    /// Every process reads a clock once, and is judged.
+    /// Every process reads each clock once, and the answers are judged.
     pub(crate) fn sample(&self) {
         let clocks =
             [PageClock::Monotonic, PageClock::Boottime, PageClock::Realtime, PageClock::Tai];
@@ -93,7 +94,7 @@ impl<'a> Readers<'a> {
         let now = self.machine.now();
         let error = answer.time.0 - truth;
         let looked = self.looks.get();
-        // The event may have come while the reader waited: nothing is promised then.
+        // The event may have come while the reader waited: then nothing is promised.
         let broken = self.machine.broken() >= looked[1] || self.machine.broken() >= begun;
         if answer.declined.is_some() {
             seen.declined += 1;
@@ -120,11 +121,11 @@ impl<'a> Readers<'a> {
             PageClock::Realtime | PageClock::Tai => return,
         };
         let mut last = process.last.get();
-        // Nobody can tell before the next look.
+        // The failure cannot be detected before the next look.
         let told = process.last_at.get().min(self.looked.get());
         let counter_back = self.machine.counter_went_back() >= told;
-        // A line that was cut too late does not say how far it was used: if the counter has leapt
-        // as well, the clock may go back by as much.
+        // If a line's end was announced too late, its last use is not known: if the counter has
+        // leapt as well, the clock may go back by as much.
         let left = self.machine.leapt() > if self.delayed { super::MS } else { HOLD };
         if answer.time.0 < last[place] && !left && !counter_back {
             let by = last[place] - answer.time.0;
@@ -136,7 +137,7 @@ impl<'a> Readers<'a> {
     }
 }
 
-/// The keeper's counter: whoever reads it may be delayed, and the others read meanwhile.
+/// The keeper's counter: a read may be delayed, and the processes read meanwhile.
 struct Watched<'a> {
     cpu: Cpu<'a>,
     readers: &'a Readers<'a>,
@@ -164,7 +165,7 @@ impl Counter for Watched<'_> {
     }
 }
 
-/// How it is kept and watched.
+/// The plan for keeping and observing a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     /// Time between two looks, ns.
@@ -174,12 +175,12 @@ pub(crate) struct Plan {
     pub(crate) settings: Settings,
     /// The keeper is delayed at its n-th read of the counter after so many looks.
     pub(crate) delay: Option<Delay>,
-    /// Readings that are replaced by nonsense: the number of the look and what comes instead.
+    /// A nonsense reading that replaces a real one: the number of the look and the replacement.
     pub(crate) absurd: Option<(u64, Reading)>,
     pub(crate) warp: i64,
 }
 
-/// When the keeper loses its CPU and for how long.
+/// Time and duration of the keeper's loss of CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delay {
     pub(crate) look: u64,
@@ -194,22 +195,22 @@ impl Plan {
     }
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) seen: Seen,
-    /// What the readings said, but for `Steady`, with the time.
+    /// The verdicts on the readings, except `Steady`, with the time.
     pub(crate) verdicts: Vec<(f64, Step)>,
     pub(crate) keeper: Keeper,
     /// Readings that the page answered in the last fifth of the time.
     pub(crate) answered_at_end: u64,
-    /// Largest error of those.
+    /// Largest error of those, ns.
     pub(crate) worst_at_end: i64,
     pub(crate) widest_at_end: i64,
 }
 
 impl Outcome {
-    /// That nothing was wrong and the page answered in the end.
+    /// Checks that no answer was wrong and that the page answered at the end.
     pub(crate) fn assert_good(&self) -> &Self {
         assert!(
             self.seen.faults.is_empty(),
@@ -228,7 +229,7 @@ impl Outcome {
     }
 }
 
-/// Keeps a page on this machine for so long.
+/// Keeps a page on this machine for `lasts` ns.
 pub(crate) fn keep(machine: &Machine, plan: &Plan, lasts: f64) -> Outcome {
     let page = Page::new();
     let readers = Readers::new(machine, &page, plan);
