@@ -14,10 +14,11 @@ use fastclock::{ClockId, Decline, Nanos, sys};
 
 use super::availability::{Availability, Report};
 use super::backoff::Backoff;
-use super::counter_probe::Clocksource;
+use super::counter_probe::{self, Clocksource};
 use super::cpu_rotation::CpuRotation;
 use super::guards;
 use super::{Options, Pulse, Shared};
+use clockscope_sys::precedence::Precedence;
 use clockscope_sys::set_watch::SetWatch;
 use clockscope_sys::{poll, robust, tsc};
 
@@ -129,7 +130,7 @@ impl<'a> Keep<'a> {
             (file, name)
         });
         let name = clocksource.as_ref().and_then(|(_, name)| name.as_deref());
-        let is_counter = name.is_some_and(guards::is_the_counter);
+        let is_counter = name.is_some_and(counter_probe::is_the_counter);
         let made_from_counter = is_counter || name.is_some_and(guards::is_made_from_the_counter);
         let options = Options { early: options.early && is_counter, ..options };
         let settings = if options.early {
@@ -203,7 +204,7 @@ impl<'a> Keep<'a> {
             self.clocksource_read = now();
             let name = file.read();
             self.clocksource_is_good =
-                name == *at_start || name.as_deref().is_some_and(guards::is_the_counter);
+                name == *at_start || name.as_deref().is_some_and(counter_probe::is_the_counter);
         }
         (!self.clocksource_is_good).then_some(Decline::ClocksourceChanged)
     }
@@ -228,7 +229,13 @@ impl<'a> Keep<'a> {
             return;
         }
         let old = self.writer.current().copied();
-        match self.keeper.publish(&mut self.writer, &CpuCounter) {
+        let published = {
+            // The old line's end is announced before the new line: a thread that loses its CPU between the two leaves
+            // readers without a line.
+            let _first = Precedence::ask();
+            self.keeper.publish(&mut self.writer, &CpuCounter)
+        };
+        match published {
             Ok(false) => return,
             Ok(true) => self.availability.report.lines += 1,
             Err(_) => {
