@@ -2,7 +2,6 @@
 
 use super::costs::{each, ratio, times_as_long, whole_on};
 use super::options::TextOptions;
-use super::text::told;
 use super::{latency, what_if};
 use clockscope_model::trace::{Clock, ClockReads, SyscallRow, TraceReport, Way};
 use clockscope_text::lines::labelled;
@@ -250,6 +249,11 @@ fn part_of(time_ns: u64, whole_ns: u64) -> String {
     } else {
         "more than all".to_owned()
     }
+}
+
+/// A labelled line; empty if `text` is empty.
+pub(super) fn told(label: &str, text: &str) -> String {
+    if text.is_empty() { String::new() } else { labelled(label, text) }
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! The report as `clockscope trace` prints it: the table of `strace -c` with vDSO calls in it, and the cost
 //! of the clock reads.
 
+use super::answers::{self, told};
 use super::callers::text as callers;
 use super::columns::Column;
 use super::entries::{self, Calls};
 use super::options::TextOptions;
-use super::{answers, declines, latency, overhead, page_answers, table, verdict};
+use super::{declines, latency, overhead, page_answers, table, verdict};
 use clockscope_model::trace::{Attached, Ended, ProcessDetail, ThreadDetail, TraceReport};
 use clockscope_text::foreign::joined;
 use clockscope_text::lines::{WIDTH, cut_middle, labelled, width};
@@ -64,11 +65,6 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         out += part;
     }
     out
-}
-
-/// A labelled line; empty if `text` is empty.
-pub(super) fn told(label: &str, text: &str) -> String {
-    if text.is_empty() { String::new() } else { labelled(label, text) }
 }
 
 fn calls_table(calls: Calls<'_>, options: &TextOptions) -> String {

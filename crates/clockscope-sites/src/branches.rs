@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::thread::ScopedJoinHandle;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 
 use crate::elf::Code;
-use crate::find::{Segment, in_parts};
+use crate::site::Segment;
 
 /// Reach of a short branch, in bytes.
 const SHORT: u64 = 128;
@@ -272,6 +273,29 @@ impl Marked {
         let (word, bit) = self.place(address);
         self.bits[word] >> bit & 1 == 1
     }
+}
+
+/// Applies `look` to both halves of a long list in parallel, if `by_two`; otherwise to the whole list.
+pub(crate) fn in_parts<T: Sync, R: Send>(
+    all: &[T],
+    by_two: bool,
+    look: impl Fn(&[T]) -> R + Sync,
+) -> Vec<R> {
+    /// The shortest list that is worth a second thread, which takes some 50 us to start.
+    const MANY: usize = 64;
+    let (one, other) = all.split_at(if by_two && all.len() >= MANY { all.len() / 2 } else { 0 });
+    std::thread::scope(|scope| {
+        let thread = (!one.is_empty())
+            .then(|| std::thread::Builder::new().spawn_scoped(scope, || look(one)).ok());
+        let other = look(other);
+        // If no thread can be started, this thread does both halves.
+        let one = thread.map(|thread| match thread.map(ScopedJoinHandle::join) {
+            Some(Ok(seen)) => seen,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => look(one),
+        });
+        one.into_iter().chain([other]).collect()
+    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use gimli::UnwindSection as _;
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
 use object::{Endianness, elf};
 
-use crate::find::Segment;
+use crate::site::Segment;
 
 /// Why a file was not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,84 +2,20 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::thread::ScopedJoinHandle;
 
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
     OpAccess, OpKind, Register, RflagsBits,
 };
 
-use crate::branches::{Functions, reached};
+use crate::branches::{Functions, in_parts, reached};
 use crate::elf::{self, Unreadable};
-use crate::stubs::{JUMP, NUMBERS};
+use crate::site::{Behind, JUMP, NUMBERS, Segment, Site, is_plain};
 
 /// `rt_sigreturn(2)` on x86-64.
 const SYS_RT_SIGRETURN: u32 = 15;
 /// `exit(2)` and `exit_group(2)`.
 const ENDS: [u32; 2] = [60, 231];
-
-/// An executable segment of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// Address in the file's own numbers (`p_vaddr`).
-    pub address: u64,
-    /// Offset in the file, in bytes.
-    pub offset: u64,
-    /// Length in the file, in bytes.
-    pub size: u64,
-}
-
-impl Segment {
-    pub(crate) fn holds(&self, address: u64) -> bool {
-        (self.address..self.address.saturating_add(self.size)).contains(&address)
-    }
-
-    /// The bytes of `range`, if the segment is in the file as far as the range goes.
-    pub(crate) fn bytes<'a>(&self, file: &'a [u8], range: &Range<u64>) -> Option<&'a [u8]> {
-        let end = self.address.checked_add(self.size)?.min(range.end);
-        let at = |address: u64| {
-            let within = address.checked_sub(self.address)?;
-            usize::try_from(self.offset.checked_add(within)?).ok()
-        };
-        file.get(at(range.start)?..at(end)?)
-    }
-}
-
-/// A `syscall` instruction whose calls can be counted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Site {
-    /// Address of the first displaced instruction, in the file's own numbers. The addresses behind it, up to the end of
-    /// the `syscall`, are reached only from the instruction before.
-    pub window: u64,
-    /// Address of the `syscall` instruction.
-    pub syscall: u64,
-    /// Address behind the last displaced instruction. The `syscall` is displaced only if it may be executed at another
-    /// address. Otherwise `end` is at least [`JUMP`] bytes behind `window`, and the `syscall` stays in place.
-    pub end: u64,
-    /// The bytes from `window` to `end`, or to the end of the `syscall` if that is later.
-    pub original: Vec<u8>,
-    /// The number of the system call, if the displaced instructions set it.
-    pub number: Option<u32>,
-    /// Whether the displaced instructions can be copied unchanged to any address.
-    pub is_plain: bool,
-    /// Instructions behind a `syscall` that stays in place; displacing them lets the stub see the call's result.
-    pub behind: Option<Behind>,
-    /// Whether code may read the flags that a displaced `syscall` leaves.
-    pub wants_flags: bool,
-}
-
-/// The instructions directly behind a `syscall`, reached only from it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Behind {
-    /// Bytes of the instructions.
-    pub displaced: usize,
-    /// Whether the instructions can be copied unchanged to any address.
-    pub is_plain: bool,
-    /// Whether code may read the flags from before these instructions.
-    pub wants_flags: bool,
-    /// The bytes of the instructions, and of the padding behind them if they are too short for a jump.
-    pub original: Vec<u8>,
-}
 
 /// A `syscall` instruction whose calls cannot be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,29 +138,6 @@ fn looked_into(file: &[u8], by_two: bool) -> Result<Found, Unreadable> {
     Ok(found)
 }
 
-/// Applies `look` to both halves of a long list in parallel, if `by_two`; otherwise to the whole list.
-pub(crate) fn in_parts<T: Sync, R: Send>(
-    all: &[T],
-    by_two: bool,
-    look: impl Fn(&[T]) -> R + Sync,
-) -> Vec<R> {
-    /// The shortest list that is worth a second thread, which takes some 50 us to start.
-    const MANY: usize = 64;
-    let (one, other) = all.split_at(if by_two && all.len() >= MANY { all.len() / 2 } else { 0 });
-    std::thread::scope(|scope| {
-        let thread = (!one.is_empty())
-            .then(|| std::thread::Builder::new().spawn_scoped(scope, || look(one)).ok());
-        let other = look(other);
-        // If no thread can be started, this thread does both halves.
-        let one = thread.map(|thread| match thread.map(ScopedJoinHandle::join) {
-            Some(Ok(seen)) => seen,
-            Some(Err(panic)) => std::panic::resume_unwind(panic),
-            None => look(one),
-        });
-        one.into_iter().chain([other]).collect()
-    })
-}
-
 /// The ranges that no near branch may enter: first the displaced instructions before each `syscall`, then those behind
 /// each. In the latter the first address counts as well.
 fn ranges(sites: &[Site]) -> Vec<Range<u64>> {
@@ -320,7 +233,7 @@ fn within(
         instructions[index + 1..].iter().take(JUMP).copied().collect();
     let mut why = Why::Immovable;
     for displaced in windows {
-        let mut site = Site::of(functions, &displaced, syscall).ok_or(Why::NotDecoded)?;
+        let mut site = site_of(functions, &displaced, syscall).ok_or(Why::NotDecoded)?;
         if functions.goes_into(&site.closed()) {
             why = Why::JumpedTo;
         } else if jumps_anywhere && !displaced.last().is_some_and(keeps_a_pointer) {
@@ -346,50 +259,20 @@ fn behind_its_number(functions: &mut Functions<'_>, syscall: u64) -> Result<Site
     if bytes[0] != MOV_EAX || !is_number {
         return Err(Why::NoFunction);
     }
-    let site = Site::of(functions, &[mov], syscall).ok_or(Why::NoFunction)?;
+    let site = site_of(functions, &[mov], syscall).ok_or(Why::NoFunction)?;
     if functions.goes_into(&site.closed()) { Err(Why::JumpedTo) } else { Ok(site) }
 }
 
-impl Site {
-    fn of(functions: &Functions<'_>, displaced: &[Instruction], syscall: u64) -> Option<Self> {
-        let (window, end) = (displaced.first()?.ip(), displaced.last()?.next_ip());
-        let is_plain = displaced.iter().all(is_plain);
-        let original = functions.bytes(&(window..end.max(syscall + 2)))?.to_vec();
-        // No branch enters these instructions. Other code may run the earlier ones with another number, so only they
-        // count.
-        let before = displaced.partition_point(|instruction| instruction.ip() < syscall);
-        let number = number(&displaced[..before], &[]);
-        Some(Self {
-            window,
-            syscall,
-            end,
-            original,
-            number,
-            is_plain,
-            behind: None,
-            wants_flags: true,
-        })
-    }
-
-    /// Whether errors of the calls are counted: the number is known, and the stub runs behind the call.
-    pub fn sees_errors(&self) -> bool {
-        self.number.is_some() && (self.behind.is_some() || !self.stays())
-    }
-
-    /// Whether the `syscall` stays in place.
-    pub fn stays(&self) -> bool {
-        self.end <= self.syscall
-    }
-
-    /// Address behind the `syscall`.
-    pub fn after(&self) -> u64 {
-        self.syscall + 2
-    }
-
-    /// Addresses behind the first that no other code may branch to, with the end of the range.
-    pub(crate) fn closed(&self) -> Range<u64> {
-        self.window..self.syscall.max(self.end - 1)
-    }
+/// The site of a `syscall` with these displaced instructions.
+fn site_of(functions: &Functions<'_>, displaced: &[Instruction], syscall: u64) -> Option<Site> {
+    let (window, end) = (displaced.first()?.ip(), displaced.last()?.next_ip());
+    let is_plain = displaced.iter().all(is_plain);
+    let original = functions.bytes(&(window..end.max(syscall + 2)))?.to_vec();
+    // No branch enters these instructions. Other code may run the earlier ones with another number, so only they
+    // count.
+    let before = displaced.partition_point(|instruction| instruction.ip() < syscall);
+    let number = number(&displaced[..before], &[]);
+    Some(Site { window, syscall, end, original, number, is_plain, behind: None, wants_flags: true })
 }
 
 /// Whether a `syscall` can be executed at another address: calls that do not return (known by their number, or by an
@@ -536,14 +419,6 @@ fn keeps_a_pointer(instruction: &Instruction) -> bool {
         && instruction.memory_base() == Register::RSP
         && instruction.op1_kind() == OpKind::Register
         && instruction.op1_register() == Register::R11
-}
-
-/// Whether an instruction can be copied unchanged to any address.
-fn is_plain(instruction: &Instruction) -> bool {
-    matches!(
-        instruction.flow_control(),
-        FlowControl::Next | FlowControl::Call | FlowControl::Return
-    ) && !instruction.is_ip_rel_memory_operand()
 }
 
 fn is_movable(instruction: &Instruction) -> bool {

@@ -6,14 +6,16 @@
 mod branches;
 mod elf;
 mod find;
+mod site;
 mod stubs;
 
 pub use elf::Unreadable;
-pub use find::{Behind, Found, Left, Segment, Site, Why, find, find_by_two};
+pub use find::{Found, Left, Why, find, find_by_two};
+pub use site::{Behind, JUMP, NUMBERS, Segment, Site};
 pub use stubs::{
-    ERRORS, FIRST, Head, JUMP, Jump, KEPT, KEPT_SIZE, KINDS, MADE_CODE, MAPPED, NEXT, NOTICE,
-    NUMBERS, OTHERS, OWN_KINDS, PLACE_SIZE, PLACES, SEALED, SEEN, SHARDS, Stubs, TABLE_WORDS,
-    TIMED, TIMES, UNSEEN, Write,
+    ERRORS, FIRST, Head, Jump, KEPT, KEPT_SIZE, KINDS, MADE_CODE, MAPPED, NEXT, NOTICE, OTHERS,
+    OWN_KINDS, PLACE_SIZE, PLACES, SEALED, SEEN, SHARDS, Stubs, TABLE_WORDS, TIMED, TIMES, UNSEEN,
+    Write,
 };
 
 /// Compiles the README's example as a test.

@@ -31,14 +31,10 @@ use iced_x86::{
     InstructionBlock,
 };
 
-use crate::find::Site;
+use crate::site::{JUMP, NUMBERS, Site};
 
 pub use timing::{FIRST, PLACE_SIZE, PLACES, TIMES};
 
-/// Bytes of a near jump.
-pub const JUMP: usize = 5;
-/// System-call numbers with a word of their own: Linux 7.3 has 472.
-pub const NUMBERS: usize = 500;
 /// The word for all other numbers.
 pub const OTHERS: usize = NUMBERS;
 /// The word that counts how often anonymous memory was made executable.
@@ -627,7 +623,7 @@ mod tests {
     use iced_x86::{Formatter as _, Mnemonic, NasmFormatter, Register};
 
     use super::*;
-    use crate::find::Behind;
+    use crate::site::Behind;
 
     const BASE: u64 = 0x10_0000;
     const HEAD: Head = Head {

@@ -76,7 +76,7 @@ impl CounterProbe {
         let has_counter = true;
         let may_read = tsc::is_permitted();
         let clocksource = Clocksource::open().and_then(|file| file.read());
-        let is_counter = clocksource.as_deref().is_some_and(super::guards::is_the_counter);
+        let is_counter = clocksource.as_deref().is_some_and(is_the_counter);
         let budget = if is_counter { WARP_BUDGET_TRUSTED } else { WARP_BUDGET };
         let can_read = has_counter && may_read != Some(false);
         Self {
@@ -137,6 +137,11 @@ fn vdso_answers() -> Option<bool> {
     callables.retain(|one| one.call() == Call::ClockGettime(ClockId::Monotonic));
     let path = *vdso_call::paths(&callables)?.first()?;
     Some(path != Path::Syscall)
+}
+
+/// Clocksources that are the counter itself.
+pub(crate) fn is_the_counter(clocksource: &str) -> bool {
+    matches!(clocksource, "tsc" | "arch_sys_counter")
 }
 
 #[cfg(test)]

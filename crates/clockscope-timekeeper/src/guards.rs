@@ -6,7 +6,7 @@ use std::fmt;
 
 use fastclock::Decline;
 
-use super::counter_probe::{CounterProbe, WarpOfAll};
+use super::counter_probe::{CounterProbe, WarpOfAll, is_the_counter};
 
 /// The counter may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,11 +159,6 @@ fn clocksource(probe: &CounterProbe) -> Point {
         },
         Some(name) => refuse(format!("the kernel's clocksource is {name}, not the counter")),
     }
-}
-
-/// Clocksources that are the counter itself.
-pub(crate) fn is_the_counter(clocksource: &str) -> bool {
-    matches!(clocksource, "tsc" | "arch_sys_counter")
 }
 
 /// Clocksources of hypervisors that correct the counter by a page. They answer in user space only while the host states

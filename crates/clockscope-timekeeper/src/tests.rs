@@ -7,7 +7,7 @@ use fastclock::page::{Kernel, OWNER_DIED, Order, PageClock, Reader, Trust};
 use fastclock::{ClockId, Nanos};
 
 use super::*;
-use crate::counter_probe::Clocksource;
+use crate::counter_probe::{self, Clocksource};
 use clockscope_sys::tsc;
 
 /// The kernel's clock, and why it was asked.
@@ -88,7 +88,7 @@ fn a_page_answers_within_its_bound_until_it_is_stopped() {
 #[test]
 fn an_early_page_answers_after_a_few_looks_and_within_its_bound_from_the_first() {
     let is_counter = Clocksource::open().and_then(|file| file.read());
-    if !is_counter.as_deref().is_some_and(guards::is_the_counter) {
+    if !is_counter.as_deref().is_some_and(counter_probe::is_the_counter) {
         return skips::skip("the kernel's clocksource is not the counter");
     }
     let page = page();

@@ -13,6 +13,7 @@ pub mod launch;
 mod observers;
 pub mod options;
 pub mod plan;
+mod rows;
 mod sampling;
 mod signals;
 mod summary;

@@ -5,8 +5,6 @@ use std::ffi::OsString;
 use std::time::Instant;
 
 use fastclock::ClockId;
-use vdso_image::histogram::bucket_start;
-use vdso_image::layout::Counted;
 
 use crate::clock_page;
 use crate::clock_reads::{Context, SyscallCosts, clock_reads, same_tick_share};
@@ -15,115 +13,28 @@ use crate::fallback_reads::{self, FallbackReads};
 use crate::nanos;
 use crate::observers::Observed;
 use crate::plan::Plan;
+use crate::rows::{syscall_rows, vdso_rows};
 use crate::sampling::Exact;
 use crate::tick_time::TickTime;
 use crate::verdict::{VdsoCosts, verdict};
 use clockscope_containers::place::Place;
 use clockscope_measure::host;
-use clockscope_model::reads;
 use clockscope_model::trace::{
-    Attached, BySites, Clock, DeclineRow, Latency, Missing, Overhead, ProcessDetail, SyscallRow,
+    Attached, BySites, Clock, DeclineRow, Missing, Overhead, ProcessDetail, SyscallRow,
     ThreadDetail, TraceReport, VdsoRow, Way,
 };
-use clockscope_model::waiting;
 use clockscope_report::what_if;
-use clockscope_stats::histogram::{self, Bucket};
 use clockscope_stats::timed;
 use clockscope_sys::tsc;
-use clockscope_syscalls::{Abi, ProbeCost, SyscallTally};
+use clockscope_syscalls::{Abi, SyscallTally};
 use clockscope_text::foreign::Foreign;
 use clockscope_tracee::attach::{self, command_name, thread_name};
-use clockscope_tracee::counts::{Calls, Times, Timings};
+use clockscope_tracee::counts::Calls;
 use clockscope_tracee::decline::Decline;
 use clockscope_tracee::follow::{End, Followed};
 use clockscope_tracee::processes::{Process, Processes};
 use clockscope_tracee::session::Session;
 use clockscope_tracee::sites::{SiteCalls, TimedCalls};
-
-/// The rows of vDSO calls.
-pub(crate) fn vdso_rows(calls: &Calls, timings: Option<&Timings>, time: &TickTime) -> Vec<VdsoRow> {
-    let rows = calls.iter().enumerate().filter(|(_, calls)| **calls > 0);
-    rows.filter_map(|(index, calls)| {
-        let counted = Counted::from_counter(index)?;
-        let times = timings.map(|timings| &timings.times[index]);
-        let timed = times.map_or(0, |times| times.samples);
-        let (average_ps, within_ps) = times.map_or((0, None), |times| time.cost_ps(times));
-        let total = u128::from(average_ps) * u128::from(*calls) / 1000;
-        Some(VdsoRow {
-            function: counted.function.name().to_owned(),
-            clock: counted.clock.map(reads::clock_name),
-            calls: *calls,
-            timed,
-            time_uncertain: timed > 0 && within_ps.is_none(),
-            time_total_ns: u64::try_from(total).unwrap_or(u64::MAX),
-            time_avg_ps: average_ps,
-            time_avg_within_ps: within_ps,
-            latency_ns: times.and_then(|times| distribution(times, time)),
-        })
-    })
-    .collect()
-}
-
-/// The distribution in `buckets` of nanoseconds; `max_ns` is the longest call, if known. `None` if no call
-/// was timed.
-fn from_buckets(buckets: &[Bucket], max_ns: Option<u64>) -> Option<Latency> {
-    let found = histogram::percentiles(buckets, max_ns)?;
-    let mut used: Vec<(u64, u64)> =
-        buckets.iter().filter(|b| b.count > 0).map(|b| (b.lower, b.count)).collect();
-    used.sort_unstable();
-    Some(Latency { p50: found.p50, p90: found.p90, p99: found.p99, max: found.max, buckets: used })
-}
-
-fn distribution(times: &Times, time: &TickTime) -> Option<Latency> {
-    let buckets: Vec<Bucket> = times
-        .buckets
-        .iter()
-        .enumerate()
-        .filter(|(_, weight)| **weight > 0)
-        .map(|(index, weight)| {
-            let lower = time.nanos(bucket_start(index));
-            let upper = time.nanos(bucket_start(index + 1));
-            Bucket { lower, width: upper.saturating_sub(lower).max(1), count: *weight }
-        })
-        .collect();
-    from_buckets(&buckets, Some(time.nanos(times.max_ticks)))
-}
-
-/// The rows of system calls: one row for all tallies of the same call.
-pub(crate) fn syscall_rows<'a>(
-    tallies: impl IntoIterator<Item = &'a SyscallTally>,
-    cost: &ProbeCost,
-    with_latency: bool,
-) -> Vec<SyscallRow> {
-    let mut sums: BTreeMap<_, SyscallTally> = BTreeMap::new();
-    for tally in tallies {
-        sums.entry((tally.abi, tally.number))
-            .and_modify(|sum| sum.absorb(tally))
-            .or_insert_with(|| tally.clone());
-    }
-    sums.values()
-        .map(|tally| SyscallRow {
-            name: tally.name(),
-            number: tally.number,
-            calls: tally.calls,
-            errors: Some(tally.errors),
-            time_total_ns: tally.corrected_time_ns(cost),
-            time_avg_ps: tally.corrected_average_ps(cost),
-            latency_ns: if with_latency { syscall_distribution(tally, cost) } else { None },
-            waits: waiting::waits(&tally.name()),
-            ..SyscallRow::default()
-        })
-        .collect()
-}
-
-fn syscall_distribution(tally: &SyscallTally, cost: &ProbeCost) -> Option<Latency> {
-    let buckets: Vec<Bucket> = tally
-        .corrected_histogram(cost)
-        .into_iter()
-        .map(|(lower, count)| Bucket { lower, width: (lower / 16).max(1), count })
-        .collect();
-    from_buckets(&buckets, Some(tally.corrected_max_ns(cost)))
-}
 
 /// One entry a process.
 fn processes_detail(
@@ -395,19 +306,5 @@ fn exit_code_and_signal(end: Option<End>) -> (Option<i32>, Option<i32>) {
         Some(End::Exited(code)) => (Some(code), None),
         Some(End::Killed(signal)) => (None, Some(signal)),
         None => (None, None),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buckets_become_a_distribution_in_order() {
-        let bucket = |lower, count| Bucket { lower, width: 1, count };
-        let latency = from_buckets(&[bucket(30, 1), bucket(20, 9), bucket(25, 0)], Some(30));
-        let buckets = vec![(20, 9), (30, 1)];
-        assert_eq!(latency, Some(Latency { p50: 20, p90: 20, p99: 30, max: 30, buckets }));
-        assert_eq!(from_buckets(&[], None), None);
     }
 }

@@ -13,7 +13,7 @@ use vdso_image::layout::{POISON, THREAD_ENTRIES, THREADS_OFFSET, ThreadEntry, Th
 
 use super::arch::tasks;
 use super::attach::process::status_of;
-use super::attach::threads::ran;
+use super::attach::transfers::ran;
 use super::attach::{command_name, listed};
 use super::install::image_of;
 use super::processes::Processes;

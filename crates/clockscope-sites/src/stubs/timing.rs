@@ -23,7 +23,7 @@ use super::{
     ERRORS, IF_ERROR, IF_OWN, JUMP, KINDS, LOCK, LOOK, LOOKED_AT, Made, NEXT, OWN, PART, SHARD,
     SHARDS, Stubs, TIMED, assembled, increment, jump, moved, near, short, word_of,
 };
-use crate::find::Site;
+use crate::site::Site;
 
 /// In each part of the table, this many first calls of a number are all timed.
 pub const FIRST: u64 = 16;

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vdso_image::layout::COUNTERS;
 
-use crate::summary;
+use crate::rows;
 use crate::tick_time::TickTime;
 use clockscope_model::callers::Called;
 use clockscope_model::reads;
@@ -29,10 +29,10 @@ pub(super) fn of(
     for counter in (0..COUNTERS).filter(|counter| calls[*counter] > 0) {
         let mut alone = [0; COUNTERS];
         alone[counter] = calls[counter];
-        let row = summary::vdso_rows(&alone, Some(&timings), &time).pop();
+        let row = rows::vdso_rows(&alone, Some(&timings), &time).pop();
         rows.extend(row.and_then(|row| vdso(counter, &row)));
     }
-    let by_call = summary::syscall_rows(tallies, cost, false);
+    let by_call = rows::syscall_rows(tallies, cost, false);
     rows.extend(by_call.iter().map(syscall));
     rows.retain(|row| filter.matches(function(&row.name)));
     let alive = processes.all().iter().filter(|process| process.alive).count();

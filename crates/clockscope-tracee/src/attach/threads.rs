@@ -1,12 +1,11 @@
 //! The threads of a running process: traces, stops and resumes them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
 use super::listed;
-use super::transfers::{INTERVAL, SHORT_PATIENCE, Transfers};
+use super::transfers::{INTERVAL, SHORT_PATIENCE, Transfers, ran};
 use super::unlimited::waits_without_limit;
 use crate::arch::attach::restart::{
     InCall, end_on_the_way, go_on_if, in_call, is_let_go_on_its_way, is_on_its_way,
@@ -42,14 +41,6 @@ const SPIN: Duration = Duration::from_micros(20);
 pub fn state(pid: i32, thread: i32) -> Option<char> {
     let stat = clockscope_sys::proc_text::read(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()
-}
-
-/// Processor time of a thread as far as the kernel has accounted it: for a running thread, up to the last tick.
-/// `thread` is a path below `/proc`. `None` if the thread is gone, and on a kernel without `CONFIG_SCHED_INFO`.
-pub(crate) fn ran(thread: impl fmt::Display) -> Option<Duration> {
-    // Documentation/scheduler/sched-stats.rst (Linux 6.18): nanoseconds on the processor, then two more numbers.
-    let text = clockscope_sys::proc_text::read(format!("/proc/{thread}/schedstat")).ok()?;
-    Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
 }
 
 /// State of a thread that was asked to stop.

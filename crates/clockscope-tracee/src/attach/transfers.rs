@@ -4,9 +4,9 @@
 //! restarts it only if there are none. A program that ignores the result loses the rest. So the tracer stops threads
 //! when none of them waits in such a call, if that happens soon.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::threads::ran;
 use clockscope_sys::proc_text;
 
 /// Longest wait for transfers before threads are stopped, while the tracer serves all traced processes.
@@ -126,6 +126,14 @@ fn is_transfer(number: i64, arguments: &[u64]) -> bool {
         libc::SYS_recvmsg => waits_for_all(2),
         _ => false,
     }
+}
+
+/// Processor time of a thread as far as the kernel has accounted it: for a running thread, up to the last tick.
+/// `thread` is a path below `/proc`. `None` if the thread is gone, and on a kernel without `CONFIG_SCHED_INFO`.
+pub(crate) fn ran(thread: impl fmt::Display) -> Option<Duration> {
+    // Documentation/scheduler/sched-stats.rst (Linux 6.18): nanoseconds on the processor, then two more numbers.
+    let text = proc_text::read(format!("/proc/{thread}/schedstat")).ok()?;
+    Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
 }
 
 #[cfg(test)]
