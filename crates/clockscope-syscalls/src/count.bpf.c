@@ -626,14 +626,14 @@ int on_sched_process_exec(struct trace_event_raw_sched_process_exec *event)
 }
 
 SEC("tp_btf/sched_process_exit")
-int sched_process_exit(void *ctx)
+int sched_process_exit(void)
 {
 	ends();
 	return 0;
 }
 
 SEC("tracepoint/sched/sched_process_exit")
-int on_sched_process_exit(void *event)
+int on_sched_process_exit(void)
 {
 	ends();
 	return 0;

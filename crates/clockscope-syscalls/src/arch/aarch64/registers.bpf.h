@@ -9,8 +9,8 @@ struct pt_regs {
 	s32 syscallno;
 } KERNEL;
 
-#define SIXTH_ARGUMENT(regs) ((regs)->regs[5])
-#define CALL_NUMBER(regs) ((regs)->syscallno)
+#define SIXTH_ARGUMENT(of) ((of)->regs[5])
+#define CALL_NUMBER(of) ((of)->syscallno)
 // TIF_32BIT in arch/arm64/include/asm/thread_info.h (Linux 6.18).
 #define IS_32_BIT(task) ((task)->thread_info.flags & 1 << 22)
 #define NR_GETPPID 173
