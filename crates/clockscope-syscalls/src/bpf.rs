@@ -45,7 +45,7 @@ use super::loader::Aligned;
 use super::loader::{self, Loaded, numbers, words};
 use super::tally::{Abi, LAYOUT, SyscallTally};
 use clockscope_sys::bpf::kernel_types::KernelTypes;
-use clockscope_sys::bpf::maps::{Map, Mapped, possible_cpus};
+use clockscope_sys::bpf::maps::{self, Map, Mapped};
 use clockscope_sys::bpf::programs::{Attached, Program, Purpose};
 use clockscope_sys::{identity, tracefs};
 
@@ -135,7 +135,7 @@ impl BpfCounter {
         let bytes = KernelTypes::of_this_kernel().map_err(|_| BpfDecline::NoBtf)?;
         let types = Types::parse(&bytes).ok_or(BpfDecline::NoBtf)?;
         let refused = |error: io::Error| BpfDecline::from_error("share the counts", &error);
-        let cpus = possible_cpus().map_err(refused)?;
+        let cpus = maps::cpu_numbers().map_err(refused)?;
         let loaded = load(object, options, &types, cpus)?;
         let totals = loaded.maps.get("totals").ok_or(BpfDecline::NotBuilt)?;
         let totals = Mapped::new(totals, cpus * SLOTS as usize * COUNTS_WORDS).map_err(refused)?;
@@ -503,6 +503,22 @@ mod tests {
         assert_eq!(wanted[1], 1);
         assert_eq!(wanted[7], 1 << 63);
         assert_eq!(wanted[8..], [0; 8]);
+    }
+
+    /// Linux 5.12 counts by these programs; its newest helper is `bpf_check_mtu`, 163 (include/uapi/linux/bpf.h).
+    #[test]
+    #[cfg(have_bpf)]
+    fn programs_on_tracepoints_call_no_helper_newer_than_linux_5_12() {
+        const CALL: u8 = 0x85;
+        let object = aya_obj::Object::parse(OBJECT.unwrap()).unwrap();
+        let mut programs = 0;
+        for (name, program) in object.programs.iter().filter(|(name, _)| !name.starts_with("on_")) {
+            let instructions = &object.functions[&program.function_key()].instructions;
+            let newest = instructions.iter().filter(|it| it.code == CALL).map(|it| it.imm).max();
+            assert!(newest.unwrap_or(0) <= 163, "{name}: {newest:?}");
+            programs += 1;
+        }
+        assert_eq!(programs, 7);
     }
 
     #[test]

@@ -493,7 +493,8 @@ INLINE void enters(struct thread *thread, struct task_struct *task, u32 number, 
 		thread->start_ns = ktime_get_ns();
 }
 
-INLINE void exits(struct thread *thread, struct task_struct *task, struct pt_regs *regs, u64 result)
+// `from_event` is a constant: programs on tracepoints must not call task_registers(), which is new in Linux 5.15.
+INLINE void exits(struct thread *thread, struct task_struct *task, u64 *ctx, u8 from_event, u64 result)
 {
 	u64 now_ns = ktime_get_ns();
 	u8 failed = result >= (u64)-4095;
@@ -507,8 +508,8 @@ INLINE void exits(struct thread *thread, struct task_struct *task, struct pt_reg
 			count_bucket(thread, ns);
 	} else if (slot == SLOT_NONE) {
 		// Refused before sys_enter, by a seccomp filter or a tracer: counted without a time.
-		if (!regs)
-			regs = task_registers(task);
+		struct pt_regs *regs = from_event ? task_registers(task) : (struct pt_regs *)ctx[0];
+
 		if (begin(thread, task, CALL_NUMBER(regs), SIXTH_ARGUMENT(regs))) {
 			count_call(thread);
 			count_return(thread, 0, 0, failed);
@@ -582,7 +583,7 @@ int sys_exit(u64 *ctx)
 	struct thread *thread = find(task->pid);
 
 	if (UNLIKELY(thread))
-		exits(thread, task, (struct pt_regs *)ctx[0], ctx[1]);
+		exits(thread, task, ctx, 0, ctx[1]);
 	return 0;
 }
 
@@ -593,7 +594,7 @@ int on_sys_exit(struct trace_event_raw_sys_exit *event)
 	struct thread *thread = find(task->pid);
 
 	if (UNLIKELY(thread))
-		exits(thread, task, 0, event->ret);
+		exits(thread, task, 0, 1, event->ret);
 	return 0;
 }
 

@@ -9,7 +9,7 @@ use vdso_image::layout::INSTALL_MARK;
 use crate::options::CountOptions;
 use crate::plan::Plan;
 use clockscope_model::trace::{DeclineRow, Missing, Way};
-use clockscope_syscalls::bpf::{BpfCounter, BpfOptions};
+use clockscope_syscalls::bpf::{BpfCounter, BpfLosses, BpfOptions};
 use clockscope_syscalls::ptrace::PtraceCounter;
 use clockscope_syscalls::{BpfDecline, ProbeCost, SyscallTally};
 use clockscope_text::foreign::Foreign;
@@ -202,24 +202,41 @@ impl Counter {
             what: Missing::Syscalls,
             reason,
         };
-        let mut rows = Vec::new();
-        if losses.threads > 0 {
-            rows.push(row(format!("{} threads could not be followed: no memory", losses.threads)));
-        }
-        if losses.probes_left_out > 0 {
-            let calls = losses.probes_left_out;
-            rows.push(row(format!(
-                "the kernel did not see {calls} calls, of these processes or of others: a CPU was at another eBPF program"
-            )));
-        }
-        if losses.unattributed_calls > 0 {
-            let calls = losses.unattributed_calls;
-            rows.push(row(format!("{calls} calls are counted, but for no process: too many rows")));
-        }
-        if losses.undistributed_calls > 0 {
-            let calls = losses.undistributed_calls;
-            rows.push(row(format!("{calls} calls are counted, but in no distribution: too many")));
-        }
-        rows
+        reasons(&losses).into_iter().map(row).collect()
+    }
+}
+
+/// A clause for each kind of loss.
+fn reasons(losses: &BpfLosses) -> Vec<String> {
+    let BpfLosses { threads, probes_left_out, unattributed_calls, undistributed_calls } = *losses;
+    [
+        (threads, "threads could not be followed: no memory"),
+        (
+            probes_left_out,
+            "times the kernel left out a probe, for these processes or for others, because the CPU was at another eBPF \
+             program: up to so many calls are missing",
+        ),
+        (unattributed_calls, "calls are counted, but for no process: too many rows"),
+        (undistributed_calls, "calls are counted, but in no distribution: too many"),
+    ]
+    .into_iter()
+    .filter(|(lost, _)| *lost > 0)
+    .map(|(lost, clause)| format!("{lost} {clause}"))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_loss_is_told_and_nothing_else() {
+        assert_eq!(reasons(&BpfLosses::default()), [""; 0]);
+        let losses = BpfLosses { probes_left_out: 33, threads: 2, ..BpfLosses::default() };
+        let told = reasons(&losses);
+        assert_eq!(told.len(), 2);
+        assert!(told[0].starts_with("2 threads could not be followed"));
+        assert!(told[1].starts_with("33 times the kernel left out a probe"));
+        assert!(told[1].ends_with("up to so many calls are missing"));
     }
 }

@@ -19,13 +19,20 @@ use super::{address, attributes, call, open, put_name, raw_fd};
 
 const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
 
-/// Number of CPUs that this machine can have. A value of a per-CPU map consists of that many values.
+/// One more than the greatest number of a CPU that this machine can have. There may be fewer CPUs than numbers.
 ///
 /// # Errors
 ///
-/// If `/sys` does not list them.
-pub fn possible_cpus() -> io::Result<usize> {
-    Ok(listed(POSSIBLE_CPUS)?.len())
+/// If `/sys` does not list the CPUs.
+pub fn cpu_numbers() -> io::Result<usize> {
+    Ok(numbers_of(&listed(POSSIBLE_CPUS)?))
+}
+
+fn numbers_of(cpus: &[i32]) -> usize {
+    cpus.iter()
+        .filter_map(|cpu| usize::try_from(*cpu).ok())
+        .max()
+        .map_or(0, |greatest| greatest + 1)
 }
 
 /// Type, sizes and flags of a map, as `bpf(2)` takes them.
@@ -74,7 +81,7 @@ impl Map {
                 .any(|kind| *kind as u32 == shape.kind);
         let of_one = shape.value_bytes as usize;
         let value_bytes =
-            if by_cpu { of_one.next_multiple_of(8) * possible_cpus()? } else { of_one };
+            if by_cpu { of_one.next_multiple_of(8) * listed(POSSIBLE_CPUS)?.len() } else { of_one };
         Ok(Self { descriptor, key_bytes: shape.key_bytes as usize, value_bytes })
     }
 
@@ -239,7 +246,14 @@ mod tests {
     fn a_value_by_cpu_is_one_of_each() {
         let Some(map) = map(BPF_MAP_TYPE_PERCPU_ARRAY as u32) else { return };
         let value = map.get(&[0; 4]).unwrap().unwrap();
-        assert_eq!(value, vec![0; 16 * possible_cpus().unwrap()]);
+        assert_eq!(value, vec![0; 16 * listed(POSSIBLE_CPUS).unwrap().len()]);
+    }
+
+    #[test]
+    fn numbers_of_cpus_may_have_gaps() {
+        assert_eq!(numbers_of(&[0, 1, 2, 3]), 4);
+        assert_eq!(numbers_of(&[0, 1, 8, 9]), 10);
+        assert_eq!(numbers_of(&[]), 0);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use aya_obj::generated::bpf_prog_type::{
 use aya_obj::generated::perf_type_id::PERF_TYPE_TRACEPOINT;
 
 use super::{address, attributes, call, open, put_name, raw_fd};
-use crate::perf_samples;
+use crate::{affinity, perf_samples};
 
 /// Size of the verifier's log, in bytes.
 const LOG_BYTES: usize = 1 << 20;
@@ -93,11 +93,12 @@ impl Program {
     ///
     /// Those of `perf_event_open(2)`.
     pub fn attach_to_event(&self, tracepoint: u64) -> io::Result<Attached> {
-        // The kernel runs the program for every thread and CPU. The event itself records nothing of this CPU; it stays
-        // disabled.
+        // The kernel runs the program for every thread and CPU. The event itself records nothing of its CPU; it stays
+        // disabled. Its CPU must be online, which CPU 0 need not be.
         let mut wanted = perf_samples::attributes(PERF_TYPE_TRACEPOINT, tracepoint);
         wanted.set_disabled(1);
-        let event = perf_samples::open_with(&wanted, -1, 0, -1)?;
+        let cpu = affinity::current().cast_signed();
+        let event = perf_samples::open_with(&wanted, -1, cpu, -1)?;
         perf_samples::set_program(&event, self.as_fd())?;
         Ok(Attached { _link: event })
     }
