@@ -130,7 +130,7 @@ test-survey: setup # survey a machine with PostgreSQL, Redis, nginx, JVMs and Go
 
 # `make test-sweep SWEEP="--only 'a*'"` runs a part of the programs.
 SWEEP ?=
-test-sweep: # run every program of /usr/bin and /usr/sbin plainly and traced, and compare (as an ordinary user; 12 minutes)
+test-sweep: # run every program of /usr/bin and /usr/sbin plainly and traced, and compare (as an ordinary user; 20 minutes)
 	$(CARGO) build --release --package clockscope
 	@scripts/sweep.py $(TARGET)/release/clockscope $(SWEEP)
 
