@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::batch::{self, Calibration, TimedBatch};
 use super::path::Path;
-use clockscope_stats::gate::{Batch, BestControl};
+use clockscope_stats::gate::{Batch, BestControl, Speeds};
 
 /// Conditions for the end of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct RoundsPlan {
     pub time_limit: Duration,
 }
 
-/// Limit for a batch's control loops, as the share by which they may be slower than the best.
+/// Limit for a batch's control loops, as the share by which they may be slower than their level.
 pub(crate) const GATE: f64 = 0.03;
 /// Share by which a batch must be cheaper to beat the cheapest one.
 const BEATEN_BY: f64 = 0.001;
@@ -165,8 +165,11 @@ impl State {
     fn is_enough(&self, plan: &RoundsPlan, round: u32) -> bool {
         round - self.beaten_in >= plan.unbeaten_min && {
             let best = BestControl::of(&self.batches);
-            let accepted =
-                self.batches.iter().filter(|batch| best.is_some_and(|b| b.accepts(batch, GATE)));
+            let mut speeds = Speeds::default();
+            speeds.add(&self.batches);
+            let level = speeds.level();
+            let accepts = |batch: &&Batch| best.is_some_and(|b| b.accepts(batch, level, GATE));
+            let accepted = self.batches.iter().filter(accepts);
             let accepted = accepted.count();
             accepted >= plan.accepted_min as usize && accepted * 2 >= self.batches.len()
         }
@@ -258,9 +261,9 @@ mod tests {
 
     #[test]
     fn it_goes_on_until_enough_batches_are_accepted() {
-        let noisy = |_: usize, made: usize| (20, if (3..60).contains(&made) { 1100 } else { 1000 });
+        let noisy = |_: usize, made: usize| (20, if (3..60).contains(&made) { 1500 } else { 1000 });
         assert_eq!(rounds_of(&PLAN, noisy).0, 38, "one round, and 18 after the first 20: half");
-        let short = |_: usize, made: usize| (20, if made < 57 { 1000 } else { 1100 });
+        let short = |_: usize, made: usize| (20, if made < 57 { 1000 } else { 1500 });
         assert_eq!(rounds_of(&PLAN, short).0, 20, "19 of 20");
         let plan = RoundsPlan { time_min: Duration::from_millis(1), ..PLAN };
         assert_eq!(rounds_of(&plan, |_, _| (20, 1000)).0, 72, "a round takes 14 us");

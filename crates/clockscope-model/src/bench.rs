@@ -45,9 +45,11 @@ pub struct Method {
     pub rounds: Vec<u32>,
     /// CPU that the measurement was pinned to; `null` if pinning was refused.
     pub cpu: Option<u32>,
-    /// Limit for control loops: how much slower than the best one they may be for a batch to count, in percent.
+    /// Limit for control loops: how much slower than their level of speed they may be for a batch to count, in percent.
     #[serde(deserialize_with = "null_is_no_number")]
     pub gate_percent: f64,
+    /// That level, the one in which most batches ran: its speed as a share of the CPU's best (1); `null` if unknown.
+    pub speed: Option<f64>,
     /// Confidence of the intervals, in percent.
     #[serde(deserialize_with = "null_is_no_number")]
     pub confidence_percent: f64,

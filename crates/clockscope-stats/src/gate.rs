@@ -1,8 +1,10 @@
 //! The control gate: selects the undisturbed ones of many short batches.
 //!
 //! Each batch is bracketed by a control loop of pure user code. On a shared machine the disturbance is often invisible
-//! to the guest (a busy sibling hyperthread, a frequency change). A control loop slower than the best one seen reveals
-//! it.
+//! to the guest (a busy sibling hyperthread). A slow control loop reveals it.
+//!
+//! A CPU with turbo has levels of speed, each for seconds. The batches of one level are comparable: those of the level in
+//! which most batches ran.
 
 /// One batch of calls between its two control loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +49,58 @@ impl BestControl {
         })
     }
 
-    /// Whether both control loops of `batch` took at most `1 + tolerance` times the best.
-    pub fn accepts(&self, batch: &Batch, tolerance: f64) -> bool {
-        let within = |ns: u64, best: u64| ns as f64 <= best as f64 * (1.0 + tolerance);
-        within(batch.control_before_ns, self.before_ns)
-            && within(batch.control_after_ns, self.after_ns)
+    /// Times of both control loops of `batch`, in multiples of the best.
+    fn slowness(&self, batch: &Batch) -> [f64; 2] {
+        [(batch.control_before_ns, self.before_ns), (batch.control_after_ns, self.after_ns)]
+            .map(|(ns, best)| ns as f64 / best.max(1) as f64)
+    }
+
+    /// Whether both control loops of `batch` took `level` times the best, or longer by at most the share `tolerance`.
+    pub fn accepts(&self, batch: &Batch, level: f64, tolerance: f64) -> bool {
+        let range = level / BIN..=level * (1.0 + tolerance);
+        self.slowness(batch).iter().all(|slowness| range.contains(slowness))
+    }
+}
+
+/// Width of a bin of [`Speeds`].
+const BIN: f64 = 1.01;
+/// Number of bins: a control loop slower than the best by 30 percent shows a disturbance and no level.
+const BINS: usize = 27;
+
+/// How many batches ran at which speed, by their control loops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Speeds([u32; BINS]);
+
+impl Speeds {
+    /// Adds the batches of a path, compared with the best control loops of that path.
+    pub fn add<'a>(&mut self, batches: impl IntoIterator<Item = &'a Batch> + Clone) {
+        let Some(best) = BestControl::of(batches.clone()) else { return };
+        for batch in batches {
+            let [before, after] = best.slowness(batch);
+            if before / BIN > after || after > before * BIN {
+                continue; // the speed changed, or something disturbed the batch
+            }
+            let mut start = 1.0;
+            for count in &mut self.0 {
+                let end = start * BIN;
+                *count += u32::from((start..end).contains(&before));
+                start = end;
+            }
+        }
+    }
+
+    /// The level in which most batches ran, three bins wide: the time of its control loops in multiples of the best, 1 for
+    /// the fastest level.
+    pub fn level(&self) -> f64 {
+        let (mut fullest, mut start) = ((0, 1.0), 1.0);
+        for bins in self.0.windows(3) {
+            let batches: u32 = bins.iter().sum();
+            if batches > fullest.0 {
+                fullest = (batches, start);
+            }
+            start *= BIN;
+        }
+        fullest.1
     }
 }
 
@@ -67,15 +116,39 @@ mod tests {
     fn a_batch_with_one_slow_control_loop_is_rejected() {
         let batches = [batch(1000, 1100), batch(1029, 1100), batch(1031, 1100), batch(1000, 1200)];
         let best = BestControl::of(&batches).unwrap();
-        let kept: Vec<bool> = batches.iter().map(|batch| best.accepts(batch, 0.03)).collect();
+        let kept: Vec<bool> = batches.iter().map(|batch| best.accepts(batch, 1.0, 0.03)).collect();
         assert_eq!(kept, [true, true, false, false]);
     }
 
     #[test]
     fn each_side_is_compared_with_its_own_best() {
         let best = BestControl::of(&[batch(1000, 2000)]).unwrap();
-        assert!(best.accepts(&batch(1000, 2000), 0.0));
-        assert!(!best.accepts(&batch(1500, 1500), 0.03));
+        assert!(best.accepts(&batch(1000, 2000), 1.0, 0.0));
+        assert!(!best.accepts(&batch(1500, 1500), 1.0, 0.03));
+    }
+
+    /// Batches at a level of speed, with control loops up to a percent longer.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+    fn at(level: f64, batches: usize) -> impl Iterator<Item = Batch> {
+        let ns = move |batch: usize| (level * (1e5 + (batch % 10) as f64 * 100.0)) as u64;
+        (0..batches).map(move |number| batch(ns(number), ns(number)))
+    }
+
+    #[test]
+    fn the_level_in_which_most_batches_ran_counts() {
+        let batches: Vec<Batch> =
+            at(1.0, 50).chain(at(1.04, 300)).chain(at(1.13, 200)).chain(at(1.6, 900)).collect();
+        let mut speeds = Speeds::default();
+        speeds.add(&batches);
+        let level = speeds.level();
+        assert!((1.02..=1.04).contains(&level), "{level}");
+        let best = BestControl::of(&batches).unwrap();
+        let kept = batches.iter().filter(|batch| best.accepts(batch, level, 0.03)).count();
+        assert_eq!(kept, 300);
+        let mut speeds = Speeds::default();
+        speeds.add(&at(1.0, 9).chain(at(1.1, 9)).collect::<Vec<_>>());
+        assert!((speeds.level() - 1.0).abs() < 1e-9, "of equal levels the fastest");
+        assert!((Speeds::default().level() - 1.0).abs() < 1e-9, "without batches too");
     }
 
     #[test]

@@ -55,16 +55,17 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Compares the control loops of all batches with the best of all launches, so that a launch disturbed throughout
-    /// is not its own standard. A batch that `was_disturbed` (launch and batch, from 0) for another reason is not
-    /// accepted either.
+    /// Compares the control loops of all batches with the best of all launches at a `level` of speed
+    /// ([`Speeds::level`](super::gate::Speeds::level)), so that a launch disturbed throughout is not its own standard. A
+    /// batch that `was_disturbed` (launch and batch, from 0) for another reason is not accepted either.
     pub fn of(
         launches: &[Launch],
-        tolerance: f64,
+        (level, tolerance): (f64, f64),
         was_disturbed: impl Fn(usize, usize) -> bool,
     ) -> Self {
         let best = BestControl::of(launches.iter().flatten());
-        let accepts = |batch: &Batch| best.is_some_and(|best| best.accepts(batch, tolerance));
+        let accepts =
+            |batch: &Batch| best.is_some_and(|best| best.accepts(batch, level, tolerance));
         let judged = |(launch, batches): (usize, &Launch)| {
             let judge = |(place, batch)| accepts(batch) && !was_disturbed(launch, place);
             batches.iter().enumerate().map(judge).collect()
@@ -130,12 +131,13 @@ pub fn summarize(launches: &[Launch], verdict: &Gate) -> Option<Summary> {
     let width = (median.high - median.median).max(median.median - median.low);
     // A neighbour that hardly ever rests slows the control loops as well, so no batch is rejected. Its rare pauses show
     // in the cheapest batch.
-    let above = median.median - all[0];
+    let cheapest = counting.iter().copied().min_by(f64::total_cmp)?;
+    let above = median.median - cheapest;
     let grade = if verdict.is_unusable {
         Grade::Unusable
     } else if (accepted as f64) < all.len() as f64 * QUIET_SHARE
         || width > median.median * QUIET_WIDTH
-        || (above > all[0] * REGIME_SHARE && above > REGIME_NS)
+        || (above > cheapest * REGIME_SHARE && above > REGIME_NS)
     {
         Grade::Noisy
     } else {
@@ -266,7 +268,7 @@ mod tests {
     }
 
     fn summary(launches: &[Launch]) -> (Summary, Gate) {
-        let verdict = Gate::of(launches, 0.03, |_, _| false);
+        let verdict = Gate::of(launches, (1.0, 0.03), |_, _| false);
         (summarize(launches, &verdict).unwrap(), verdict)
     }
 
@@ -310,7 +312,7 @@ mod tests {
     #[test]
     fn batches_that_lost_the_cpu_are_left_out() {
         let launches = [launch(20, 60, 0)];
-        let verdict = Gate::of(&launches, 0.03, |launch, batch| launch == 0 && batch < 10);
+        let verdict = Gate::of(&launches, (1.0, 0.03), |launch, batch| launch == 0 && batch < 10);
         assert_eq!(summarize(&launches, &verdict).unwrap().accepted, 50);
     }
 
@@ -356,7 +358,10 @@ mod tests {
         // Both costs rise with time, by the same factor, so the quotient stays the same.
         let rising = |cost: u64| (0..50).map(|n| batch(cost * (10 + n), 1000)).collect::<Launch>();
         let (above, below) = (vec![rising(60)], vec![rising(10)]);
-        let verdicts = (Gate::of(&above, 0.03, |_, _| false), Gate::of(&below, 0.03, |_, _| false));
+        let verdicts = (
+            Gate::of(&above, (1.0, 0.03), |_, _| false),
+            Gate::of(&below, (1.0, 0.03), |_, _| false),
+        );
         let found = ratio((&above, &verdicts.0), (&below, &verdicts.1), 0.0).unwrap();
         assert_eq!((found.low, found.median, found.high, found.samples), (6.0, 6.0, 6.0, 50));
         let net = ratio((&above, &verdicts.0), (&below, &verdicts.1), 10.0).unwrap();
@@ -369,15 +374,18 @@ mod tests {
         let (mut above, below) = (launch(60, 40, 0), launch(10, 40, 0));
         above[7] = batch(600, 2000);
         let (above, below) = (vec![above], vec![below]);
-        let verdicts = (Gate::of(&above, 0.03, |_, _| false), Gate::of(&below, 0.03, |_, _| false));
+        let verdicts = (
+            Gate::of(&above, (1.0, 0.03), |_, _| false),
+            Gate::of(&below, (1.0, 0.03), |_, _| false),
+        );
         let found = ratio((&above, &verdicts.0), (&below, &verdicts.1), 0.0).unwrap();
         assert_eq!((found.samples, found.high), (39, 6.0));
     }
 
     #[test]
     fn nothing_has_no_summary() {
-        let verdict = Gate::of(&[], 0.03, |_, _| false);
+        let verdict = Gate::of(&[], (1.0, 0.03), |_, _| false);
         assert!(summarize(&[], &verdict).is_none());
-        assert!(summarize(&[vec![]], &Gate::of(&[vec![]], 0.03, |_, _| false)).is_none());
+        assert!(summarize(&[vec![]], &Gate::of(&[vec![]], (1.0, 0.03), |_, _| false)).is_none());
     }
 }

@@ -7,6 +7,7 @@ use clockscope_model::bench::{
     BenchReport, LaunchRow, Method, PathName, PathRow, RatioRow, SCHEMA,
 };
 use clockscope_model::host::HostState;
+use clockscope_stats::gate::Speeds;
 use clockscope_stats::gated::{self, Gate, Summary};
 
 /// Greatest number of a path's counted batches in the report.
@@ -24,8 +25,11 @@ struct Evaluated {
 
 /// Makes the report, and marks the accepted batches in `collected`.
 pub(super) fn report(collected: &mut Collected, host: HostState, net: bool) -> BenchReport {
-    let paths: Vec<Evaluated> =
-        (0..collected.names.len()).filter_map(|path| evaluate(collected, path)).collect();
+    let all = 0..collected.names.len();
+    let mut speeds = Speeds::default();
+    all.clone().for_each(|path| speeds.add(collected.gate_batches(path).iter().flatten()));
+    let level = speeds.level();
+    let paths: Vec<Evaluated> = all.filter_map(|path| evaluate(collected, path, level)).collect();
     let empty_ns = paths
         .iter()
         .find(|path| path.name.clock.as_deref() == Some(EMPTY_LOOP))
@@ -39,6 +43,7 @@ pub(super) fn report(collected: &mut Collected, host: HostState, net: bool) -> B
             rounds: collected.rounds.clone(),
             cpu: collected.cpu,
             gate_percent: GATE * 100.0,
+            speed: Some(rounded(1.0 / level)),
             confidence_percent: gated::CONFIDENCE * 100.0,
             control_ns_min: shortest_control(collected),
             empty_loop_ps: picos(empty_ns),
@@ -57,12 +62,12 @@ fn shortest_control(collected: &Collected) -> u64 {
     batches.map(|batch| batch.control_before_ns.min(batch.control_after_ns)).min().unwrap_or(0)
 }
 
-fn evaluate(collected: &mut Collected, path: usize) -> Option<Evaluated> {
+fn evaluate(collected: &mut Collected, path: usize, level: f64) -> Option<Evaluated> {
     let launches = collected.gate_batches(path);
     let records = &collected.batches[path];
     let lost_the_cpu =
         |launch: usize, batch: usize| records[launch][batch].involuntary_switches > 0;
-    let verdict = Gate::of(&launches, GATE, lost_the_cpu);
+    let verdict = Gate::of(&launches, (level, GATE), lost_the_cpu);
     let records = collected.batches[path].iter_mut().flatten();
     for (record, accepted) in records.zip(verdict.accepted.iter().flatten()) {
         record.accepted = *accepted;

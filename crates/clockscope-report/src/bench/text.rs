@@ -61,9 +61,13 @@ fn method(report: &BenchReport) -> String {
         (method.rounds.iter().min().unwrap_or(&0), method.rounds.iter().max().unwrap_or(&0));
     let rounds = if least == most { format!("{least}") } else { format!("{least} to {most}") };
     let place = method.cpu.map_or_else(|| "any CPU".to_owned(), |cpu| format!("CPU {cpu}"));
+    let level = match method.speed {
+        Some(speed) if speed < 0.995 => format!("{speed:.2} of the best speed, where most ran"),
+        _ => "the best".to_owned(),
+    };
     format!(
         "{launches} of {rounds} rounds on {place} in {:.1} s; kept are batches that kept the CPU, \
-         between control loops within {:.0} % of the best",
+         between control loops within {:.0} % of {level}",
         method.elapsed_ms as f64 / 1e3,
         method.gate_percent
     )

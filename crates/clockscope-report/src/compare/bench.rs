@@ -3,7 +3,7 @@
 use super::host_changes;
 use super::judge::Path;
 use crate::bench::names;
-use clockscope_model::bench::{BenchReport, PathRow};
+use clockscope_model::bench::{BenchReport, Method, PathRow};
 use clockscope_model::compare::Cost;
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::cut_middle;
@@ -43,6 +43,8 @@ pub(super) fn host_changes(before: &BenchReport, after: &BenchReport) -> Vec<Str
     let (a, b) = (&before.method, &after.method);
     let mut clauses = host_changes::between(&before.host, &after.host);
     clauses.extend(host_changes::of_cpu(a.cpu, b.cpu));
-    clauses.extend(host_changes::of_speed(a.control_ns_min, b.control_ns_min));
+    let control_ns =
+        |method: &Method| method.control_ns_min as f64 / method.speed.unwrap_or(1.0).max(0.1);
+    clauses.extend(host_changes::of_speed(control_ns(a), control_ns(b)));
     clauses
 }

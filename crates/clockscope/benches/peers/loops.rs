@@ -194,7 +194,7 @@ impl Gate {
 
     fn accepts(&self, batch: &Batch) -> bool {
         let best = usize::try_from(batch.thread).ok().and_then(|thread| self.0.get(thread));
-        best.copied().flatten().is_some_and(|best| best.accepts(batch, GATE_TOLERANCE))
+        best.copied().flatten().is_some_and(|best| best.accepts(batch, 1.0, GATE_TOLERANCE))
     }
 
     fn series(&self, variant: &Variant<Launch>) -> Series {
