@@ -6,6 +6,7 @@
 
 mod arch;
 mod debuginfod;
+mod demangle;
 pub mod frames;
 #[cfg(fuzzing)]
 #[doc(hidden)]

@@ -12,6 +12,7 @@ use std::io::Read as _;
 use clockscope_text::foreign::Foreign;
 use lzma_rust2::XzReader;
 
+use super::demangle::demangled;
 use super::module_file::{Bytes, Elf};
 use super::symbol_table::SymbolTable;
 
@@ -73,7 +74,7 @@ impl Functions {
         let before = self.index[..behind].iter().rev().take(OVERLAPS_MAX);
         let (.., table, place) = *before.into_iter().find(|(_, end, ..)| address < *end)?;
         let symbol = self.tables.get(table)?.symbol(place)?;
-        Some(demangled(&String::from_utf8_lossy(symbol.name)).as_str().into())
+        Some(demangled(&String::from_utf8_lossy(symbol.name)))
     }
 }
 
@@ -92,13 +93,6 @@ fn unpacked(packed: &[u8], most: u64, left: &mut u64) -> Option<Vec<u8>> {
     let read = reader.read_to_end(&mut bytes);
     *left -= limit.min(bytes.len() as u64);
     (read.is_ok() && bytes.len() as u64 <= limit).then_some(bytes)
-}
-
-/// Demangles a name in the same way as the symbolizer.
-fn demangled(name: &str) -> String {
-    let rust = rustc_demangle::try_demangle(name).ok().map(|name| format!("{name:#}"));
-    let demangled = rust.or_else(|| cpp_demangle::Symbol::new(name).ok()?.demangle().ok());
-    demangled.unwrap_or_else(|| name.to_owned())
 }
 
 #[cfg(test)]

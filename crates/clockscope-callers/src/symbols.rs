@@ -16,6 +16,7 @@ use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
 
 use super::debuginfod::{self, Servers};
+use super::demangle::demangled;
 use super::frames::{FrameAddress, ModuleId};
 use super::managed::Function;
 use super::mini_debug::{self, Functions};
@@ -85,7 +86,7 @@ impl Symbols {
             .enable_auto_reload(false)
             .enable_code_info(true)
             .enable_inlined_fns(true)
-            .enable_demangling(true)
+            .enable_demangling(false)
             .build();
         Symbols {
             symbolizer,
@@ -270,11 +271,11 @@ fn functions(symbol: &Sym<'_>, base: &Name) -> Vec<Name> {
     };
     let (file, line) = place(symbol.code_info.as_deref());
     let mut names =
-        vec![Name { function: Some(symbol.name.as_ref().into()), file, line, ..base.clone() }];
+        vec![Name { function: Some(demangled(&symbol.name)), file, line, ..base.clone() }];
     for inlined in &symbol.inlined {
         let (file, line) = place(inlined.code_info.as_ref());
         names.push(Name {
-            function: Some(inlined.name.as_ref().into()),
+            function: Some(demangled(&inlined.name)),
             file,
             line,
             kind: Kind::Inlined,
