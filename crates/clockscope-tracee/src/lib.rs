@@ -13,7 +13,7 @@
 //! | `install.rs` | writes the launch code into a process at `execve` |
 //! | `follow/` | the two loops that handle the tracees' stops |
 //! | `forbidden_counter.rs` | handles programs that forbid themselves the counter, which the shim reads |
-//! | `read_cost.rs` | converts the read time of `run --clock slow` to ticks |
+//! | `session/read_cost.rs` | converts the read time of `run --clock slow` to ticks |
 //! | `image_mapped.rs` | notices when the image is mapped in a process |
 //! | `attach/` | counts in a process that is already running |
 //! | `new_tasks.rs` | recognises new threads and processes, and keeps their counts apart |
@@ -40,7 +40,6 @@ pub mod new_tasks;
 pub mod observers;
 mod proc_stat;
 pub mod processes;
-mod read_cost;
 pub mod session;
 pub mod sites;
 mod spare_pages;

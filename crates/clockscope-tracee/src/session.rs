@@ -1,6 +1,8 @@
 //! Data that all processes of a trace share: the image, which each process gets a copy of, and the pages that the
 //! tracer changes while they run.
 
+mod read_cost;
+
 use std::cell::RefCell;
 use std::io;
 use std::mem::offset_of;
@@ -18,7 +20,6 @@ use vdso_image::layout::{
 use super::decline::Decline;
 use super::image::{self, Counting, Ready, Route};
 use super::live_pages::{CallersOneIn, LivePages};
-use super::read_cost;
 use clockscope_stats::timed::TIMED_MIN;
 use clockscope_sys::ipc_namespace::IpcNamespace;
 use clockscope_sys::own_vdso::{self, OwnVdso};

@@ -4,12 +4,14 @@
 //! This code never waits for the tracer: if the tracer dies at any moment, this code runs to its end and the program
 //! starts. If a step fails, the auxiliary vector stays unchanged and the program runs with the kernel's image.
 
+mod clock_file;
+
 use core::sync::atomic::Ordering::Release;
 
+use self::clock_file::map_clock;
 use crate::arch::start::forwarded;
 use crate::arch::syscall::{SYS_GETPID, SYS_MREMAP, SYS_MUNMAP, SYS_PRCTL, SYS_TGKILL};
 pub(crate) use crate::arch::syscall::{SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_SHMAT, syscall_5};
-use crate::clock_file::map_clock;
 use crate::layout::{
     AREA_SIZE, CONFIG_OFFSET, Config, Constants, FUNCTIONS, GRANULE, INSTALL_NOTICE, InstallStep,
     KERNEL_OFFSET, KernelMapping, LIVE_OFFSET, LaunchParams, MAP_PRIVATE_THERE, MemoryMap, PAGE,

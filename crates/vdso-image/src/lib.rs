@@ -17,7 +17,7 @@
 //! | `routes.rs` | answers from the coarse clock |
 //! | `tsc.rs` | answers from the clock page |
 //! | `slow_reads.rs` | delayed answers, as on a host with a slow clocksource |
-//! | `clock_file.rs` | attaches the clock page |
+//! | `install/clock_file.rs` | attaches the clock page |
 //! | `install.rs` | runs once, before the program's first instruction |
 //! | `attach.rs` | runs in a process that clockscope attaches to or detaches from |
 #![no_std]
@@ -35,8 +35,6 @@ pub mod plan;
 
 #[cfg(clockscope_image)]
 mod attach;
-#[cfg(clockscope_image)]
-mod clock_file;
 #[cfg(clockscope_image)]
 mod install;
 #[cfg(clockscope_image)]

@@ -6,11 +6,11 @@
 
 use core::mem::MaybeUninit;
 
-use crate::arch::syscall::{SYS_CLOSE, SYS_FSTAT, open};
-use crate::install::{
-    Failure, PROT_READ, SHM_RDONLY, SHM_REMAP, check, failed, syscall, syscall_5,
+use super::{
+    Failure, PROT_READ, SHM_RDONLY, SHM_REMAP, SYS_MMAP, SYS_SHMAT, check, failed, syscall,
+    syscall_5,
 };
-use crate::install::{SYS_MMAP, SYS_SHMAT};
+use crate::arch::syscall::{SYS_CLOSE, SYS_FSTAT, open};
 use crate::layout::{CLOCK_OFFSET, InstallStep, LaunchParams, PAGE};
 use crate::slots::session;
 

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use fastclock::Nanos;
 
-use super::session::ClockPair;
+use super::ClockPair;
 
 /// How long the counter is measured. A pair of readings is wrong by some 50 ns, so the rate is wrong by 10 ppm.
 const WATCHED: Nanos = Nanos(10_000_000);
