@@ -54,7 +54,7 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-    /// Colours in text on standard output and standard error; auto: on a terminal, unless NO_COLOR is set
+    /// Colours in text; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN",
           hide_possible_values = true, display_order = 900)]
     pub color: Color,
@@ -166,7 +166,7 @@ reading differs from a system call's answer by about a microsecond at most.
 Exit status:
   that of the program, or 128+N if signal N killed it
   2    the options are wrong
-  125  clockscope failed before the program started
+  125  clockscope failed before the program started, or could not write the report
   126  the program cannot be executed
   127  the program was not found")]
 pub struct RunArgs {

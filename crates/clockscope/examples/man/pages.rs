@@ -45,7 +45,7 @@ fn name(command: &Command) -> &str {
 
 fn source(command: &Command, all: &[Command], date: &str) -> String {
     let version = concat!("clockscope ", env!("CARGO_PKG_VERSION"));
-    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let help = epilogue_of(command);
     let epilogue = Epilogue::parse(&help);
     let mut roff = Roff::new();
     let title = name(command).to_uppercase();
@@ -61,6 +61,13 @@ fn source(command: &Command, all: &[Command], date: &str) -> String {
     sections(&mut roff, &epilogue);
     see_also(&mut roff, command, all);
     roff.render()
+}
+
+/// The examples and the sections behind the options.
+pub(crate) fn epilogue_of(command: &Command) -> String {
+    let behind = command.get_after_long_help().or_else(|| command.get_after_help());
+    let parts = command.get_before_help().into_iter().chain(behind);
+    parts.map(ToString::to_string).collect::<Vec<_>>().join("\n\n")
 }
 
 fn about(command: &Command) -> String {

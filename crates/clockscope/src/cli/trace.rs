@@ -26,23 +26,26 @@ use clockscope_tracee::lacks;
        clockscope trace [OPTIONS] -p <PID>[,<PID>...]
        clockscope trace [OPTIONS] --unit <UNIT> | --container <NAME> | --cgroup <PATH>")]
 #[command(group = clap::ArgGroup::new("running").multiple(true))]
-#[command(after_help = "Examples:
-  clockscope trace sqlite3 my.db .tables       all calls of a program
-  clockscope trace --callers ./server          show who makes the calls, too
-  clockscope trace --via none ./server         vDSO calls only
-  clockscope trace -S calls --per-process make -j4
-                                               a table for each process
+#[command(help_template = "{about-with-newline}
+{usage-heading} {usage}
+
+{before-help}{all-args}{after-help}")]
+#[command(before_help = "Examples:
+  clockscope trace --callers ./server          all calls of a program, and who makes them
   clockscope trace -p 1234 --duration 10       a running process
   clockscope trace -p 1234,1240 --top          two of them, live
   clockscope trace --unit nginx --duration 10  all processes of a systemd unit
   clockscope trace --container web --top       all processes of a container
+  clockscope trace -S calls --per-process make -j4
+                                               a table for each process
   clockscope trace --what-if 1.2us ./server    if a read took 1.2 us
-  clockscope trace --format json -o out.json ./server
-                                               for clockscope compare
   clockscope trace --format html -o report.html ./server
-                                               a page with pictures
-
-Cost: counting adds a few nanoseconds to a vDSO call. Counting system calls by eBPF adds 50 to
+                                               a page with pictures")]
+#[command(
+    after_help = "-h leaves out rare options; --help has them, the values of each, and the exit status."
+)]
+#[command(
+    after_long_help = "Cost: counting adds a few nanoseconds to a vDSO call. Counting system calls by eBPF adds 50 to
 250 ns to each, depending on the machine; the line Overhead says how much here. While clockscope
 runs, it adds up to the same to every system call of every process of this host. --counts-only
 costs less than half of that; --via sites and --via none cost other processes nothing.
@@ -50,109 +53,65 @@ costs less than half of that; --via sites and --via none cost other processes no
 Exit status:
   that of the program, or 128+N if signal N killed it
   2    the options are wrong
-  125  clockscope failed before the program started
+  125  clockscope failed before the program started, or could not write the report
   126  the program cannot be executed
   127  the program was not found
 With -p, --unit, --container, --cgroup:
   0    clockscope has detached from the processes, or they have ended, however they ended
   1    clockscope could not attach to some of the processes
-  125  clockscope could not attach to any")]
+  125  clockscope could not attach to any"
+)]
 pub struct TraceArgs {
-    /// How to count system calls
-    #[arg(long, value_enum, default_value_t = Via::Auto)]
-    pub via: Via,
-    /// Do not count system calls (the same as --via none)
-    #[arg(long, conflicts_with = "via")]
-    pub no_syscalls: bool,
-    /// Count system calls without their time and errors, which is cheaper
-    #[arg(long)]
-    pub counts_only: bool,
-    /// Show the distribution of the times of each system call; always on with --format html
-    #[arg(long)]
-    pub latency: bool,
-    /// Sort by this column
-    #[arg(short = 'S', long = "sort", alias = "summary-sort-by", value_enum, default_value_t = SortBy::Time)]
-    pub sort: SortBy,
-    /// Columns to show, separated by commas: time-percent, seconds, avg, calls, errors, via, name, p50, p90, p99, max
-    #[arg(
-        short = 'U',
-        long = "columns",
-        alias = "summary-columns",
-        value_delimiter = ',',
-        value_name = "COLUMNS",
-        value_parser = NonEmptyStringValueParser::new()
-    )]
-    pub columns: Vec<String>,
-    /// Only these calls, as in strace: names, prefix*, %clock, %desc, %file, %ipc, %memory, %network, %process, %signal, separated by commas; a leading ! means all but these
-    #[arg(short = 'e', long = "expr", alias = "trace", value_name = "SET", value_parser = NonEmptyStringValueParser::new())]
+    /// These running processes instead of a new program, until Ctrl-C
+    #[arg(help_heading = "What to trace", short = 'p', long = "attach", alias = "pid", value_name = "PID", value_parser = pids, group = "running",
+          conflicts_with_all = ["command", "no_follow", "wait_all"])]
+    pub attach: Vec<Vec<i32>>,
+    /// All processes of this systemd unit, new ones too; repeat it for several
+    #[arg(help_heading = "What to trace", long, value_name = "UNIT", group = "running", value_parser = NonEmptyStringValueParser::new(),
+          conflicts_with_all = ["command", "no_follow", "wait_all"])]
+    pub unit: Vec<String>,
+    /// All processes of this container, new ones too; repeat it for several
+    ///
+    /// Its name, its id, or the beginning of that. In Kubernetes POD/NAME and NAMESPACE/POD/NAME are names, too.
+    #[arg(help_heading = "What to trace", long, value_name = "NAME|ID", group = "running", value_parser = NonEmptyStringValueParser::new(),
+          conflicts_with_all = ["command", "no_follow", "wait_all"])]
+    pub container: Vec<String>,
+    /// All processes of this control group and those below, new ones too
+    #[arg(help_heading = "What to trace", long, value_name = "PATH", group = "running", value_parser = NonEmptyStringValueParser::new(),
+          conflicts_with_all = ["command", "no_follow", "wait_all"])]
+    pub cgroup: Vec<String>,
+    /// With these, stop after this time: 10, 0.5, 30s, 5m
+    #[arg(help_heading = "What to trace", long, value_name = "TIME", requires = "running", conflicts_with = "command",
+          value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Count until the last process of the tree has ended
+    #[arg(help_heading = "What to trace", long, conflicts_with = "detach_on_exit")]
+    pub wait_all: bool,
+    /// When the command ends, stop counting and leave its daemons running (the default)
+    #[arg(help_heading = "What to trace", hide_short_help = true, long)]
+    pub detach_on_exit: bool,
+    /// Detach from the program after its start: debuggers work in it
+    ///
+    /// LeakSanitizer works, too, and signals and forks cost nothing. vDSO calls are not timed, and programs that it
+    /// executes later are not counted.
+    #[arg(help_heading = "What to trace", long, conflicts_with = "wait_all")]
+    pub no_follow: bool,
+    /// Only these calls, as strace's -e: names, prefix*, %file ...; ! negates
+    ///
+    /// The classes are %clock, %desc, %file, %ipc, %memory, %network, %process, %signal. Commas separate them.
+    #[arg(help_heading = "What to trace", short = 'e', long = "expr", alias = "trace", value_name = "SET", value_parser = NonEmptyStringValueParser::new())]
     pub filter: Vec<String>,
-    /// Print a table for each process, too
-    #[arg(long)]
-    pub per_process: bool,
-    /// Print a table for each thread, too
-    #[arg(long)]
-    pub per_thread: bool,
-    /// Print everything: each row, call site and caller, and how times were taken
-    #[arg(long)]
-    pub all: bool,
-    /// Print the tables only, and what was not counted
-    #[arg(long)]
-    pub summary_only: bool,
-    /// Also say what the program would take if a read cost so much (1.2us), or which cost of a read
-    /// would make it take so many times as long (3x)
-    #[arg(long, value_name = "COST|RATIO", value_parser = super::read_cost::question)]
-    pub what_if: Option<Question>,
-    /// Do not say on standard error what counting costs, and to which processes clockscope has attached
-    #[arg(short = 'q', long)]
-    pub quiet: bool,
-    /// Follow forks; always on, accepted because strace has it
-    #[arg(short = 'f', long = "follow-forks", action = ArgAction::Count)]
-    pub follow_forks: u8,
-    /// Count calls, as strace does; system calls by ptrace where eBPF is not allowed
-    #[arg(short = 'c')]
-    pub count: bool,
-    /// Take the time that passes and not CPU time; always on, accepted because strace has it
-    #[arg(short = 'w', long = "summary-wall-clock")]
-    pub wall_clock: bool,
-    /// Write the summary to FILE instead of standard error
-    #[arg(short = 'o', long = "output", value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// How to print the summary; html, folded and pprof turn --callers on
-    #[arg(long, value_enum, default_value_t = TraceFormat::Text)]
-    pub format: TraceFormat,
-    /// Show who makes the calls: sample the stacks of vDSO calls, of system calls, or of both
-    #[arg(short = 'g', long, value_enum, value_name = "OF", num_args = 0..=1, require_equals = true,
+    /// Who makes the calls, by their stacks
+    #[arg(help_heading = "What to trace", short = 'g', long, value_enum, value_name = "OF", num_args = 0..=1, require_equals = true,
           default_missing_value = "vdso")]
     pub callers: Option<CallersOf>,
-    /// Sample at most this many stacks a second, over the whole tree
-    #[arg(short = 'F', long = "freq", value_name = "N", default_value_t = 1000,
+    /// Stacks a second at most, over the whole tree
+    #[arg(help_heading = "What to trace", short = 'F', long = "freq", value_name = "N", default_value_t = 1000,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub freq: u32,
     /// Leave out callers below this share of their function's calls, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
+    #[arg(help_heading = "What to trace", hide_short_help = true, long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
     pub percent_limit: f64,
-    /// Trace these running processes instead of a new program, until Ctrl-C; commas or spaces separate them
-    #[arg(short = 'p', long = "attach", alias = "pid", value_name = "PID", value_parser = pids, group = "running",
-          conflicts_with_all = ["command", "no_follow", "wait_all"])]
-    pub attach: Vec<Vec<i32>>,
-    /// Trace all processes of this systemd unit, new ones too; repeat it for several
-    #[arg(long, value_name = "UNIT", group = "running", value_parser = NonEmptyStringValueParser::new(),
-          conflicts_with_all = ["command", "no_follow", "wait_all"])]
-    pub unit: Vec<String>,
-    /// Trace all processes of this container, new ones too: by its name, or its id or the beginning of that; repeat it for several
-    ///
-    /// In Kubernetes POD/NAME and NAMESPACE/POD/NAME are names, too.
-    #[arg(long, value_name = "NAME|ID", group = "running", value_parser = NonEmptyStringValueParser::new(),
-          conflicts_with_all = ["command", "no_follow", "wait_all"])]
-    pub container: Vec<String>,
-    /// Trace all processes of this control group and those below, new ones too
-    #[arg(long, value_name = "PATH", group = "running", value_parser = NonEmptyStringValueParser::new(),
-          conflicts_with_all = ["command", "no_follow", "wait_all"])]
-    pub cgroup: Vec<String>,
-    /// With -p, --unit, --container or --cgroup: stop after this time: 10, 0.5, 30s, 5m
-    #[arg(long, value_name = "TIME", requires = "running", conflicts_with = "command",
-          value_parser = duration)]
-    pub duration: Option<Duration>,
     /// Show rates live, once a second; on a pipe, print lines
     ///
     /// The key q stops counting and leaves the program running;
@@ -161,24 +120,78 @@ pub struct TraceArgs {
     /// the program reads nothing; redirect its streams to avoid both. If standard output is no
     /// terminal, clockscope writes a line to it each second: the time, and the number of each call
     /// since the previous line. These numbers add up to the summary.
-    #[arg(long)]
+    #[arg(help_heading = "What to show", long)]
     pub top: bool,
-    /// Keep counting until the last process of the tree has ended, not only the command
-    #[arg(long, conflicts_with = "detach_on_exit")]
-    pub wait_all: bool,
-    /// When the command ends, stop counting and leave its daemons running (the default)
-    #[arg(long)]
-    pub detach_on_exit: bool,
-    /// Detach from the program after its start: LeakSanitizer and debuggers work in it, signals and
-    /// forks cost nothing; vDSO calls are not timed, and programs that it executes later are not
-    /// counted
-    #[arg(long, conflicts_with = "wait_all")]
-    pub no_follow: bool,
+    /// Sort by
+    #[arg(help_heading = "What to show", short = 'S', long = "sort", alias = "summary-sort-by", value_enum, default_value_t = SortBy::Time)]
+    pub sort: SortBy,
+    /// Columns: time-percent,seconds,avg,calls,errors,via,name,p50 ...
+    ///
+    /// The others are p90, p99 and max.
+    #[arg(help_heading = "What to show", 
+        short = 'U',
+        long = "columns",
+        alias = "summary-columns",
+        value_delimiter = ',',
+        value_name = "COLUMNS",
+        value_parser = NonEmptyStringValueParser::new()
+    )]
+    pub columns: Vec<String>,
+    /// Print a table for each process, too
+    #[arg(help_heading = "What to show", long)]
+    pub per_process: bool,
+    /// Print a table for each thread, too
+    #[arg(help_heading = "What to show", long)]
+    pub per_thread: bool,
+    /// Show the distribution of the times of each call
+    #[arg(help_heading = "What to show", long)]
+    pub latency: bool,
+    /// Print each row, call site and caller, and how times were taken
+    #[arg(help_heading = "What to show", long)]
+    pub all: bool,
+    /// Print the tables only, and what was not counted
+    #[arg(help_heading = "What to show", long)]
+    pub summary_only: bool,
+    /// Its CPU time if a read cost 1.2us; or the cost that makes it 3x
+    #[arg(help_heading = "What to show", long, value_name = "COST|RATIO", value_parser = super::read_cost::question)]
+    pub what_if: Option<Question>,
+    /// Write the report to FILE instead of standard error
+    #[arg(help_heading = "Where to write", short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Form of the report; html, folded and pprof turn --callers on
+    #[arg(help_heading = "Where to write", long, value_enum, default_value_t = TraceFormat::Text)]
+    pub format: TraceFormat,
+    /// Do not say what counting costs, and what was attached to
+    #[arg(help_heading = "Where to write", short = 'q', long)]
+    pub quiet: bool,
+    /// How to count system calls
+    #[arg(help_heading = "How to count", long, value_enum, default_value_t = Via::Auto)]
+    pub via: Via,
+    /// Do not count system calls (the same as --via none)
+    #[arg(help_heading = "How to count", hide_short_help = true, long, conflicts_with = "via")]
+    pub no_syscalls: bool,
+    /// Count system calls without their time and errors, which is cheaper
+    #[arg(help_heading = "How to count", long)]
+    pub counts_only: bool,
     /// Where vDSO calls are counted: in a slot of the thread, or of the CPU (slower; used if the CPU lacks rdfsbase)
-    #[arg(long, value_enum, value_name = "WHERE", default_value_t = CountBy::Thread, hide_short_help = true)]
+    #[arg(help_heading = "How to count", long, value_enum, value_name = "WHERE", default_value_t = CountBy::Thread, hide_short_help = true)]
     pub count_by: CountBy,
+    /// Follow forks; always on, accepted because strace has it
+    #[arg(help_heading = "Accepted because strace has it", hide_short_help = true, short = 'f', long = "follow-forks", action = ArgAction::Count)]
+    pub follow_forks: u8,
+    /// Count calls, as strace does; system calls by ptrace where eBPF is not allowed
+    #[arg(help_heading = "Accepted because strace has it", hide_short_help = true, short = 'c')]
+    pub count: bool,
+    /// Take the time that passes and not CPU time; always on, accepted because strace has it
+    #[arg(
+        help_heading = "Accepted because strace has it",
+        hide_short_help = true,
+        short = 'w',
+        long = "summary-wall-clock"
+    )]
+    pub wall_clock: bool,
     /// The program and its arguments: everything from the first word that is no option, or after --
-    #[arg(trailing_var_arg = true, required_unless_present = "running", value_name = "CMD",
+    #[arg(hide_short_help = true, trailing_var_arg = true, required_unless_present = "running", value_name = "CMD",
           value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }

@@ -12,7 +12,7 @@ mod epilogue;
 mod pages;
 
 use epilogue::Epilogue;
-use pages::{Page, pages};
+use pages::{Page, epilogue_of, pages};
 
 /// The sections that each page has, in this order.
 const SECTIONS: [&str; 7] =
@@ -95,8 +95,7 @@ fn complaints(page: &Page, shown: &str) -> Vec<String> {
         let difference: Vec<_> = described.symmetric_difference(&defined).collect();
         complaints.push(format!("described or defined only: {difference:?}"));
     }
-    let help = page.command.get_after_help().expect("has examples").to_string();
-    let epilogue = Epilogue::parse(&help);
+    let epilogue = Epilogue::parse(&epilogue_of(&page.command));
     let all = words(shown);
     for (example, what) in &epilogue.examples {
         if what.is_empty() || !all.contains(&words(&format!("{example} {what}"))) {
