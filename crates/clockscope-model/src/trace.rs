@@ -135,6 +135,9 @@ pub struct Attached {
     pub detach_pause_ns: u64,
     /// Why counting ended.
     pub ended: Ended,
+    /// Its children that ran already when clockscope attached, and that are not traced.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<i32>,
     /// Its container, pod and systemd unit.
     #[serde(flatten)]
     pub place: Place,
@@ -202,8 +205,8 @@ pub struct VdsoRow {
     pub time_total_ns: u64,
     /// Estimated average, in picoseconds.
     pub time_avg_ps: u64,
-    /// Half of the 95 % interval of `time_avg_ps`, in picoseconds. The interval covers the choice of the
-    /// timed calls and nothing else. `null` if `time_uncertain`, if no call was timed, and in older reports.
+    /// Half of the 95 % interval of `time_avg_ps`, in picoseconds, for the choice of the timed calls and for the
+    /// error of the cost of timing, which is subtracted. `null` if `time_uncertain`, if no call was timed, and in older reports.
     pub time_avg_within_ps: Option<u64>,
     /// True if the timed calls are too few, or differ too much, for `time_total_ns` and `time_avg_ps` to mean
     /// anything.

@@ -1,12 +1,16 @@
-//! The first lines of the report: cost of the clock reads on this host and elsewhere.
+//! The first lines of the report: what clock reads cost the program here and elsewhere, and its system calls. With
+//! `--all`, further lines below the table say how these figures were found.
 
 use super::costs::{each, ratio, times_as_long, whole_on};
 use super::options::TextOptions;
 use super::{latency, what_if};
 use clockscope_model::trace::{Clock, ClockReads, SyscallRow, TraceReport, Way};
+use clockscope_text::foreign::printable;
 use clockscope_text::lines::labelled;
 use clockscope_text::units;
 
+/// Share of the CPU time from which on reads are worth a change of the program.
+const WORTH: f64 = 0.01;
 /// Share of same-tick reads from which on a coarse clock is recommended.
 const COARSE_WORTH: f64 = 0.5;
 
@@ -18,77 +22,155 @@ const IN_VM: &str = "; more in a virtual machine";
 /// subtracted, is about as large as the read's own.
 const UNCERTAIN: f64 = 1.25;
 
-/// Number of clock reads, and their time; a single line if there were none.
-pub(super) fn here(report: &TraceReport, options: &TextOptions) -> String {
+/// What the reads cost the program: their share of its CPU time, and what that would be on other hosts.
+pub(super) fn clock(report: &TraceReport, options: &TextOptions) -> String {
     let reads = &report.clock_reads;
     if reads.reads == 0 {
-        return labelled("Clock reads", "none");
+        return labelled("Clock", "no reads");
     }
-    let said = [labelled("Clock reads", &how_many(reads)), labelled("Here", &how_long(report))];
-    said.concat() + &slow_reads(report, options)
+    let mut out = labelled("Clock", &cost(report));
+    if !are_worth_a_change(report) {
+        return out;
+    }
+    let slow = latency::slow_clause(report).filter(|_| options.clock == Clock::Kernel);
+    let is_compared = options.clock != Clock::Slow && !has_fallen_back(reads);
+    let second = slow.or_else(|| is_compared.then(|| on_other_clocks(report)).flatten());
+    out.extend(second.map(|second| labelled("", &second)));
+    out
 }
 
-/// The line about slow reads; empty if the program was given a slow clock.
-fn slow_reads(report: &TraceReport, options: &TextOptions) -> String {
-    let clause = latency::slow_clause(report).filter(|_| options.clock == Clock::Kernel);
-    told("Slow reads", &clause.unwrap_or_default())
+/// The answer to `--what-if`, and advice for reads that a coarse clock could answer.
+pub(super) fn advice(report: &TraceReport, options: &TextOptions) -> String {
+    let what_if = report.what_if.map(|what_if| what_if::sentence(report, &what_if));
+    let out = told("What if", &what_if.unwrap_or_default());
+    // If callers are known, each line to change has its own advice.
+    let is_wanted = !options.all && report.callers.is_none() && are_worth_a_change(report);
+    let share = same_tick_share(report, options).filter(|share| *share >= COARSE_WORTH);
+    let tick_ns = report.clock_reads.tick_ns;
+    match share.filter(|_| is_wanted) {
+        Some(share) => out + &labelled("Same tick", &same_tick(share, tick_ns)),
+        None => out,
+    }
 }
 
-/// Time of the reads on other hosts and by other clocks, and the number of system calls.
-///
-/// Leaves out advice and comparisons that the program's clock already fulfils.
-pub(super) fn elsewhere(report: &TraceReport, options: &TextOptions) -> String {
-    let reads =
-        if report.clock_reads.reads > 0 { reads_elsewhere(report, options) } else { String::new() };
-    reads + &system_calls(report)
+/// How to see which lines read the clock, if that is of use.
+pub(super) fn how_to_see_who(report: &TraceReport) -> String {
+    let is_of_use = report.clock_reads.reads > 0 && are_worth_a_change(report);
+    let is_trace = report.verdict.is_none();
+    let hint = if is_of_use && is_trace { "add --callers to see which lines read it" } else { "" };
+    told("Who", hint)
 }
 
-fn reads_elsewhere(report: &TraceReport, options: &TextOptions) -> String {
+/// Whether the reads take a share of the CPU time that is worth a change of the program; as long as none is timed,
+/// whether they would on the slowest clock.
+pub(super) fn are_worth_a_change(report: &TraceReport) -> bool {
+    let reads = &report.clock_reads;
+    let time_ns = if reads.time_ns > 0 { reads.time_ns } else { reads.typical_acpi_pm_ns };
+    report.cpu_ns == 0 || ratio(time_ns, report.cpu_ns) >= WORTH
+}
+
+fn cost(report: &TraceReport) -> String {
+    let reads = &report.clock_reads;
+    let mut text = units::counted(reads.reads, "read", "reads");
+    let share = (reads.time_ns > 0 && report.cpu_ns > 0)
+        .then(|| format!("{} of its CPU", part_of(reads.time_ns, report.cpu_ns)));
+    if !are_worth_a_change(report) {
+        text.extend(share.map(|share| format!(", {share}")));
+        return text + ": not worth a thought";
+    }
+    if let Some(rate) = units::brief_rate(reads.reads_per_second) {
+        text += &format!(", {rate} a second");
+    }
+    if reads.time_ns > 0 {
+        text += &format!(", {} each", each(reads.time_ns, reads.reads));
+    }
+    if reads.passed_on > 0 {
+        let stops = if report.via == Some(Way::Ptrace) { ", ptrace's stops included" } else { "" };
+        text += &format!("; {} of them by the kernel{stops}", units::count(reads.passed_on));
+    }
+    match share {
+        Some(share) => format!("{share}: {text}"),
+        None if reads.time_ns > 0 => text,
+        None => format!("{text}; {}", untimed(reads)),
+    }
+}
+
+/// The slow-down of the program on hosts whose clocksource is not the TSC; `None` if there is no typical figure.
+fn on_other_clocks(report: &TraceReport) -> Option<String> {
+    let mut sources = slow_sources(report).into_iter();
+    let (ns, name) = sources.next()?;
+    let times = |ns| Some(ratio(whole_on(report, ns)?, report.cpu_ns));
+    let Some(first) = times(ns) else {
+        let others = sources.map(|(ns, name)| format!(", {} on {name}", units::nanos(ns)));
+        return Some(
+            format!("its reads would take {} on {name}", units::nanos(ns))
+                + &String::from_iter(others),
+        );
+    };
+    let of_other = |(ns, name)| {
+        Some(format!(", on {name} {}", times_as_long(times(ns)?).trim_end_matches(" as long")))
+    };
+    let others: String = sources.filter_map(of_other).collect();
+    Some(format!("on {name} it would take {}{others}", times_as_long(first)))
+}
+
+/// The clocksources that a host may fall back to, with the typical time of the program's reads.
+fn slow_sources(report: &TraceReport) -> Vec<(u64, &'static str)> {
+    let reads = &report.clock_reads;
+    let sources = [(reads.typical_hpet_ns, "hpet"), (reads.typical_acpi_pm_ns, "acpi_pm")];
+    sources.into_iter().filter(|(ns, _)| *ns > 0).collect()
+}
+
+/// The lines of `--all` about reads: number, time, and comparisons that the program's clock does not fulfil already.
+pub(super) fn in_full(report: &TraceReport, options: &TextOptions) -> String {
     let (reads, clock) = (&report.clock_reads, options.clock);
-    let slow = slow_reads(report, options);
-    let mut out = String::new();
-    let is_compared = !matches!(clock, Clock::Syscall | Clock::Slow);
-    if options.all && is_compared && is_answered_in_user_space(report) {
+    if reads.reads == 0 {
+        return String::new();
+    }
+    let mut out = labelled("Clock reads", &how_many(reads)) + &labelled("Here", &how_long(report));
+    if !matches!(clock, Clock::Syscall | Clock::Slow) && is_answered_in_user_space(report) {
         out += &labelled("By syscall", &by_syscall(reads));
     }
-    if clock != Clock::Slow && slow.is_empty() && !has_fallen_back(reads) {
+    let slow = latency::slow_clause(report).filter(|_| clock == Clock::Kernel);
+    if let Some(clause) = &slow {
+        out += &labelled("Slow reads", clause);
+    }
+    if clock != Clock::Slow && slow.is_none() && !has_fallen_back(reads) {
         out += &typical(report);
     }
-    let what_if = report.what_if.map(|what_if| what_if::sentence(report, &what_if));
-    out += &told("What if", &what_if.unwrap_or_default());
-    // If callers are known, each line to change has its own advice.
-    let is_wanted = options.all || report.callers.is_none();
-    let share = reads.same_tick_share.filter(|share| {
-        share.is_finite() && clock != Clock::Coarse && (options.all || *share >= COARSE_WORTH)
-    });
-    let share = share.filter(|_| is_wanted);
-    if let Some(share) = share {
+    if let Some(share) = same_tick_share(report, options) {
         out += &labelled("Same tick", &same_tick(share, reads.tick_ns));
     }
     out
 }
 
-/// Number of system calls and their time; empty if they were not counted.
-fn system_calls(report: &TraceReport) -> String {
+fn same_tick_share(report: &TraceReport, options: &TextOptions) -> Option<f64> {
+    let share = report.clock_reads.same_tick_share;
+    share.filter(|share| share.is_finite() && options.clock != Clock::Coarse)
+}
+
+/// Number of system calls, their time, and the one that took most of it; empty if they were not counted.
+pub(super) fn system_calls(report: &TraceReport) -> String {
     let sum = |of: fn(&SyscallRow) -> u64, waits: bool| {
         let rows = report.syscalls.iter().filter(|row| row.waits == waits);
         rows.fold(0_u64, |sum, row| sum.saturating_add(of(row)))
     };
     let calls = |waits| sum(|row| row.calls, waits);
-    let time = |waits| sum(|row| row.time_total_ns, waits);
+    let time_ns = sum(|row| row.time_total_ns, false);
     let unknown = sum(|row| if row.has_time() { 0 } else { row.calls }, false);
     let all = calls(false).saturating_add(calls(true));
     if all == 0 {
-        return String::new();
+        let is_known = report.via != Some(Way::None);
+        return told("Calls", if is_known { "" } else { "system calls were not counted" });
     }
-    let mut text = units::count(all);
+    let mut text = units::counted(all, "system call", "system calls");
     if report.wall_ns > 0
-        && let Some(rate) = units::rate(ratio(all, report.wall_ns) * 1e9)
+        && let Some(rate) = units::brief_rate(ratio(all, report.wall_ns) * 1e9)
     {
-        text += &format!(", that is {rate} a second (counted)");
+        text += &format!(", {rate} a second");
     }
-    if time(false) > 0 {
-        text += &format!("; {}", units::nanos(time(false)));
+    if time_ns > 0 {
+        text += &format!("; {}", units::nanos(time_ns));
         let mut without = Vec::new();
         if unknown > 0 {
             let calls = units::counted(unknown, "call whose time", "calls whose time");
@@ -100,8 +182,13 @@ fn system_calls(report: &TraceReport) -> String {
         if !without.is_empty() {
             text += &format!(" without {}", without.join(" and "));
         }
+        let most = report.syscalls.iter().filter(|row| !row.waits);
+        if let Some(most) = most.max_by_key(|row| row.time_total_ns) {
+            let share = units::share(ratio(most.time_total_ns, time_ns));
+            text += &format!("; most: {} {share}", printable(&most.name));
+        }
     }
-    labelled("System calls", &text)
+    labelled("Calls", &text)
 }
 
 pub(super) fn how_many(reads: &ClockReads) -> String {
@@ -122,11 +209,7 @@ pub(super) fn how_many(reads: &ClockReads) -> String {
 pub(super) fn how_long(report: &TraceReport) -> String {
     let reads = &report.clock_reads;
     if reads.time_ns == 0 {
-        return if reads.too_few_timed {
-            "too few reads were timed to say what one costs".to_owned()
-        } else {
-            "not measured, because no read was timed".to_owned()
-        };
+        return untimed(reads).to_owned();
     }
     // The times of concurrent reads may add up to more than the wall time.
     let wall_ns = if report.threads > 1 { 0 } else { report.wall_ns };
@@ -148,7 +231,15 @@ pub(super) fn how_long(report: &TraceReport) -> String {
     format!("{time}, {each} a read ({how}){colon}{}", shares.join(", "))
 }
 
-pub(super) fn by_syscall(reads: &ClockReads) -> String {
+fn untimed(reads: &ClockReads) -> &'static str {
+    if reads.too_few_timed {
+        "too few were timed to say what one costs"
+    } else {
+        "none of them was timed"
+    }
+}
+
+fn by_syscall(reads: &ClockReads) -> String {
     match reads.syscall_read_ps {
         0 => "not measured".to_owned(),
         ps => {
@@ -164,11 +255,7 @@ pub(super) fn by_syscall(reads: &ClockReads) -> String {
 /// CPU time of the program on a host whose clocksource is not the TSC.
 fn typical(report: &TraceReport) -> String {
     let reads = &report.clock_reads;
-    let sources: Vec<(u64, &str)> =
-        [(reads.typical_hpet_ns, "hpet"), (reads.typical_acpi_pm_ns, "acpi_pm")]
-            .into_iter()
-            .filter(|(ns, _)| *ns > 0)
-            .collect();
+    let sources = slow_sources(report);
     if sources.is_empty() {
         return String::new();
     }
@@ -273,10 +360,9 @@ mod tests {
         let syscalls = vec![row("read", 1_000, 70_000, 40), row("getppid", 3_000_000, 0, 40)];
         let report = TraceReport { syscalls, ..TraceReport::default() };
         let text = system_calls(&report);
-        let words = "3,001,000; 70 us without 3,000,000 calls whose time is not known";
         assert_eq!(
             text.split_whitespace().collect::<Vec<_>>().join(" "),
-            format!("System calls: {words}")
+            "Calls: 3,001,000 system calls; 70 us without 3,000,000 calls whose time is not known; most: read 100 %"
         );
     }
 }

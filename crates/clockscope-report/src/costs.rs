@@ -40,8 +40,11 @@ pub(super) fn times_as_long(ratio: f64) -> String {
     }
 }
 
-/// Time of one of `calls` calls, rounded to the nearest picosecond.
+/// Time of one of `calls` calls, rounded to the nearest picosecond; a time below 1 ns is no more than the error.
 pub(super) fn each(time_ns: u64, calls: u64) -> String {
+    if time_ns < calls {
+        return "less than 1 ns".to_owned();
+    }
     let calls = u128::from(calls.max(1));
     units::picos_wide((u128::from(time_ns) * 1_000 + calls / 2) / calls)
 }

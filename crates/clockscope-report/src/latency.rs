@@ -59,8 +59,7 @@ fn slow_sentence(row: &VdsoRow, rows: usize, report: &TraceReport) -> String {
     };
     format!(
         "half of the calls of {}{others} took {} or more, as long as {syscall}: they were not \
-         answered in user space; see /sys/devices/system/clocksource/clocksource0/\
-         current_clocksource: tsc is fast, hpet and acpi_pm are not",
+         answered in user space (clockscope doctor says why)",
         entries::vdso_name(row),
         units::nanos(p50),
     )

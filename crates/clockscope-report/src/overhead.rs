@@ -28,6 +28,13 @@ pub(super) fn how_timed(report: &TraceReport) -> String {
         ));
     }
     notes.extend(how_syscalls_were_timed(report));
+    let subtracted = [
+        (report.overhead.vdso_bracket_ps, "vDSO call"),
+        (report.overhead.syscall_subtracted_ps, "system call"),
+    ];
+    notes.extend(subtracted.iter().filter(|(ps, _)| *ps > 0).map(|(ps, of)| {
+        format!("{}, the cost of timing a {of}, is subtracted from its time", units::picos(*ps))
+    }));
     notes.join("; ")
 }
 
@@ -90,54 +97,35 @@ pub(super) fn compared(report: &TraceReport) -> String {
     labelled("By sites", &text)
 }
 
-/// The cost of counting, and of timing, as clauses without a label.
+/// The cost of counting system calls, as a clause without a label.
 pub(super) fn what_it_cost(report: &TraceReport) -> String {
     let overhead = &report.overhead;
     let syscalls: u64 = report.syscalls.iter().fold(0, |sum, row| sum.saturating_add(row.calls));
-    let mut parts = Vec::new();
     match report.via {
         Some(Way::Bpf) if overhead.syscall_probe_ps > 0 => {
             let all = u128::from(overhead.syscall_probe_ps) * u128::from(syscalls);
-            let mut part = format!(
-                "{} a system call by eBPF, {} in all",
+            format!(
+                "{} a system call by eBPF, {} in all; {} on each of every other process of this host",
                 units::picos(overhead.syscall_probe_ps),
                 units::picos_wide(all),
-            );
-            if overhead.syscall_subtracted_ps > 0 {
-                let subtracted = units::picos(overhead.syscall_subtracted_ps);
-                part += &format!(" ({subtracted} is subtracted from each time)");
-            }
-            part += &format!(
-                "; {} on each system call of every other process of this host",
                 units::picos(overhead.bystander_tax_ps)
-            );
-            parts.push(part);
+            )
         }
-        Some(Way::Bpf) => parts.push(
+        Some(Way::Bpf) => {
             "system calls were counted by eBPF, which every process of this host paid for"
-                .to_owned(),
-        ),
-        Some(Way::Ptrace) => parts.push(
-            "system calls were counted by ptrace, which stops the program twice for each and \
-             costs it tens of microseconds"
-                .to_owned(),
-        ),
+                .to_owned()
+        }
+        Some(Way::Ptrace) => "system calls were counted by ptrace, which stops the program twice \
+             for each and costs it tens of microseconds"
+            .to_owned(),
         Some(Way::Sites) => {
             let is_known = report.syscalls.iter().all(|row| row.errors.is_some());
             let errors =
                 if is_known { "" } else { ", which did not see what all of them returned" };
-            parts.push(format!("system calls were counted by code in the program{errors}"));
+            format!("system calls were counted by code in the program{errors}")
         }
-        Some(Way::None) => parts.push("system calls were not counted".to_owned()),
-        None => {}
+        Some(Way::None) | None => String::new(),
     }
-    if overhead.vdso_bracket_ps > 0 {
-        parts.push(format!(
-            "timing a vDSO call costs {}, which is subtracted from its time",
-            units::picos(overhead.vdso_bracket_ps)
-        ));
-    }
-    parts.join("; ")
 }
 
 #[cfg(test)]

@@ -16,24 +16,21 @@ use clockscope_text::units;
 pub(super) const UNNAMED: &str = "program";
 
 /// The report in lines of at most 80 columns. Only chosen columns make lines longer, and on a wide terminal
-/// the first line, the tables of calls and the section on callers. The cost of the clock reads and their
-/// callers come first.
+/// the first line, the tables of calls and the section on callers. The first lines have the answers: what the reads
+/// cost, and who makes them.
 pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     let syscalls_timed = entries::were_timed(&report.syscalls);
     let all = Calls { vdso: &report.vdso, syscalls: &report.syscalls, syscalls_timed };
     let mut out = String::new();
     if !options.summary_only {
         out += &header(report, options);
-        out += "\n";
-        out += &answers::here(report, options);
-    }
-    let lines = callers::lines_to_change(report, options.callers);
-    if !lines.is_empty() {
-        out += if options.summary_only { lines.trim_start() } else { &lines };
-        out += "\n";
-    }
-    if !options.summary_only {
-        out += &answers::elsewhere(report, options);
+        out += &answers::clock(report, options);
+        out += &match &report.callers {
+            Some(_) => callers::who(report, options.callers),
+            None => answers::how_to_see_who(report),
+        };
+        out += &answers::advice(report, options);
+        out += &answers::system_calls(report);
         out += &report.clock_page.as_ref().map(page_answers::render).unwrap_or_default();
         out += "\n";
     }
@@ -50,17 +47,20 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     let mut below = declines::labelled("Not counted", &report.declines, WIDTH);
     if !options.summary_only {
         if options.all {
+            below += &answers::in_full(report, options);
             below += &told("Times", &overhead::how_timed(report));
         }
         below += &attached(report);
+        below += &beside(report);
         below += &places(report);
         below += &overhead::compared(report);
         below += &told("Overhead", &overhead::what_it_cost(report));
         let verdict = report.verdict.as_ref().map(|of| verdict::sentence(report, of));
         below += &told("Verdict", &verdict.unwrap_or_default());
     }
+    let lines = callers::lines_to_change(report, options.callers);
     let callers = callers::render(report, options.callers);
-    for part in [below, callers].iter().filter(|part| !part.is_empty()) {
+    for part in [lines, below, callers].iter().filter(|part| !part.is_empty()) {
         out.push('\n');
         out += part;
     }
@@ -119,30 +119,57 @@ pub(super) fn traced(report: &TraceReport) -> String {
     if command.is_empty() { UNNAMED.to_owned() } else { command }
 }
 
-/// A sentence for each attached process: the pauses of its threads.
+/// The pauses of the threads of attached processes, the longest of all, and the processes that have ended.
 fn attached(report: &TraceReport) -> String {
-    let line = |process: &Attached| {
-        let paused = units::nanos(process.pause_ns);
-        let end = match process.ended {
-            Ended::Exited => "; it exited".to_owned(),
-            Ended::Killed => "; it was killed".to_owned(),
-            Ended::Unknown => "; why counting ended is not known".to_owned(),
-            Ended::Duration | Ended::Interrupted => {
-                format!(" and {} at the end", units::nanos(process.detach_pause_ns))
-            }
-        };
-        let stood = match process.threads {
-            1 => "its thread stood".to_owned(),
-            threads => format!("all {} threads stood", units::count(threads)),
-        };
-        let name = cut_middle(&process.command.printable(), WIDTH / 2);
-        let pid = process.pid;
-        labelled(
-            "Attached",
-            &format!("{name} ({pid}): {stood} still up to {paused} at the start{end}"),
-        )
+    let processes = &report.attached;
+    let longest = |of: fn(&Attached) -> u64| {
+        processes.iter().map(of).max().filter(|ns| *ns > 0).map(units::nanos)
     };
-    report.attached.iter().map(line).collect()
+    let Some(paused) = longest(|process| process.pause_ns) else { return String::new() };
+    let threads = processes.iter().map(|process| process.threads).sum();
+    let who = match processes.as_slice() {
+        [_] if threads == 1 => "its thread".to_owned(),
+        [_] => format!("all {} threads", units::count(threads)),
+        several => format!(
+            "{} of {}",
+            units::counted(threads, "thread", "threads"),
+            units::counted(several.len() as u64, "process", "processes")
+        ),
+    };
+    let mut text = format!("{who} stood still up to {paused} at the start");
+    if let Some(paused) = longest(|process| process.detach_pause_ns) {
+        text += &format!(" and {paused} at the end");
+    }
+    let number =
+        |ended: Ended| processes.iter().filter(|process| process.ended == ended).count() as u64;
+    for (ended, how) in [(Ended::Exited, "exited"), (Ended::Killed, "was killed")] {
+        match number(ended) {
+            0 => {}
+            _ if processes.len() == 1 => text += &format!("; it {how}"),
+            count => text += &format!("; {} {how}", units::count(count)),
+        }
+    }
+    match number(Ended::Unknown) {
+        0 => {}
+        _ if processes.len() == 1 => text += "; why counting ended is not known",
+        count => text += &format!("; why counting ended is not known of {}", units::count(count)),
+    }
+    labelled("Attached", &text)
+}
+
+/// The children of attached processes that are not traced, and how to trace them.
+fn beside(report: &TraceReport) -> String {
+    let sentence = |process: &Attached| {
+        let children = units::counted(
+            process.children.len() as u64,
+            "child that runs is",
+            "children that run are",
+        );
+        let pid = process.pid;
+        labelled("Beside", &format!("{children} not traced: -p {pid},$(pgrep -d, -P {pid})"))
+    };
+    let parents = report.attached.iter().filter(|process| !process.children.is_empty());
+    parents.map(sentence).collect()
 }
 
 /// Container, pod and unit of the attached processes: one line for each place.

@@ -29,6 +29,16 @@ pub fn cut_middle(text: &str, limit: usize) -> String {
     format!("{head}{ELLIPSIS}{tail}")
 }
 
+/// `text` in at most `limit` columns: in a longer text an ellipsis replaces the beginning.
+pub fn cut_left(text: &str, limit: usize) -> String {
+    if width(text) <= limit {
+        return text.to_owned();
+    }
+    let Some(room) = limit.checked_sub(1) else { return String::new() };
+    let tail: String = take_columns(text.chars().rev(), room).chars().rev().collect();
+    format!("{ELLIPSIS}{tail}")
+}
+
 fn take_columns(chars: impl Iterator<Item = char>, limit: usize) -> String {
     let mut used = 0;
     chars
@@ -98,6 +108,15 @@ mod tests {
     }
 
     #[test]
+    fn long_names_lose_their_beginning() {
+        assert_eq!(cut_left("com.example.Clock.now", 21), "com.example.Clock.now");
+        assert_eq!(cut_left("com.example.Clock.now", 10), "…Clock.now");
+        assert_eq!(cut_left("now", 1), "…");
+        assert_eq!(cut_left("now", 0), "");
+        assert_eq!(cut_left("時計時計", 6), "…時計");
+    }
+
+    #[test]
     fn paragraphs_hang_below_their_label() {
         let text = "one two three four five six seven eight nine ten eleven twelve thirteen";
         assert_eq!(
@@ -118,6 +137,7 @@ mod tests {
         #[test]
         fn cut_text_keeps_the_limit(text: String, limit in 1_usize..40) {
             prop_assert!(width(&cut_middle(&text, limit)) <= limit);
+            prop_assert!(width(&cut_left(&text, limit)) <= limit);
         }
     }
 }

@@ -47,6 +47,13 @@ pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
+/// A rate a second with three digits, from 10,000 on with an SI prefix; `None` if it is no number.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; saturates")]
+pub fn brief_rate(per_second: f64) -> Option<String> {
+    let rate = rate(per_second)?;
+    Some(if per_second < 1e4 { rate } else { brief(per_second as u64) })
+}
+
 /// A number with three digits and an SI prefix if it has more than four digits: `9,066`, `12.3k`, `400k`, `35.7M`.
 pub fn brief(number: u64) -> String {
     const PREFIXES: [&str; 6] = ["k", "M", "G", "T", "P", "E"];

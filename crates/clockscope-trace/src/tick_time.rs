@@ -5,6 +5,10 @@ use fastclock::{Scale, Ticks};
 use clockscope_tracee::counts::{Times, Timings};
 use clockscope_tracee::session::Session;
 
+/// The cost of timing is known to within one in this many: of equal runs of `time()`, which takes a nanosecond, averages
+/// between 0 and 1 ns were seen, with 20 ns subtracted.
+const BRACKET_ERROR: u64 = 20;
+
 /// Converts ticks of the CPU's counter to nanoseconds.
 pub(crate) struct TickTime {
     pub scale: Scale,
@@ -56,13 +60,14 @@ impl TickTime {
         self.scale.to_nanos(ticks).0 as f64
     }
 
-    /// Cost of a call in picoseconds, and the half-width of its interval; `None` for the latter if too few
-    /// calls were timed.
+    /// Cost of a call in picoseconds, and the half-width of its interval, with the error of what is subtracted; `None`
+    /// for the latter if too few calls were timed.
     pub(crate) fn cost_ps(&self, times: &Times) -> (u64, Option<u64>) {
         // Thousandths of a tick preserve the fraction of the average.
         let (milliticks, within) = times.cost_milliticks();
         let milliticks = milliticks.saturating_sub(self.bracket);
         let picos = |milliticks| self.scale.to_picos(Ticks(milliticks)).0 / 1000;
-        (picos(milliticks), within.map(picos))
+        let error = self.bracket / BRACKET_ERROR;
+        (picos(milliticks), within.map(|within| picos(within.saturating_add(error))))
     }
 }

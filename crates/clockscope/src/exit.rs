@@ -10,11 +10,16 @@ pub(crate) const FOUND: i32 = 1;
 pub(crate) const INCOMPLETE: i32 = 1;
 /// The command line was wrong, or the tool failed in a command that runs no program.
 pub const FAILURE: i32 = 2;
-/// `trace` and `run`: clockscope itself failed before the program started.
-pub(crate) const BEFORE_START: i32 = 125;
+/// `trace` and `run`: clockscope itself failed before the program started, or could not write the report.
+pub(crate) const FAILED: i32 = 125;
 /// `trace` and `run`: the program was found but could not be executed, as in a shell.
 pub(crate) const NOT_EXECUTABLE: i32 = 126;
 /// `trace` and `run`: the program was not found, as in a shell.
 pub(crate) const NOT_FOUND: i32 = 127;
 /// Added to the signal's number when a signal killed the program, as in a shell.
 pub(crate) const SIGNAL_BASE: i32 = 128;
+
+/// The exit status of `trace` and `run`: `code`, but never that of a success if the report was not written.
+pub(crate) const fn reported(is_written: bool, code: i32) -> i32 {
+    if code == OK && !is_written { FAILED } else { code }
+}

@@ -19,7 +19,7 @@ pub fn main() -> ExitCode {
         None => in_room(),
         Some(words) => {
             printing::warn_user(&words);
-            ExitCode::from(u8::try_from(exit::BEFORE_START).unwrap_or(u8::MAX))
+            ExitCode::from(u8::try_from(exit::FAILED).unwrap_or(u8::MAX))
         }
     }
 }
@@ -42,9 +42,9 @@ fn in_room() -> ExitCode {
         cli::Command::View(args) => (commands::view::run(args), exit::FAILURE),
         cli::Command::Doctor(args) => (Ok(commands::doctor::run(args)), exit::UNKNOWN),
         cli::Command::Capture(args) => (commands::capture::run(args), exit::FAILURE),
-        cli::Command::Trace(args) => (commands::trace::run(args), exit::BEFORE_START),
-        cli::Command::Run(args) => (commands::run::run(args), exit::BEFORE_START),
-        cli::Command::Serve(args) => (Ok(commands::serve::run(args)), exit::BEFORE_START),
+        cli::Command::Trace(args) => (commands::trace::run(args), exit::FAILED),
+        cli::Command::Run(args) => (commands::run::run(args), exit::FAILED),
+        cli::Command::Serve(args) => (Ok(commands::serve::run(args)), exit::FAILED),
         cli::Command::Survey(args) => (commands::survey::run(args), exit::FAILURE),
     };
     let code = done.unwrap_or_else(|error| {

@@ -106,6 +106,13 @@ pub fn sites(report: &TraceReport) -> Vec<Site> {
     order.into_iter().map(site).collect()
 }
 
+/// Number of independent samples that the reads of the report have.
+pub fn effective_samples(report: &TraceReport) -> f64 {
+    let is_read = |row: &&CalledRow| reads::source(&row.name, row.clock.as_deref()).is_some();
+    let called = report.callers.iter().flat_map(|callers| &callers.called);
+    called.filter(is_read).map(|row| row.samples_effective).sum()
+}
+
 /// Function and place; both empty if the callers are unknown.
 type Name = (Option<String>, String);
 
@@ -134,8 +141,12 @@ impl Gathered {
         for stack in &callers.stacks {
             let row = callers.called.get(stack.called).filter(|row| is_read(row, stack, callers));
             let index = row.map(|row| {
-                let (frame, through) = frame_of(stack, row, callers);
-                let name = frame.map_or((None, String::new()), name_of);
+                let frames = frames_of(stack, callers);
+                let frame = wrappers::own_frame(&frames, row, stack.complete);
+                let through = wrappers::asked_through(&frames, row);
+                let language = wrappers::unread_language(&frames, row);
+                let code = language.map(|language| format!("{language} code"));
+                let name = frame.map_or((code, String::new()), name_of);
                 let calls = calls(stack);
                 let index = *known.entry(name.clone()).or_insert(gathered.sites.len());
                 if index == gathered.sites.len() {
@@ -164,16 +175,20 @@ fn is_read(row: &CalledRow, stack: &StackRow, callers: &Callers) -> bool {
         && !(row.via == Via::Syscall && by_vdso)
 }
 
-/// The innermost frame of the program itself, and the clock function that it calls.
-fn frame_of<'a>(
-    stack: &StackRow,
-    called: &CalledRow,
-    callers: &'a Callers,
-) -> (Option<&'a FrameRow>, Option<String>) {
-    let frames: Vec<&FrameRow> =
-        stack.frames.iter().filter_map(|index| callers.frames.get(*index)).collect();
-    let through = wrappers::asked_through(&frames, called);
-    (wrappers::own_frame(&frames, called, stack.complete), through)
+fn frames_of<'a>(stack: &StackRow, callers: &'a Callers) -> Vec<&'a FrameRow> {
+    stack.frames.iter().filter_map(|index| callers.frames.get(*index)).collect()
+}
+
+/// Languages of interpreters whose functions are not in the stacks of reads.
+pub(super) fn unread_languages(callers: &Callers) -> Vec<&'static str> {
+    let language = |stack: &StackRow| {
+        let row = callers.called.get(stack.called).filter(|row| is_read(row, stack, callers))?;
+        wrappers::unread_language(&frames_of(stack, callers), row)
+    };
+    let mut all: Vec<&str> = callers.stacks.iter().filter_map(language).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 fn name_of(frame: &FrameRow) -> Name {
@@ -184,7 +199,10 @@ fn place(frame: &FrameRow) -> String {
     match (&frame.file, frame.line, &frame.module) {
         (Some(file), Some(line), _) => format!("{file}:{line}"),
         (Some(file), None, _) => file.printable(),
-        (None, _, Some(module)) if frame.address > 0 => format!("{module}+{:#x}", frame.address),
+        // All reads of a function are one place where its lines are not known.
+        (None, _, Some(module)) if frame.address > 0 && frame.function.is_none() => {
+            format!("{module}+{:#x}", frame.start.unwrap_or(frame.address))
+        }
         (None, _, Some(module)) if !module.verbatim().starts_with('[') => module.printable(),
         _ => String::new(),
     }

@@ -6,23 +6,37 @@ use std::mem::{Discriminant, discriminant};
 use super::super::declines;
 use super::sites::{self, Advice, Site};
 use super::tree::{Classes, Limits, Tree};
+use super::wrappers;
 use crate::options::CallersOptions;
 use clockscope_model::callers::{CalledRow, Callers, Waits};
 use clockscope_model::names;
 use clockscope_model::trace::{DeclineRow, Missing, TraceReport};
 use clockscope_text::foreign::printable;
-use clockscope_text::lines::{cut_middle, hanging, labelled_in, pointed, width as columns};
+use clockscope_text::lines::{
+    cut_left, cut_middle, hanging, labelled_in, pointed, width as columns,
+};
 use clockscope_text::units;
 
 /// Number of trees in a short report.
 const TREES: usize = 6;
 /// Share of all calls from which on a function has a tree in a short report.
 const TREE_WORTH: f64 = 0.01;
-/// Number of call sites listed in a full report, and in a short one.
-const SITES: usize = 10;
-const SITES_SHORT: usize = 3;
-/// Share of the reads from which on a call site is listed in a short report.
-const SITE_WORTH: f64 = 0.01;
+/// Largest number of call sites listed before the last one.
+const SITES: usize = 9;
+/// Number of call sites in the first lines, the share of the reads from which on a further one is there, and the column
+/// where they begin.
+const WHO: usize = 3;
+const WHO_WORTH: f64 = 0.05;
+const WHO_INDENT: usize = 14;
+/// The limit of names in JavaScript.
+const INLINED_BY_V8: &str = "of functions that V8 has inlined, the outermost is named; node \
+     --no-turbo-inlining makes all of them seen, and the program slower";
+/// Stands for the name of callers that are not known.
+const UNKNOWN: &str = "callers not known";
+/// Independent samples below which no order of the call sites is named.
+const STACKS_LEAST: f64 = 20.0;
+/// Share of the reads that the listed call sites have, if so few have it.
+const SITES_NAMED: f64 = 0.95;
 /// Number of reasons for cut stacks that are named.
 const REASONS: usize = 4;
 /// Number of functions without a tree that are named.
@@ -41,8 +55,22 @@ pub fn render(report: &TraceReport, options: CallersOptions) -> String {
     let (unnamed, unsampled): (Vec<DeclineRow>, Vec<DeclineRow>) =
         callers.declines.iter().cloned().partition(|row| row.what == Missing::Names);
     out += &declines::labelled("Not sampled", &unsampled, width);
+    let languages = sites::unread_languages(callers);
+    if !languages.is_empty() {
+        let text =
+            format!("lines of {}: clockscope does not know its frames", languages.join(", "));
+        out += &labelled_in("Not known", &text, width);
+    }
     out += &declines::labelled("Not named", &unnamed, width);
-    for (index, sentence) in callers.stripped.iter().enumerate() {
+    if callers.frames.iter().any(wrappers::is_of_v8) {
+        out += &labelled_in("Inlined", INLINED_BY_V8, width);
+    }
+    // Symbols of an interpreter would name none of the program's lines.
+    let is_of_use = |sentence: &&String| {
+        let file = sentence.split(' ').next().unwrap_or_default();
+        wrappers::language_of(file).is_none()
+    };
+    for (index, sentence) in callers.stripped.iter().filter(is_of_use).enumerate() {
         let label = if index == 0 && unnamed.is_empty() { "Not named" } else { "" };
         out += &labelled_in(label, &printable(sentence), width);
     }
@@ -102,14 +130,19 @@ fn waited(waits: &Waits) -> String {
 /// The clause that shares are rough, if the most called function has too few effective samples.
 fn rough(callers: &Callers) -> String {
     const ENOUGH: f64 = 30.0;
+    const COST_MOST: f64 = 0.015;
     let most = callers.called.iter().filter(|row| row.samples > 0).max_by_key(|row| row.calls);
     match most.filter(|row| row.samples_effective > 0.0 && row.samples_effective < ENOUGH) {
-        Some(row) => format!(
-            "; shares are rough: those of {} say as much as {:.0} that stand for equally many calls \
-             (let it run longer, or raise --freq)",
-            names::called(row),
-            row.samples_effective
-        ),
+        Some(row) => {
+            // More samples would take more than sampling may.
+            let more = if callers.cost_share < COST_MOST { ", or raise --freq" } else { "" };
+            format!(
+                "; shares are rough: those of {} say as much as {:.0} that stand for equally many \
+                 calls (let it run longer{more})",
+                names::called(row),
+                row.samples_effective
+            )
+        }
         None => String::new(),
     }
 }
@@ -258,17 +291,55 @@ fn notes(
     if out.is_empty() { out } else { format!("\n{out}") }
 }
 
-/// The call sites with most reads; empty if the report has no callers.
+/// The call sites that read most, a line each; empty if the report has no callers.
+pub fn who(report: &TraceReport, options: CallersOptions) -> String {
+    let width = options.width;
+    let sites = sites::sites(report);
+    let stacks = sites::effective_samples(report);
+    if has_no_order(&sites, stacks) {
+        let text = format!("too few stacks ({stacks:.0}) to say who reads most: run it longer");
+        return labelled_in("Who", &text, width);
+    }
+    let is_shown = |(index, site): &(usize, &Site)| *index == 0 || site.share >= WHO_WORTH;
+    let shown: Vec<&Site> =
+        sites.iter().enumerate().take(WHO).take_while(is_shown).map(|(_, site)| site).collect();
+    let shares: Vec<String> =
+        shown.iter().map(|site| units::share(site.share) + &within(site)).collect();
+    let column = shares.iter().map(|share| columns(share)).max().unwrap_or_default();
+    let row = |(site, share): (&&Site, &String)| {
+        let pad = column - columns(share);
+        let room = width.saturating_sub(WHO_INDENT + column + 2);
+        let place = match site.frame.as_ref().and_then(|frame| frame.line) {
+            Some(_) => format!("  {}", printable(names::file_name(&site.place))),
+            None => String::new(),
+        };
+        let name = printable(site.function.as_deref().unwrap_or(UNKNOWN));
+        let name = wrappers::fitted(&name, room.saturating_sub(columns(&place)).max(room / 2));
+        format!("{share}{:pad$}  {}\n", "", cut_middle((name + &place).trim_end(), room))
+    };
+    let rows: Vec<String> = shown.iter().zip(&shares).map(row).collect();
+    let begins = |(index, row): (usize, String)| {
+        let label = if index == 0 { "Who:" } else { "" };
+        format!("{label:WHO_INDENT$}{row}")
+    };
+    rows.into_iter().enumerate().map(begins).collect()
+}
+
+/// Whether the samples are too few to say which of the call sites reads most.
+fn has_no_order(sites: &[Site], stacks: f64) -> bool {
+    sites.len() > 1 && stacks < STACKS_LEAST
+}
+
+/// The call sites with most reads, with advice; empty if the report has no callers.
 pub fn lines_to_change(report: &TraceReport, options: CallersOptions) -> String {
     let CallersOptions { width, whole, .. } = options;
     let sites = sites::sites(report);
-    if sites.is_empty() {
+    if sites.is_empty() || has_no_order(&sites, sites::effective_samples(report)) {
         return String::new();
     }
-    let mut out = "\nThe line to change, by clock reads a second:\n".to_owned();
+    let mut out = "The line to change, by clock reads a second:\n".to_owned();
     let mut said = Vec::new();
-    let worth = sites.iter().take_while(|site| site.share >= SITE_WORTH).count();
-    let shown = if whole { SITES } else { worth.clamp(1, SITES_SHORT) };
+    let shown = listed_sites(&sites, whole);
     for (index, site) in sites.iter().take(shown).enumerate() {
         out += &entry(index + 1, site, report, &mut said, width);
     }
@@ -282,6 +353,26 @@ pub fn lines_to_change(report: &TraceReport, options: CallersOptions) -> String 
     out
 }
 
+/// Half of the 95 % interval of a site's share, in points; empty below half a point.
+fn within(site: &Site) -> String {
+    let (low, high) = site.reads_between;
+    let points = (high - low) / 2.0 * 100.0 * site.share / site.reads;
+    if points >= 0.5 { format!(" ±{points:.0}") } else { String::new() }
+}
+
+/// How many call sites are listed: until most of the reads are named. A line about a single other site is no shorter
+/// than the site.
+fn listed_sites(sites: &[Site], whole: bool) -> usize {
+    let mut named = 0.0;
+    let is_wanted = |site: &&Site| {
+        let is_wanted = whole || named < SITES_NAMED;
+        named += site.share;
+        is_wanted
+    };
+    let listed = sites.iter().take(SITES).take_while(is_wanted).count();
+    if listed + 1 == sites.len() { sites.len() } else { listed }
+}
+
 /// A call site; advice of a kind in `said` takes its short form.
 fn entry(
     number: usize,
@@ -290,30 +381,35 @@ fn entry(
     said: &mut Vec<Discriminant<Advice>>,
     width: usize,
 ) -> String {
-    let function = site.function.as_deref().unwrap_or("callers not known");
+    let function = site.function.as_deref().unwrap_or(UNKNOWN);
     let prefix = format!("{:INDENT$}", format!("{number}."));
     let room = width.saturating_sub(INDENT);
     let place = printable(&site.place);
-    let function = cut_middle(function, room);
+    let function = wrappers::fitted(function, room);
     let mut out = prefix + &function;
     // Function and place share a line if they fit.
     if !place.trim_end().is_empty() {
         let is_short = columns(&function) + columns(&place) + 2 <= room;
         let gap = if is_short { "  ".to_owned() } else { format!("\n{:INDENT$}", "") };
-        out += &format!("{gap}{}", cut_middle(place.trim_end(), room));
+        out += &format!("{gap}{}", cut_left(place.trim_end(), room));
     }
     out.push('\n');
     let rate = units::rate(site.per_second).filter(|_| report.wall_ns > 0);
+    let share = units::share(site.share) + &within(site);
     let mut facts = match rate {
-        Some(rate) => format!("{rate} reads a second, {} of all", units::share(site.share)),
-        None => format!("{} of all reads", units::share(site.share)),
+        Some(rate) => format!("{rate} reads a second, {share} of all"),
+        None => format!("{share} of all reads"),
     };
     facts += &format!(", of {}", listed(&site.called));
     if !site.through.is_empty() {
         facts += &format!(" by {}", listed(&site.through));
     }
     if let Some(ns) = site.time_ns.filter(|ns| ns.is_finite()) {
-        facts += &format!("; about {}", estimated_nanos(ns));
+        if ns < site.reads {
+            facts += "; less than 1 ns each";
+        } else {
+            facts += &format!("; about {}", estimated_nanos(ns));
+        }
         let whole = [(report.cpu_ns, "CPU"), (report.wall_ns, "wall")];
         if let Some((whole, name)) = whole.into_iter().find(|(whole, _)| *whole > 0) {
             facts += &format!(", {} of {name}", units::share(ns / whole as f64));

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use super::wrappers::{self, Line};
 use clockscope_model::callers::{Callers, FrameKind};
 use clockscope_model::names;
-use clockscope_text::lines::cut_middle;
 use clockscope_text::units;
 
 /// Columns of a connector with its share: `|--62.1%--`.
@@ -73,7 +72,7 @@ impl Classes {
         let of_frames = callers.frames.iter().map(|frame| {
             let mut name = names::frame(frame);
             if frame.kind == FrameKind::Inlined {
-                name += " (inlined)";
+                name += wrappers::INLINED;
             }
             *known.entry((name, frame.module.as_ref())).or_insert_with_key(|(name, _)| {
                 names.push(name.clone());
@@ -274,7 +273,7 @@ enum Branch {
 fn line(prefix: &str, name: &str, limits: Limits, out: &mut String) {
     let room = limits.width.saturating_sub(prefix.len()).max(1);
     *out += prefix;
-    *out += &cut_middle(name, room);
+    *out += &wrappers::fitted(name, room);
     out.push('\n');
 }
 

@@ -8,9 +8,12 @@ use clockscope_model::callers::{CalledRow, FrameKind, FrameRow};
 use clockscope_model::names::{self, file_name};
 use clockscope_model::trace::Via;
 use clockscope_text::foreign::Foreign;
+use clockscope_text::lines::{cut_left, width};
 
+/// Mark behind the name of a function without a frame of its own.
+pub(super) const INLINED: &str = " (inlined)";
 /// Beginnings of functions that ask for the time on behalf of their caller.
-const WRAPPERS: [&str; 35] = [
+const WRAPPERS: [&str; 31] = [
     // Rust: Instant::now, SystemTime::now, elapsed, and the functions that they call.
     "std::time::",
     "std::sys::time::",
@@ -21,12 +24,8 @@ const WRAPPERS: [&str; 35] = [
     "boost::chrono::",
     "absl::GetCurrentTimeNanos",
     "absl::Now",
-    // Go: time.Now, and the runtime's functions that call the vDSO for it.
-    "time.Now",
-    "time.now",
-    "time.Since",
-    "time.Until",
-    "time.runtimeNano",
+    // Go: the package `time`, and the runtime's functions that call the vDSO for it.
+    "time.",
     "runtime.nanotime",
     "runtime.walltime",
     "runtime.time_now",
@@ -63,24 +62,39 @@ const OF_V8: [&str; 5] = ["v8::", "node::", "uv__", "uv_", "Builtins_"];
 const OF_JVM: [&str; 2] = ["libjvm.so", "libjava.so"];
 /// The files of .NET itself.
 const OF_DOTNET: [&str; 2] = ["libcoreclr.so", "libSystem.Native.so"];
-/// Interpreters, by the beginnings of their files, with their names. The functions that they execute have no
-/// machine frames.
+/// Interpreters, by the beginnings of their files, with their languages. The functions that they execute have no machine
+/// frames.
 const INTERPRETERS: [(&str, &str); 13] = [
-    ("libpython", "python"),
-    ("python", "python"),
-    ("libruby", "ruby"),
-    ("ruby", "ruby"),
-    ("libperl", "perl"),
-    ("perl", "perl"),
-    ("libphp", "php"),
-    ("php", "php"),
-    ("liblua", "lua"),
-    ("luajit", "lua"),
-    ("libluajit", "lua"),
-    ("lua", "lua"),
+    ("libpython", "Python"),
+    ("python", "Python"),
+    ("libruby", "Ruby"),
+    ("ruby", "Ruby"),
+    ("libperl", "Perl"),
+    ("perl", "Perl"),
+    ("libphp", "PHP"),
+    ("php", "PHP"),
+    ("liblua", "Lua"),
+    ("luajit", "Lua"),
+    ("libluajit", "Lua"),
+    ("lua", "Lua"),
     // Erlang's `beam.smp`. The program's functions are in its JIT compiler's code.
-    ("beam", "erlang"),
+    ("beam", "Erlang"),
 ];
+/// Parts of the paths of source files that belong to a library or a language, not to the program.
+const LIBRARIES: [&str; 10] = [
+    "/site-packages/",
+    "/dist-packages/",
+    "/lib/python",
+    "/node_modules/",
+    "/pkg/mod/",
+    "/usr/local/go/src/",
+    "/usr/lib/go-",
+    "/.cargo/registry/",
+    "/rustc/",
+    "/usr/include/",
+];
+/// Packages of the JDK.
+const OF_JDK: [&str; 5] = ["java.", "javax.", "jdk.", "sun.", "com.sun."];
 /// Folder of Python's own extensions in C.
 const PYTHON_EXTENSIONS: &str = "/lib-dynload/";
 /// Python's own functions that ask for the time on behalf of their caller, and the ends of their files.
@@ -226,6 +240,11 @@ fn of_dotnet(function: &str) -> Option<&str> {
     (method.contains("::") && method.ends_with(']')).then_some(method)
 }
 
+/// Whether a function is one of JavaScript, executed by V8.
+pub(super) fn is_of_v8(frame: &FrameRow) -> bool {
+    is_in(frame, "[javascript]")
+}
+
 /// Whether a function is in a language that a runtime executes.
 fn is_managed(frame: &FrameRow) -> bool {
     is_in(frame, "[java]")
@@ -250,9 +269,13 @@ fn is_of_runtime(frame: &FrameRow, in_runtime: bool) -> bool {
                 || OF_V8.iter().any(|start| function.starts_with(start)))
 }
 
-/// The interpreter that a frame's machine code belongs to.
+/// The language of the interpreter that a frame's machine code belongs to.
 fn interpreter(frame: &FrameRow) -> Option<&'static str> {
-    let file = frame.module.as_ref().map_or("", |module| file_name(module.verbatim()));
+    language_of(frame.module.as_ref().map_or("", |module| file_name(module.verbatim())))
+}
+
+/// The language that a file interprets, by its name.
+pub(super) fn language_of(file: &str) -> Option<&'static str> {
     let is_it = |(start, _): &&(&str, &str)| {
         // `python3.11`, `libruby-3.1.so`, and not `perl_tool`.
         file.strip_prefix(start)
@@ -299,7 +322,7 @@ pub(super) fn lines(stack: &[usize], frames: &[FrameRow]) -> Vec<Line> {
 /// The name in Python of a frame's function, if that is a clock function: `time.perf_counter`.
 fn python_clock(frame: &FrameRow) -> Option<String> {
     let path = frame.module.as_ref().map_or("", Foreign::verbatim);
-    if interpreter(frame) != Some("python") && !path.contains(PYTHON_EXTENSIONS) {
+    if interpreter(frame) != Some("Python") && !path.contains(PYTHON_EXTENSIONS) {
         return None;
     }
     let function = frame.function.as_ref()?.verbatim();
@@ -396,6 +419,20 @@ fn path_of(function: &str) -> String {
     path
 }
 
+/// A function's name in at most `room` columns. A long name of C++ loses its parameters, template arguments and return
+/// type before its beginning.
+pub(super) fn fitted(function: &str, room: usize) -> String {
+    let is_cpp = function.contains('(') && !function.starts_with('<');
+    if width(function) <= room || !is_cpp {
+        return cut_left(function, room);
+    }
+    let name = function.strip_suffix(INLINED).unwrap_or(function);
+    let rest = &function[name.len()..];
+    let path = path_of(name);
+    let name = if path.is_empty() { name } else { &path };
+    cut_left(&format!("{name}{rest}"), room)
+}
+
 /// The path without the version in Abseil's namespace: `absl::lts_20230802::Now`.
 fn without_versions(path: &str) -> String {
     match path.strip_prefix("absl::lts_").and_then(|rest| rest.split_once("::")) {
@@ -404,7 +441,7 @@ fn without_versions(path: &str) -> String {
     }
 }
 
-/// The innermost frame of the program itself, if the stack shows it.
+/// The innermost frame of the program itself, if the stack shows it: outside of libraries, if there is such a frame.
 pub(super) fn own_frame<'a>(
     frames: &[&'a FrameRow],
     called: &CalledRow,
@@ -412,24 +449,76 @@ pub(super) fn own_frame<'a>(
 ) -> Option<&'a FrameRow> {
     let outer = &frames[is_the_call(frames, called)..];
     // A complete stack without such a frame is a thread of the C library itself; a cut one may have a caller.
-    let own = outer.get(passed_through(outer));
+    let own = outer.get(of_program(outer));
     // If the stack is cut inside a runtime, the caller is unknown.
-    if own.is_some_and(|frame| !complete && is_of_runtime(frame, true)) {
+    if own.is_some_and(|frame| !complete && is_of_runtime(frame, true))
+        || unread_language(frames, called).is_some()
+    {
         return None;
     }
     own.or_else(|| outer.first().filter(|_| complete)).copied()
 }
 
 /// The clock function that the program itself calls, unless it is the C library's: `time.perf_counter`,
-/// `System.nanoTime`, `std::chrono::...::now`.
+/// `System.nanoTime`, `std::chrono::...::now`; the library's function, if one reads the clock for the program.
 pub(super) fn asked_through(frames: &[&FrameRow], called: &CalledRow) -> Option<String> {
     let outer = &frames[is_the_call(frames, called)..];
-    let inner = outer.get(..passed_through(outer)).filter(|inner| inner.len() < outer.len())?;
+    let (passed, own) = (passed_through(outer), of_program(outer));
+    if own > passed {
+        return Some(names::frame(outer[own - 1]));
+    }
+    let inner = outer.get(..passed).filter(|inner| inner.len() < outer.len())?;
     let known = inner.iter().find_map(|frame| python_clock(frame).or_else(|| jvm_clock(frame)));
     known.or_else(|| {
         let asked = inner.last().filter(|frame| is_managed(frame) || is_wrapper(frame))?;
         asked.function.is_some().then(|| names::frame(asked))
     })
+}
+
+/// The language of an interpreter that makes the call, if none of its functions is in the stack, and no function of the
+/// program in machine code.
+pub(super) fn unread_language(frames: &[&FrameRow], called: &CalledRow) -> Option<&'static str> {
+    let outer = &frames[is_the_call(frames, called)..];
+    let own = outer.get(of_program(outer));
+    let is_own = own.is_some_and(|frame| !is_passive(frame));
+    let language = outer.iter().find_map(|frame| interpreter(frame));
+    language.filter(|_| !is_own && !outer.iter().any(|frame| is_managed(frame)))
+}
+
+/// Index of the program's innermost frame: the first one outside of libraries, or else the first one behind those that
+/// only pass the call on.
+fn of_program(outer: &[&FrameRow]) -> usize {
+    let passed = passed_through(outer);
+    let in_runtime = outer.iter().any(|frame| is_managed(frame));
+    let is_own = |(at, frame): (usize, &&FrameRow)| {
+        // Behind a library's function of a language, machine code is the runtime's.
+        let may_be = at == 0 || !in_runtime || is_managed(frame);
+        may_be && !is_passive(frame)
+    };
+    let behind = outer.get(passed..).unwrap_or_default();
+    passed + behind.iter().enumerate().position(is_own).unwrap_or(0)
+}
+
+/// Whether a frame is not the program's own: that of a library, an interpreter, or the start of a thread.
+fn is_passive(frame: &FrameRow) -> bool {
+    is_of_library(frame)
+        || is_starter(frame)
+        || is_of_c_library(frame)
+        || interpreter(frame).is_some()
+}
+
+/// Whether a frame belongs to a library, by its source file or the file of its code. The program itself is none, wherever
+/// it is installed.
+fn is_of_library(frame: &FrameRow) -> bool {
+    let text = |text: &Option<Foreign>| text.as_ref().map_or("", Foreign::verbatim).to_owned();
+    let (file, module) = (text(&frame.file), text(&frame.module));
+    if is_in(frame, "[java]") {
+        return OF_JDK.iter().any(|package| text(&frame.function).starts_with(package));
+    }
+    let is_shared = file_name(&module).contains(".so");
+    LIBRARIES.iter().any(|part| file.contains(part))
+        || is_shared
+            && ["/usr/lib/", "/lib/", "/usr/local/lib/"].iter().any(|at| module.starts_with(at))
 }
 
 /// 1 if the first frame is the call itself.
@@ -488,6 +577,109 @@ mod tests {
             ("Callers.serve", "[java]"),
         ];
         assert_eq!(through(&java).as_deref(), Some("System.nanoTime"));
+    }
+
+    #[test]
+    fn the_programs_own_line_comes_before_that_of_a_library() {
+        let called =
+            CalledRow { via: Via::Vdso, name: "clock_gettime".into(), ..CalledRow::default() };
+        let of = |function: &str, module: &str, file: &str| FrameRow {
+            module: Some(module.into()),
+            file: (!file.is_empty()).then(|| file.into()),
+            ..frame(function)
+        };
+        let libc = || of("clock_gettime", "/usr/lib/x86_64-linux-gnu/libc.so.6", "");
+        let django = "/srv/venv/lib/python3.11/site-packages/django/utils/timezone.py";
+        let json = "/usr/lib/x86_64-linux-gnu/libjson.so.5";
+        let postgres = "/usr/lib/postgresql/15/bin/postgres";
+        for (frames, own, through) in [
+            (
+                vec![
+                    libc(),
+                    of("_PyEval_EvalFrameDefault", "/usr/bin/python3.11", ""),
+                    of("now", "[python]", django),
+                    of("view", "[python]", "/srv/shop/dj.py"),
+                    of("main", "/usr/bin/python3.11", ""),
+                ],
+                "view",
+                Some("now"),
+            ),
+            (
+                vec![
+                    libc(),
+                    of("now", "[python]", django),
+                    of("loop", "[python]", django),
+                    of("Py_RunMain", "/usr/bin/python3.11", ""),
+                ],
+                "now",
+                None,
+            ),
+            (
+                vec![libc(), of("stamp", json, ""), of("serve", "/srv/shop/server", "")],
+                "serve",
+                Some("stamp"),
+            ),
+            (
+                vec![libc(), of("stamp", json, ""), of("start_thread", "/lib/libc.so.6", "")],
+                "stamp",
+                None,
+            ),
+            (vec![libc(), of("InstrStopNode", postgres, "")], "InstrStopNode", None),
+            (
+                vec![
+                    of("zap.(*Logger).Info", "/srv/shop/server", "/srv/go/pkg/mod/zap/logger.go"),
+                    of("main.serve", "/srv/shop/server", "/srv/shop/main.go"),
+                ],
+                "main.serve",
+                Some("zap.(*Logger).Info"),
+            ),
+            (
+                vec![of("time.runtimeNow", "/srv/a", ""), of("main.serve", "/srv/a", "")],
+                "main.serve",
+                Some("time.runtimeNow"),
+            ),
+        ] {
+            let frames: Vec<&FrameRow> = frames.iter().collect();
+            let found = own_frame(&frames, &called, true).map_or_else(String::new, names::frame);
+            assert_eq!(
+                (found.as_str(), asked_through(&frames, &called).as_deref()),
+                (own, through)
+            );
+        }
+    }
+
+    #[test]
+    fn functions_of_an_interpreter_are_no_line_to_change() {
+        let called =
+            CalledRow { via: Via::Vdso, name: "clock_gettime".into(), ..CalledRow::default() };
+        let of = |function: &str, module: &str| FrameRow {
+            module: Some(module.into()),
+            ..frame(function)
+        };
+        let libc = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+        let in_perl = [
+            of("clock_gettime", libc),
+            of("", "/usr/lib/x86_64-linux-gnu/perl/5.36/auto/Time/HiRes/HiRes.so"),
+            of("Perl_pp_entersub", "/usr/bin/perl"),
+            of("perl_run", "/usr/bin/perl"),
+            of("__libc_start_call_main", libc),
+        ];
+        let frames: Vec<&FrameRow> = in_perl.iter().collect();
+        assert_eq!(unread_language(&frames, &called), Some("Perl"));
+        assert_eq!(own_frame(&frames, &called, true), None);
+        let embedded = of("game_loop", "/opt/game");
+        let in_game = [frames[0], frames[2], &embedded, frames[4]];
+        assert_eq!(unread_language(&in_game, &called), None);
+        assert_eq!(own_frame(&in_game, &called, true), Some(&embedded));
+    }
+
+    #[test]
+    fn long_names_of_cpp_lose_what_is_not_the_name() {
+        let long = "std::vector<int, std::allocator<int> > shop::Cart::sum<int>(std::vector<int> const&) (inlined)";
+        assert_eq!(fitted(long, 200), long);
+        assert_eq!(fitted(long, 40), "shop::Cart::sum (inlined)");
+        assert_eq!(fitted("<app::Stamp as core::ops::Fn(u8)>::call", 12), "…(u8)>::call");
+        assert_eq!(fitted("com.example.Clock.now", 10), "…Clock.now");
     }
 
     #[test]
@@ -554,6 +746,7 @@ mod tests {
             "absl::lts_20230802::Now()",
             "absl::GetCurrentTimeNanos()",
             "time.Now",
+            "time.Sleep",
             "runtime.nanotime1.abi0",
             "os::javaTimeNanos()",
             "gettimeofday",
@@ -565,7 +758,6 @@ mod tests {
             "main",
             "std::chrono::duration<long, std::ratio<1l, 1000l> > my::elapsed<int>(int)",
             "my::Timer<std::chrono::steady_clock>::now()",
-            "time.Sleep",
             "<std::time::Instant as app::Stamp>::stamp",
             "timer::now",
             "app::time()",

@@ -21,8 +21,8 @@ use clockscope_containers::choice::Wanted;
 use clockscope_containers::place::Place;
 use clockscope_model::trace::{Attached as AttachedRow, DeclineRow, Ended, Missing, TraceReport};
 use clockscope_sys::ending::{Asked, Ending};
-use clockscope_sys::ipc_namespace;
 use clockscope_sys::real_time::Service;
+use clockscope_sys::{ipc_namespace, proc_text};
 use clockscope_tracee::attach::{
     self, Attached, Detached, Refusal, Remains, command_name, restore_all,
 };
@@ -258,7 +258,9 @@ impl Attaching {
 
     /// Adds the pause for detaching and the kind of end to each row.
     fn fill(&mut self, detached: &[Detached], ends: &HashMap<i32, Option<End>>, left: Left) {
+        let traced: HashSet<i32> = self.rows.iter().map(|row| row.pid).collect();
         for row in &mut self.rows {
+            row.children.retain(|child| !traced.contains(child));
             let own = detached.iter().find(|detached| detached.pid == row.pid);
             row.detach_pause_ns = own.map_or(0, |detached| nanos(detached.pause));
             row.ended = match (ends.get(&row.pid).copied().flatten(), left) {
@@ -382,9 +384,19 @@ fn row(attached: &Attached, place: Place) -> AttachedRow {
         title: attach::title(attached.pid),
         threads: attached.threads.len() as u64,
         pause_ns: nanos(attached.pause),
+        children: children(attached),
         place,
         ..AttachedRow::default()
     }
+}
+
+/// The children of a process that run; none on a kernel without `CONFIG_PROC_CHILDREN` (proc_pid_children(5)).
+fn children(attached: &Attached) -> Vec<i32> {
+    let of_thread = |(tid, _): &(i32, u64)| {
+        let list = proc_text::read(format!("/proc/{}/task/{tid}/children", attached.pid));
+        list.unwrap_or_default().split_whitespace().flat_map(str::parse).collect::<Vec<i32>>()
+    };
+    attached.threads.iter().flat_map(of_thread).collect()
 }
 
 fn not_redirected(attached: &Attached) -> Vec<DeclineRow> {

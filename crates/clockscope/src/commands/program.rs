@@ -101,7 +101,7 @@ pub(crate) fn end_as(end: Option<End>) -> i32 {
             signals::die_by(signal);
             exit::SIGNAL_BASE + signal
         }
-        None => exit::BEFORE_START,
+        None => exit::FAILED,
     }
 }
 

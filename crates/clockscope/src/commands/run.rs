@@ -42,21 +42,22 @@ pub fn run(args: &RunArgs) -> anyhow::Result<i32> {
     }
     if let Some(why) = no_slow_reads(args) {
         crate::printing::warn_user(why);
-        return Ok(exit::BEFORE_START);
+        return Ok(exit::FAILED);
     }
     let launched = match launch::trace(&args.plan(super::voice(false)), &path, &args.command)? {
         Ok(launched) => launched,
         Err(error) => return Ok(program::refused(&path, &error)),
     };
-    if args.stats {
+    let is_written = if args.stats {
         let options = TextOptions { clock: args.clock, ..TextOptions::default() };
-        output.write(&launched.report, args.format.into(), &options);
+        output.write(&launched.report, args.format.into(), &options)
     } else {
         say_declines(&launched.report);
-    }
+        true
+    };
     launched.notes.iter().for_each(crate::printing::warn_user);
     say_forbidden(args.clock, launched.end);
-    Ok(program::end_as(launched.end))
+    Ok(exit::reported(is_written, program::end_as(launched.end)))
 }
 
 /// The error for options that contradict the clock.

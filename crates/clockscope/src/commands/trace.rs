@@ -45,13 +45,14 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<i32> {
 
 fn trace_running(args: &TraceArgs, plan: &Plan, columns: Vec<Column>) -> anyhow::Result<i32> {
     let targets = args.targets();
-    let Some(prepared) = attach::prepare(plan, &targets)? else { return Ok(exit::BEFORE_START) };
+    let Some(prepared) = attach::prepare(plan, &targets)? else { return Ok(exit::FAILED) };
     let Some(output) = open(args)? else { return Ok(exit::FAILURE) };
-    let Some(traced) = attach::trace(prepared)? else { return Ok(exit::BEFORE_START) };
-    write(output, &traced.report, args, columns);
+    let Some(traced) = attach::trace(prepared)? else { return Ok(exit::FAILED) };
+    let is_written = write(output, &traced.report, args, columns);
     // Leaked: without the signal handlers, another Ctrl-C would kill clockscope before its exit status.
     std::mem::forget(traced.ending);
-    Ok(if traced.is_complete { exit::OK } else { exit::INCOMPLETE })
+    let code = if traced.is_complete { exit::OK } else { exit::INCOMPLETE };
+    Ok(exit::reported(is_written, code))
 }
 
 fn trace_program(args: &TraceArgs, plan: &Plan, columns: Vec<Column>) -> anyhow::Result<i32> {
@@ -67,9 +68,10 @@ fn trace_program(args: &TraceArgs, plan: &Plan, columns: Vec<Column>) -> anyhow:
         Ok(launched) => launched,
         Err(error) => return Ok(program::refused(&path, &error)),
     };
-    write(output, &launched.report, args, columns);
+    let is_written = write(output, &launched.report, args, columns);
     launched.notes.iter().for_each(crate::printing::warn_user);
-    Ok(if launched.left { exit::OK } else { program::end_as(launched.end) })
+    let code = if launched.left { exit::OK } else { program::end_as(launched.end) };
+    Ok(exit::reported(is_written, code))
 }
 
 /// Opens the report's file before anything is traced. `None` if the report would spoil a terminal; the user
@@ -83,14 +85,15 @@ fn open(args: &TraceArgs) -> anyhow::Result<Option<Output>> {
     Ok(Some(output))
 }
 
-fn write(output: Output, report: &TraceReport, args: &TraceArgs, columns: Vec<Column>) {
+/// Returns whether the report was written.
+fn write(output: Output, report: &TraceReport, args: &TraceArgs, columns: Vec<Column>) -> bool {
     if matches!(args.format, TraceFormat::Folded | TraceFormat::Pprof) {
         // These formats have no place for the reasons of missing stacks.
         for sentence in report.callers.iter().flat_map(callers::not_sampled) {
             crate::printing::warn_user(&format!("not sampled: {sentence}"));
         }
     }
-    output.write(report, args.format, &text_options(args, columns));
+    output.write(report, args.format, &text_options(args, columns))
 }
 
 fn text_options(args: &TraceArgs, columns: Vec<Column>) -> TextOptions {

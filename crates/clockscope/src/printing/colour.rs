@@ -10,6 +10,7 @@ use anstream::{AutoStream, ColorChoice};
 
 use super::streams::{self, coloured};
 use crate::cli::Color;
+use clockscope_sys::terminal;
 use clockscope_text::foreign::printable_lines;
 use clockscope_text::style::{SEQUENCES, emphasized};
 
@@ -43,7 +44,7 @@ pub(crate) fn on_stderr() -> bool {
 
 /// A report in text for standard output; the lines that `matter` stand out.
 pub(crate) fn for_stdout(text: &str, matters: impl Fn(&str) -> bool) -> String {
-    let text = printable_lines(text);
+    let text = in_locale(printable_lines(text));
     if on_stdout() { emphasized(&text, matters) } else { text }
 }
 
@@ -58,7 +59,12 @@ pub(crate) fn print_report(text: &str) -> anyhow::Result<()> {
 
 /// A report for standard error; its rows already have their colours.
 pub(crate) fn for_stderr(text: &str) -> String {
-    if on_stderr() { with_colours(text) } else { printable_lines(text) }
+    in_locale(if on_stderr() { with_colours(text) } else { printable_lines(text) })
+}
+
+/// The text in ASCII if the locale is not one of UTF-8; names of others stay as they are.
+fn in_locale(text: String) -> String {
+    if terminal::has_utf_8() { text } else { text.replace('…', "~").replace('±', "+-") }
 }
 
 fn with_colours(text: &str) -> String {

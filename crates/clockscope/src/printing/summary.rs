@@ -49,24 +49,26 @@ impl Output {
         }
     }
 
-    /// Writes the report. A failure is only a warning, because the program has already ended.
-    pub(crate) fn write(self, report: &TraceReport, format: TraceFormat, options: &TextOptions) {
+    /// Writes the report, or says why not and prints it as text to standard error. Returns whether it was written.
+    pub(crate) fn write(
+        self,
+        report: &TraceReport,
+        format: TraceFormat,
+        options: &TextOptions,
+    ) -> bool {
         let to_stderr = matches!(self, Self::Stderr);
-        let bytes = match rendered(report, format, options, to_stderr) {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                return crate::printing::warn_user(&format!("cannot make the summary: {error:#}"));
-            }
-        };
-        let written = match self {
-            Self::Stderr => streams::warn_bytes(&bytes),
-            Self::File(file) => file.write(&bytes),
-        };
-        if let Err(error) = written {
-            crate::printing::warn_user(&format!(
-                "cannot write the summary: {error}; try -o FILE elsewhere"
-            ));
+        let written = rendered(report, format, options, to_stderr).and_then(|bytes| match self {
+            Self::Stderr => Ok(streams::warn_bytes(&bytes)?),
+            Self::File(file) => Ok(file.write(&bytes)?),
+        });
+        let Err(error) = written else { return true };
+        let instead = if to_stderr { "try -o FILE" } else { "it follows; try -o FILE elsewhere" };
+        crate::printing::warn_user(&format!("cannot write the report: {error:#}; {instead}"));
+        if !to_stderr && let Ok(text) = rendered(report, TraceFormat::Text, options, true) {
+            // Nothing is left to be done if standard error is closed, too.
+            let _ = streams::warn_bytes(&text);
         }
+        false
     }
 }
 

@@ -90,6 +90,20 @@ fn processes_are_given_in_bundles_and_as_pidof_prints_them() {
 }
 
 #[test]
+fn children_that_run_already_are_named_because_they_are_not_traced() {
+    let script = "sleep 1000 & echo ready; echo $!; read line; kill $!; wait 2> /dev/null; exit 0";
+    let mut parent = Conversation::start(&words!["sh", "-c", script]);
+    let (child, pid) = (parent.line(), parent.pid());
+    let attach = |pids: &str| with(&words!["trace", "-q", "--duration", "0.05", "-p", pids]);
+    let said = text(&attach(&pid.to_string()).stderr);
+    let wanted = format!("1 child that runs is not traced: -p {pid},$(pgrep -d, -P {pid})");
+    assert!(said.split_whitespace().collect::<Vec<_>>().join(" ").contains(&wanted), "{said}");
+    let both = text(&attach(&format!("{pid},{child}")).stderr);
+    assert!(!both.contains("Beside"), "{both}");
+    assert!(parent.last_words().1.success());
+}
+
+#[test]
 fn quiet_leaves_the_report_and_the_failures() {
     let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
     let target = Conversation::start(&words![program, "1"]);
@@ -100,18 +114,21 @@ fn quiet_leaves_the_report_and_the_failures() {
     let ours: Vec<&str> = said.lines().filter(|line| line.starts_with("clockscope: ")).collect();
     let failure = format!("clockscope: cannot attach to {missing}: there is no such process");
     assert!(ours.len() == 1 && ours[0].starts_with(&failure), "{said}");
-    assert!(said.contains("Clock reads:"), "{said}");
+    assert!(said.contains("\nClock: "), "{said}");
     assert_eq!(output.status.code(), Some(1));
     target.ends_well();
 }
 
 #[test]
-fn a_report_that_cannot_be_written_is_said_and_the_programs_status_stays() {
-    let output = with(&words!["trace", "--via", "none", "-o", "/dev/full", "sh", "-c", "exit 7"]);
-    assert_eq!(output.status.code(), Some(7));
-    let said =
-        "clockscope: cannot write the summary: no space left on device; try -o FILE elsewhere\n";
-    assert_eq!(text(&output.stderr), said);
+fn a_report_that_cannot_be_written_is_said_and_printed_and_is_no_success() {
+    for (ends, code) in [("exit 7", 7), ("exit 0", 125)] {
+        let output = with(&words!["trace", "--via", "none", "-o", "/dev/full", "sh", "-c", ends]);
+        assert_eq!(output.status.code(), Some(code));
+        let said = text(&output.stderr);
+        let why = "clockscope: cannot write the report: no space left on device; it follows; try -o FILE elsewhere\n";
+        assert!(said.starts_with(&format!("{why}sh -c exit ")), "{said}");
+        assert!(said.contains("\nClock: "), "{said}");
+    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn sites_are_ranked_by_reads() {
         names(&server()),
         [
             name("fd_fifo_post_internal", "/src/libfdproto/fifo.c:512"),
-            name("fd_fifo_timedget", "/opt/diameter/lib/libfdproto.so.7+0x6100"),
+            name("fd_fifo_timedget", "/opt/diameter/lib/libfdproto.so.7"),
             name("log_line", "/src/diameterd/log.c:44"),
             name("stamp", "/src/diameterd/log.c:17"),
             name("libplugin.so.2+0x77", "/opt/plugins/libplugin.so.2+0x77"),
@@ -51,7 +51,7 @@ fn figures_of_a_site() {
 }
 
 #[test]
-fn one_line_is_one_site_and_an_address_is_one_without() {
+fn one_line_is_one_site_and_a_function_is_one_without() {
     let mut report = server();
     let callers = report.callers.as_mut().unwrap();
     // A further address of the same line, and a further one of the same function without a line.
@@ -63,9 +63,9 @@ fn one_line_is_one_site_and_an_address_is_one_without() {
     let callers = report.callers.as_mut().unwrap();
     callers.stacks[0].frames[1] = 13;
     callers.stacks[1].frames[1] = 16;
-    let places: Vec<String> = names(&report).into_iter().map(|(_, place)| place).collect();
-    assert_eq!(places[0], "/opt/diameter/lib/libfdproto.so.7+0x6100");
-    assert_eq!(places[1], "/opt/diameter/lib/libfdproto.so.7+0x6180");
+    let one = name("fd_fifo_timedget", "/opt/diameter/lib/libfdproto.so.7");
+    assert_eq!(names(&report)[0], one);
+    assert_eq!(names(&report).iter().filter(|name| **name == one).count(), 1);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn libraries_that_pass_the_call_on_are_no_line_to_change() {
 fn callers_that_are_not_known_are_not_guessed() {
     let libc = [frame("clock_gettime", LIBC, 1, None), frame("resolver", LIBC, 2, None)];
     let mut report = one(&libc);
-    assert_eq!(names(&report), [name("resolver", &format!("{LIBC}+0x2"))]);
+    assert_eq!(names(&report), [name("resolver", LIBC)]);
     report.callers.as_mut().unwrap().stacks[0].complete = false;
     assert_eq!(names(&report), [(None, String::new())]);
     assert_eq!(sites(&report)[0].advice, []);
@@ -113,7 +113,7 @@ fn a_pair_is_advised_to_merge() {
         advice.into_iter().find(|advice| matches!(advice, Advice::Merge { .. }))
     };
     let mut report = server();
-    let with = Some("fd_fifo_timedget (libfdproto.so.7+0x6100)".to_owned());
+    let with = Some("fd_fifo_timedget (libfdproto.so.7)".to_owned());
     let Some(Advice::Merge { share, gap_ns: 120, with: found }) = merge(&report) else {
         panic!("{:?}", sites(&report)[0].advice);
     };

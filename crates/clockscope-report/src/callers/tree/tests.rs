@@ -171,9 +171,9 @@ fn no_line_exceeds_the_width() {
     |         |--55.6%--left1
     |         |         |--50.0%--left2
     |         |         |         ...
-    |         |          ---5.6%--a_function_wit…_depth_2<int,
+    |         |          ---5.6%--…y_long_name_at_depth_2<int,
     |         |                   char>
-    |          ---5.6%--a_function_with_a_v…me_at_depth_1<int,
+    |          ---5.6%--…with_a_very_long_name_at_depth_1<int,
     |                   char>
     |--33.3%--a?[31m?b
      ---5.6%--a_function_with_a_very_long_name_at_depth_0<int,

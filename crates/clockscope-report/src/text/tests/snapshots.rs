@@ -20,12 +20,19 @@ fn paragraph(text: &str, begin: &str) -> String {
     lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
+/// The lines of a report with all details that begin with a label, and the lines that go on with it.
+fn of_label(report: &TraceReport, label: &str) -> String {
+    let printed = render(report, &TextOptions { all: true, ..TextOptions::default() });
+    let mut lines = printed.lines().skip_while(|line| !line.starts_with(&format!("{label}:")));
+    let first = lines.next().into_iter();
+    first.chain(lines.take_while(|line| line.starts_with("  "))).collect::<Vec<_>>().join("\n")
+}
+
 #[test]
 fn an_empty_report_says_that_nothing_was_counted() {
     assert_snapshot!(text(&TraceReport::default()), @r"
     program: still running, 0 ns (CPU 0 ns)
-
-    Clock reads:  none
+    Clock:        no reads
 
     no calls were counted
     ");
@@ -35,21 +42,16 @@ fn an_empty_report_says_that_nothing_was_counted() {
 fn a_report_of_vdso_calls_only() {
     assert_snapshot!(text(&vdso_only()), @r"
     ./loop: exit code 0, 2.31 s (CPU 1.98 s)
-
-    Clock reads:  1,000,024, that is 432,836 a second (counted)
-    Here:         21.4 ms, 21.4 ns a read (measured): 0.93 % of wall, 1.1 % of CPU
-    Fallen back:  on hpet this would take 3.16 s of CPU time instead of 1.98 s, 1.6
-                  times as long; on acpi_pm 4.46 s, 2.2 times as long (typical on
-                  bare metal: 1.2 us, 2.5 us a read; more in a virtual machine)
+    Clock:        1.1 % of its CPU: 1,000,024 reads, 433k a second, 21.4 ns each
+                  on hpet it would take 1.6 times as long, on acpi_pm 2.2 times
+    Who:          add --callers to see which lines read it
+    Calls:        system calls were not counted
 
     % time  seconds usecs/call   calls errors via     name
     ------ -------- ---------- ------- ------ ------- -----------------------
     100.00 0.021400      0.021 1000003        vdso    clock_gettime(REALTIME)
     ------ -------- ---------- ------- ------ ------- -----------------------
     100.00 0.021400      0.021 1000003                total
-
-    Overhead:     system calls were not counted; timing a vDSO call costs 18.2 ns,
-                  which is subtracted from its time
     ");
 }
 
@@ -57,7 +59,7 @@ fn a_report_of_vdso_calls_only() {
 fn a_slow_clock_is_told_by_what_the_whole_program_would_take() {
     let mut report = vdso_only();
     report.clock_reads.clocksource_reads = report.vdso[0].calls;
-    let said = |report: &TraceReport| paragraph(&text(report), "Fallen back");
+    let said = |report: &TraceReport| of_label(report, "Fallen back");
     assert_snapshot!(said(&report), @r"
     Fallen back:  on hpet this would take 3.16 s of CPU time instead of 1.98 s, 1.6
                   times as long; on acpi_pm 4.46 s, 2.2 times as long (typical on
@@ -78,17 +80,14 @@ fn a_slow_clock_is_told_by_what_the_whole_program_would_take() {
 fn vdso_calls_and_system_calls_share_a_table() {
     assert_snapshot!(text(&database()), @r"
     sqlite3 t.db .read load.sql: exit code 0, 2.31 s (CPU 1.98 s)
-
-    Clock reads:  1,000,024, that is 432,836 a second (counted)
-    Here:         21.4 ms, 21.4 ns a read (measured): 0.93 % of wall, 1.1 % of CPU
-    Fallen back:  on hpet this would take 3.16 s of CPU time instead of 1.98 s, 1.6
-                  times as long; on acpi_pm 4.46 s, 2.2 times as long (typical on
-                  bare metal: 1.2 us, 2.5 us a read; more in a virtual machine)
+    Clock:        1.1 % of its CPU: 1,000,024 reads, 433k a second, 21.4 ns each
+                  on hpet it would take 1.6 times as long, on acpi_pm 2.2 times
+    Who:          add --callers to see which lines read it
     Same tick:    62 % of the precise reads came within the same 4 ms tick as the
                   thread's read before: a coarse clock would have returned the same,
                   and shorter times as 0 (for time stamps try: clockscope run
                   --clock coarse)
-    System calls: 20,491, that is 8,869 a second (counted); 62.9 ms
+    Calls:        20,491 system calls, 8,869 a second; 62.9 ms; most: pwrite64 75 %
 
     % time  seconds usecs/call   calls errors via     name
     ------ -------- ---------- ------- ------ ------- ------------------------------
@@ -102,10 +101,8 @@ fn vdso_calls_and_system_calls_share_a_table() {
     ------ -------- ---------- ------- ------ ------- ------------------------------
     100.00 0.084306      0.083 1020513     13         total
 
-    Overhead:     142 ns a system call by eBPF, 2.91 ms in all (61 ns is subtracted
-                  from each time); 40 ns on each system call of every other process
-                  of this host; timing a vDSO call costs 18.2 ns, which is
-                  subtracted from its time
+    Overhead:     142 ns a system call by eBPF, 2.91 ms in all; 40 ns on each of
+                  every other process of this host
     ");
 }
 
@@ -282,13 +279,11 @@ fn reads_that_fall_back_to_a_system_call_are_pointed_out() {
     report.clock_reads.by_syscall_ns = 1_340_004_000;
     let printed = text(&report);
     assert!(printed.contains("\n 1.29us  1.61us  2.58us   155us vdso    clock_gettime(REALTIME)"));
-    assert_snapshot!(paragraph(&printed, "Here"), @r"
-    Here:         1.31 s, 1.31 us a read (measured): 57 % of wall, 66 % of CPU
-    Slow reads:   half of the calls of clock_gettime(REALTIME) took 1.29 us or more,
+    assert_snapshot!(of_label(&report, "Clock"), @r"
+    Clock:        66 % of its CPU: 1,000,024 reads, 433k a second, 1.31 us each
+                  half of the calls of clock_gettime(REALTIME) took 1.29 us or more,
                   as long as a system call takes (1.34 us here): they were not
-                  answered in user space; see
-                  /sys/devices/system/clocksource/clocksource0/current_clocksource:
-                  tsc is fast, hpet and acpi_pm are not
+                  answered in user space (clockscope doctor says why)
     ");
 }
 
@@ -301,42 +296,49 @@ fn a_read_that_the_vdso_passes_on_is_one_read_and_nothing_is_said_of_other_hosts
     report.clock_reads.clocksource_passed_on = 1_009;
     report.via = Some(Way::Ptrace);
     let printed = text(&report);
-    assert!(!printed.contains("Fallen back"), "{printed}");
-    assert_snapshot!(paragraph(&printed, "Clock reads"), @"
+    assert!(
+        !printed.contains("on hpet") && of_label(&report, "Fallen back").is_empty(),
+        "{printed}"
+    );
+    assert_snapshot!(of_label(&report, "Clock"), @r"
+    Clock:        1.1 % of its CPU: 1,011 reads, 433k a second, 21.2 us each; 1,009
+                  of them by the kernel, ptrace's stops included
+    ");
+    assert_snapshot!(of_label(&report, "Clock reads"), @r"
     Clock reads:  1,011, that is 432,836 a second (counted); 1,009 of them the vDSO
                   passed on to the kernel
-    Here:         21.4 ms, 21.2 us a read (measured, ptrace's stops included): 0.93
-                  % of wall, 1.1 % of CPU
     ");
 }
 
 #[test]
-fn how_long_threads_stood_still_is_said_of_each_process() {
+fn how_long_threads_stood_still_is_said_once() {
     use clockscope_model::trace::Attached;
-    let process = |pid, threads, ended| Attached {
-        pid,
+    let process = |pause_ns, threads, ended| Attached {
         command: "postgres".into(),
-        title: String::new().into(),
         threads,
-        pause_ns: 400_000,
-        detach_pause_ns: 2_000_000,
+        pause_ns,
+        detach_pause_ns: if ended == Ended::Exited { 0 } else { 2_000_000 },
         ended,
         ..Attached::default()
     };
-    let attached = vec![
-        process(7, 3, Ended::Duration),
-        process(8, 1, Ended::Interrupted),
-        process(9, 1, Ended::Exited),
-    ];
-    let report = TraceReport { attached, ..TraceReport::default() };
-    assert_snapshot!(paragraph(&text(&report), "Attached"), @r"
-    Attached:     postgres (7): all 3 threads stood still up to 400 us at the start
-                  and 2 ms at the end
-    Attached:     postgres (8): its thread stood still up to 400 us at the start and
-                  2 ms at the end
-    Attached:     postgres (9): its thread stood still up to 400 us at the start; it
-                  exited
-    ");
+    let said = |attached: &[Attached]| {
+        let report = TraceReport { attached: attached.to_vec(), ..TraceReport::default() };
+        paragraph(&text(&report), "Attached").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let [long, short] = [(400_000, 3, Ended::Duration), (90_000, 1, Ended::Exited)]
+        .map(|(pause_ns, threads, ended)| process(pause_ns, threads, ended));
+    assert_eq!(
+        said(std::slice::from_ref(&long)),
+        "Attached: all 3 threads stood still up to 400 us at the start and 2 ms at the end"
+    );
+    assert_eq!(
+        said(std::slice::from_ref(&short)),
+        "Attached: its thread stood still up to 90 us at the start; it exited"
+    );
+    assert_eq!(
+        said(&[short.clone(), long, short]),
+        "Attached: 5 threads of 3 processes stood still up to 400 us at the start and 2 ms at the end; 2 exited"
+    );
 }
 
 #[test]
@@ -353,14 +355,23 @@ fn of_several_processes_the_first_is_named_and_the_others_are_counted() {
 }
 
 #[test]
-fn where_reads_would_be_no_burden_that_is_said_instead_of_their_cost() {
+fn where_reads_are_no_burden_nothing_else_is_said() {
     let mut report = vdso_only();
+    report.cpu_ns = 2_200_000_000;
+    let clock = |report: &TraceReport| paragraph(&text(report), "Clock");
+    assert_eq!(
+        clock(&report),
+        "Clock:        1,000,024 reads, 0.97 % of its CPU: not worth a thought\n\
+         Calls:        system calls were not counted"
+    );
+    report.vdso[0].timed = 0;
+    report.clock_reads.time_ns = 0;
     report.cpu_ns = 251_000_000_000;
-    let said = text(&report);
-    let line = said.lines().find(|line| line.starts_with("Fallen back")).unwrap_or_default();
-    assert_eq!(line, "Fallen back:  no difference: its reads would take less than 1 % of CPU");
+    assert!(clock(&report).starts_with("Clock:        1,000,024 reads: not worth a thought\n"));
     report.cpu_ns = 249_000_000_000;
-    assert!(text(&report).contains("of CPU time instead of 249 s"), "{}", text(&report));
+    assert!(clock(&report).contains("its reads would take 1.2 s on hpet"), "{}", clock(&report));
+    let said = of_label(&report, "Fallen back");
+    assert!(said.starts_with("Fallen back:  1.2 s on hpet, 2.5 s on acpi_pm"), "{said}");
 }
 
 #[test]
@@ -412,11 +423,9 @@ fn a_program_killed_by_a_signal_is_said_to_be() {
     let printed = text(&report);
     assert!(printed.starts_with("./loop: killed by SIGKILL, 0 ns (CPU 1.98 s)\n"), "{printed}");
     assert!(printed.contains("\n     -        -          - 1000003        vdso    clock_get"));
-    assert_snapshot!(paragraph(&printed, "Clock reads"), @r"
-    Clock reads:  1,000,024 (counted)
-    Here:         not measured, because no read was timed
-    Fallen back:  1.2 s on hpet, 2.5 s on acpi_pm (typical on bare metal: 1.2 us,
-                  2.5 us a read; more in a virtual machine)
+    assert_snapshot!(of_label(&report, "Clock"), @r"
+    Clock:        1,000,024 reads; none of them was timed
+                  its reads would take 1.2 s on hpet, 2.5 s on acpi_pm
     ");
     report.signal = Some(40);
     assert!(text(&report).starts_with("./loop: killed by signal 40, 0 ns"), "real-time signal");
@@ -434,9 +443,8 @@ fn counts_without_times_have_dashes() {
     report.overhead = Overhead::default();
     assert_snapshot!(text(&report), @r"
     sqlite3 t.db .read load.sql: exit code 0, 2.31 s (CPU 1.98 s)
-
-    Clock reads:  none
-    System calls: 20,491, that is 8,869 a second (counted)
+    Clock:        no reads
+    Calls:        20,491 system calls, 8,869 a second
 
     % time  seconds usecs/call  calls errors via     name
     ------ -------- ---------- ------ ------ ------- -------------
@@ -471,7 +479,7 @@ fn a_clock_that_was_asked_for_is_not_advised_against() {
     report.clock_reads.same_tick_share = Some(0.8);
     let has = |clock: Clock, text: &str| {
         let options = TextOptions { clock, all: true, ..TextOptions::default() };
-        render(&report, &options).contains(text)
+        render(&report, &options).split_whitespace().collect::<Vec<_>>().join(" ").contains(text)
     };
     for (text, kernel, syscall, coarse) in [
         ("Time of single vDSO calls", true, false, false),

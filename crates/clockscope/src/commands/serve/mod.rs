@@ -36,7 +36,7 @@ pub fn run(args: &ServeArgs) -> i32 {
     }
     serve(args).unwrap_or_else(|error| {
         crate::printing::warn_user(&error);
-        exit::BEFORE_START
+        exit::FAILED
     })
 }
 
