@@ -135,7 +135,7 @@ pub struct Attached {
     pub detach_pause_ns: u64,
     /// Why counting ended.
     pub ended: Ended,
-    /// Its children that ran already when clockscope attached, and that are not traced.
+    /// Its children that run at the end and were not traced, because they ran before clockscope attached.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<i32>,
     /// Its container, pod and systemd unit.

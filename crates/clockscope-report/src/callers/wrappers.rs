@@ -510,12 +510,15 @@ fn is_passive(frame: &FrameRow) -> bool {
 /// Whether a frame belongs to a library, by its source file or the file of its code. The program itself is none, wherever
 /// it is installed.
 fn is_of_library(frame: &FrameRow) -> bool {
-    let text = |text: &Option<Foreign>| text.as_ref().map_or("", Foreign::verbatim).to_owned();
-    let (file, module) = (text(&frame.file), text(&frame.module));
-    if is_in(frame, "[java]") {
-        return OF_JDK.iter().any(|package| text(&frame.function).starts_with(package));
+    fn text(text: Option<&Foreign>) -> &str {
+        text.map_or("", Foreign::verbatim)
     }
-    let is_shared = file_name(&module).contains(".so");
+    let (file, module) = (text(frame.file.as_ref()), text(frame.module.as_ref()));
+    if is_in(frame, "[java]") {
+        let function = text(frame.function.as_ref());
+        return OF_JDK.iter().any(|package| function.starts_with(package));
+    }
+    let is_shared = file_name(module).contains(".so");
     LIBRARIES.iter().any(|part| file.contains(part))
         || is_shared
             && ["/usr/lib/", "/lib/", "/usr/local/lib/"].iter().any(|at| module.starts_with(at))

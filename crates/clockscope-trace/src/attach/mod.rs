@@ -124,6 +124,7 @@ pub fn trace(prepared: Prepared<'_>) -> anyhow::Result<Option<Traced>> {
     let ended = Instant::now();
     processes.stop_cpu();
     session.stop_timing();
+    attaching.find_children(&processes);
     let detached = restore_all(&mut processes, &mut new_tasks);
     drop(service);
     let remains = detached.iter().filter_map(|detached| remains(detached, &processes));
@@ -256,11 +257,19 @@ impl Attaching {
         self.rows.iter().map(|row| format!("{} ({})", row.command, row.pid).into()).collect()
     }
 
+    /// Adds the children that run and were not traced: those that ran before clockscope attached.
+    fn find_children(&mut self, traced: &Processes) {
+        // Those that have ended and whose parent has not waited are among the traced ones, too.
+        let traced: HashSet<i32> = traced.all().iter().map(|process| process.pid).collect();
+        for row in &mut self.rows {
+            row.children = children(row.pid);
+            row.children.retain(|child| !traced.contains(child));
+        }
+    }
+
     /// Adds the pause for detaching and the kind of end to each row.
     fn fill(&mut self, detached: &[Detached], ends: &HashMap<i32, Option<End>>, left: Left) {
-        let traced: HashSet<i32> = self.rows.iter().map(|row| row.pid).collect();
         for row in &mut self.rows {
-            row.children.retain(|child| !traced.contains(child));
             let own = detached.iter().find(|detached| detached.pid == row.pid);
             row.detach_pause_ns = own.map_or(0, |detached| nanos(detached.pause));
             row.ended = match (ends.get(&row.pid).copied().flatten(), left) {
@@ -384,19 +393,19 @@ fn row(attached: &Attached, place: Place) -> AttachedRow {
         title: attach::title(attached.pid),
         threads: attached.threads.len() as u64,
         pause_ns: nanos(attached.pause),
-        children: children(attached),
         place,
         ..AttachedRow::default()
     }
 }
 
 /// The children of a process that run; none on a kernel without `CONFIG_PROC_CHILDREN` (proc_pid_children(5)).
-fn children(attached: &Attached) -> Vec<i32> {
-    let of_thread = |(tid, _): &(i32, u64)| {
-        let list = proc_text::read(format!("/proc/{}/task/{tid}/children", attached.pid));
-        list.unwrap_or_default().split_whitespace().flat_map(str::parse).collect::<Vec<i32>>()
+fn children(pid: i32) -> Vec<i32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of_thread = |thread: std::fs::DirEntry| {
+        let list = proc_text::read(thread.path().join("children")).unwrap_or_default();
+        list.split_whitespace().flat_map(str::parse).collect::<Vec<i32>>()
     };
-    attached.threads.iter().flat_map(of_thread).collect()
+    threads.flat_map(of_thread).collect()
 }
 
 fn not_redirected(attached: &Attached) -> Vec<DeclineRow> {

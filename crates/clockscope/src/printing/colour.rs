@@ -62,7 +62,7 @@ pub(crate) fn for_stderr(text: &str) -> String {
     in_locale(if on_stderr() { with_colours(text) } else { printable_lines(text) })
 }
 
-/// The text in ASCII if the locale is not one of UTF-8; names of others stay as they are.
+/// The text without our characters beyond ASCII if the locale is not one of UTF-8.
 fn in_locale(text: String) -> String {
     if terminal::has_utf_8() { text } else { text.replace('…', "~").replace('±', "+-") }
 }

@@ -58,7 +58,11 @@ impl Output {
     ) -> bool {
         let to_stderr = matches!(self, Self::Stderr);
         let written = rendered(report, format, options, to_stderr).and_then(|bytes| match self {
-            Self::Stderr => Ok(streams::warn_bytes(&bytes)?),
+            Self::Stderr => match streams::warn_bytes(&bytes) {
+                // A reader that goes away early has read what it wanted.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                written => Ok(written?),
+            },
             Self::File(file) => Ok(file.write(&bytes)?),
         });
         let Err(error) = written else { return true };

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
+use crate::support::attaching::Attachment;
 use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
 use crate::support::is_root_or_skip;
@@ -129,6 +130,30 @@ fn a_report_that_cannot_be_written_is_said_and_printed_and_is_no_success() {
         assert!(said.starts_with(&format!("{why}sh -c exit ")), "{said}");
         assert!(said.contains("\nClock: "), "{said}");
     }
+}
+
+#[test]
+fn a_reader_of_the_report_that_goes_away_changes_no_status() {
+    let (reader, writer) = std::io::pipe().expect("make a pipe");
+    drop(reader);
+    let mut command = Command::new(clockscope());
+    command.args(["trace", "-q", "--via", "none", "true"]).stderr(writer);
+    assert_eq!(command.status().expect("run clockscope").code(), Some(0));
+}
+
+#[test]
+fn children_that_start_while_they_are_traced_are_not_beside() {
+    // Some of them run at the end, and some have ended and were not waited for.
+    let script = "echo ready; read line; for n in 1 2 3 4 5; do sleep 1000 & all=\"$all $!\"; true & done; \
+                  echo started; read line; kill $all";
+    let mut parent = Conversation::start(&words!["sh", "-c", script]);
+    let attachment = Attachment::to(&[parent.pid()], &["--via", "none"]);
+    parent.say("go");
+    assert_eq!(parent.line(), "started");
+    let report = attachment.detach().report();
+    assert_eq!(report.number("processes"), 11);
+    assert!(report.field("attached")[0]["children"].is_null(), "{report:?}");
+    drop(parent.last_words());
 }
 
 #[test]
