@@ -2,7 +2,7 @@
 //! of the clock reads.
 
 use super::answers::{self, told};
-use super::callers::text as callers;
+use super::callers::{sites, text as callers};
 use super::columns::Column;
 use super::entries::{self, Calls};
 use super::options::TextOptions;
@@ -21,12 +21,13 @@ pub(super) const UNNAMED: &str = "program";
 pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     let syscalls_timed = entries::were_timed(&report.syscalls);
     let all = Calls { vdso: &report.vdso, syscalls: &report.syscalls, syscalls_timed };
+    let sites = sites::sites(report);
     let mut out = String::new();
     if !options.summary_only {
         out += &header(report, options);
         out += &answers::clock(report, options);
         out += &match &report.callers {
-            Some(_) => callers::who(report, options.callers),
+            Some(_) => callers::who(report, &sites, options.callers),
             None => answers::how_to_see_who(report),
         };
         out += &answers::advice(report, options);
@@ -58,7 +59,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         let verdict = report.verdict.as_ref().map(|of| verdict::sentence(report, of));
         below += &told("Verdict", &verdict.unwrap_or_default());
     }
-    let lines = callers::lines_to_change(report, options.callers);
+    let lines = callers::lines_to_change(report, &sites, options.callers);
     let callers = callers::render(report, options.callers);
     for part in [lines, below, callers].iter().filter(|part| !part.is_empty()) {
         out.push('\n');

@@ -292,11 +292,10 @@ fn notes(
 }
 
 /// The call sites that read most, a line each; empty if the report has no callers.
-pub fn who(report: &TraceReport, options: CallersOptions) -> String {
+pub fn who(report: &TraceReport, sites: &[Site], options: CallersOptions) -> String {
     let width = options.width;
-    let sites = sites::sites(report);
     let stacks = sites::effective_samples(report);
-    if has_no_order(&sites, stacks) {
+    if has_no_order(sites, stacks) {
         let text = format!("too few stacks ({stacks:.0}) to say who reads most: run it longer");
         return labelled_in("Who", &text, width);
     }
@@ -331,15 +330,14 @@ fn has_no_order(sites: &[Site], stacks: f64) -> bool {
 }
 
 /// The call sites with most reads, with advice; empty if the report has no callers.
-pub fn lines_to_change(report: &TraceReport, options: CallersOptions) -> String {
+pub fn lines_to_change(report: &TraceReport, sites: &[Site], options: CallersOptions) -> String {
     let CallersOptions { width, whole, .. } = options;
-    let sites = sites::sites(report);
-    if sites.is_empty() || has_no_order(&sites, sites::effective_samples(report)) {
+    if sites.is_empty() || has_no_order(sites, sites::effective_samples(report)) {
         return String::new();
     }
     let mut out = "The line to change, by clock reads a second:\n".to_owned();
     let mut said = Vec::new();
-    let shown = listed_sites(&sites, whole);
+    let shown = listed_sites(sites, whole);
     for (index, site) in sites.iter().take(shown).enumerate() {
         out += &entry(index + 1, site, report, &mut said, width);
     }

@@ -6,7 +6,7 @@ use clockscope_model::callers::{CutRow, FrameRow};
 
 fn text(report: &TraceReport, width: usize) -> String {
     let options = CallersOptions { least_share: 0.02, width, whole: true };
-    let lines = lines_to_change(report, options);
+    let lines = lines_to_change(report, &sites::sites(report), options);
     render(report, options) + if lines.is_empty() { "" } else { "\n" } + &lines
 }
 
