@@ -64,6 +64,26 @@ pub fn cpu_time(pid: i32) -> Option<Duration> {
     Some(Duration::new(seconds, nanos))
 }
 
+/// Time that a thread has spent on run queues, waiting for a CPU; zero if the kernel does not tell
+/// (`CONFIG_SCHED_INFO`) or the thread is gone. The time of an ended thread can be read until it has been waited for.
+///
+/// # References
+///
+/// `proc_pid_schedstat` in `fs/proc/base.c` (Linux 6.18); `Documentation/scheduler/sched-stats.rst`
+pub fn queued(thread: i32) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{thread}/schedstat")).unwrap_or_default();
+    text.split(' ')
+        .nth(1)
+        .and_then(|ns| ns.parse().ok())
+        .map_or(Duration::ZERO, Duration::from_nanos)
+}
+
+/// The threads of a process; none if it is gone.
+pub fn threads_of(pid: i32) -> Vec<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// True if executing the file gives more privileges, which a traced process does not get.
 pub fn gives_privileges(path: &Path) -> bool {
     let bits = path.metadata().is_ok_and(|file| {

@@ -25,7 +25,9 @@ pub const CONTENT: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 5 | 1 << 8 | 1 << 10 | 1 << 
 /// `PERF_ATTR_SIZE_VER5` (Linux 4.8 and later), include/uapi/linux/perf_event.h.
 const PERF_ATTR_SIZE_VER5: u32 = 112;
 /// Bytes of stack in a sample, at most.
-pub(crate) const STACK_BYTES: u32 = 16 << 10;
+pub const STACK_BYTES: u32 = 16 << 10;
+/// [`STACK_BYTES`] where stacks have proved to be longer: nearly all that a record holds, whose length has 16 bits.
+pub const STACK_BYTES_MOST: u32 = 60 << 10;
 
 /// The subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub enum SampledEvent {
         tracepoint: u64,
         /// Samples per second of each thread.
         frequency: u32,
+        /// Bytes of stack in a sample, at most; a multiple of 8.
+        stack: u32,
     },
 }
 
@@ -109,8 +113,9 @@ impl SampledEvent {
                 event
             }
             // The tracepoint itself is in the kernel, so the kernel is not excluded.
-            Self::SystemCalls { tracepoint, frequency } => {
+            Self::SystemCalls { tracepoint, frequency, stack } => {
                 let mut event = sampling(PERF_TYPE_TRACEPOINT, tracepoint);
+                event.sample_stack_user = stack;
                 event.__bindgen_anon_1.sample_freq = frequency.into();
                 event.set_freq(1);
                 event
@@ -195,7 +200,7 @@ mod tests {
         let [nothing, execution, system_calls] = [
             SampledEvent::Nothing { wake_at: 5 },
             SampledEvent::Execution { address: 0x1000 },
-            SampledEvent::SystemCalls { tracepoint: 3, frequency: 9 },
+            SampledEvent::SystemCalls { tracepoint: 3, frequency: 9, stack: STACK_BYTES },
         ]
         .map(SampledEvent::attributes);
         assert_eq!(execution.sample_type, system_calls.sample_type);

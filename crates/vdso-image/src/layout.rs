@@ -335,8 +335,8 @@ pub struct Threads {
     pub left: AtomicU64,
     /// Written by the tracer: the last value of [`Threads::left`] that it has seen.
     pub seen: AtomicU64,
-    /// Reserved, zero.
-    pub reserved: [u64; 1],
+    /// Written by the tracer: number of the wait whose stack it has begun to read, which may last longer.
+    pub reading: AtomicU64,
     /// Entries by hash of the FS base, see [`thread_hash`].
     pub entries: [ThreadEntry; THREAD_ENTRIES],
     /// Written by the tracer: address of the process's own part ([`Shared::own_sites`]), while only one thread has this

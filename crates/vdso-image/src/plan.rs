@@ -12,6 +12,8 @@ use crate::layout::{COUNTER_GETTIME, COUNTER_GETTIMEOFDAY, PASSED, Slot};
 
 /// All calls of a thread are timed until it has made this many of the same kind.
 const EAGER_SAMPLES: u32 = 32;
+/// Gaps that are this many times shorter than wanted are far too short.
+const FAR: u64 = 16;
 /// At least one call in two to the power of this is timed.
 const POWER_MAX: u32 = 16;
 /// Fractions of a power of two in which [`Slot::period`] is kept.
@@ -22,7 +24,7 @@ const SECOND: u8 = 1 << 7;
 /// One in this many calls that pass the sample probe makes the next call of the same counter pass as well.
 const SECONDS_ONE_IN: u32 = 4;
 /// Only this many of a thread's first calls pass the sample probe, and then one in [`SECONDS_ONE_IN`], because each of
-/// the first calls has weight 1.
+/// the first calls has weight 1, and those after them have small weights.
 const FIRST_SHOWN: u32 = 4;
 /// One bit per counter of reads that a coarse clock could answer: `CLOCK_REALTIME`, `CLOCK_MONOTONIC` and
 /// `gettimeofday`. The distance between reads within a tick matters only for these.
@@ -30,6 +32,9 @@ pub const HAS_COARSE_FORM: u32 =
     1 << COUNTER_GETTIME | 1 << (COUNTER_GETTIME + 1) | 1 << COUNTER_GETTIMEOFDAY;
 /// A call waits behind the sample probe for at most this many gaps between timed calls (50 us each).
 pub const HOLD_GAPS: u64 = 40;
+/// A wait lasts at most this many times longer once the tracer has begun to read the stack: whether a sample counts must
+/// not depend on how deep its stack is.
+const READING: u64 = 10;
 /// Fraction bits of a logarithm.
 const LOG_BITS: u32 = 24;
 /// Fraction bits of [`SCALES`].
@@ -40,7 +45,8 @@ const SCALE_BITS: u32 = 32;
 pub struct Plan {
     /// The call's weight; 0: the call is in the slow path only for its distance.
     pub weight: u32,
-    /// The call's number among the first calls of its counter, from 1; 0: the first calls are over.
+    /// The call's number among the first calls of its counter, from 1; 0: the first calls are over. The last of these
+    /// numbers also for later calls, while far more are timed than wanted.
     pub eager: u32,
     /// Ticks since the previous call, at least 1, if this call must pass the sample probe because the previous one did;
     /// otherwise 0.
@@ -79,24 +85,26 @@ impl Plan {
 }
 
 /// Begins a wait at `now`, if no other call waits: the wait `held` was `released`, or its time is over. Returns the
-/// number of the new wait, which is also the counter value of its latest end. The time limit covers a call that has
+/// number of the new wait, which is also the counter value of its latest end, unless the tracer is `reading` it by then.
+/// The time limit covers a call that has
 /// left its wait by `siglongjmp(3)`, or whose thread sleeps in a signal handler.
 #[must_use]
 #[inline(always)]
-pub const fn wait(held: u64, released: u64, now: u64, longest: u64) -> Option<u64> {
-    if held != released && !wait_is_over(held, now, longest) {
+pub const fn wait(held: u64, released: u64, reading: u64, now: u64, longest: u64) -> Option<u64> {
+    if held != released && !wait_is_over(held, held == reading, now, longest) {
         return None;
     }
     Some(now.wrapping_add(longest))
 }
 
-/// Whether the time of a wait is over. It is over, too, if the counter was set back meanwhile (a virtual machine that
+/// Whether the time of a wait is over. `is_read`: the tracer has begun to read the stack. It is over, too, if the counter was set back meanwhile (a virtual machine that
 /// moved).
 #[must_use]
 #[inline(always)]
-pub const fn wait_is_over(number: u64, now: u64, longest: u64) -> bool {
-    let left = number.wrapping_sub(now);
-    left == 0 || left > longest
+pub const fn wait_is_over(number: u64, is_read: bool, now: u64, longest: u64) -> bool {
+    let more = if is_read { longest.wrapping_mul(READING) } else { 0 };
+    let left = number.wrapping_add(more).wrapping_sub(now);
+    left == 0 || left > longest.wrapping_add(more)
 }
 
 /// Decides when the next call of this counter enters the slow path, and takes the distance to the previous call if that
@@ -128,6 +136,9 @@ pub fn plan(slot: &Slot, counter: usize, now: u64, by_cpu: bool, aim: u64) -> Pl
         slot.samples[counter].fetch_add(1, Relaxed);
         plan.eager = timed + 1;
     } else {
+        if since < aim / FAR {
+            plan.eager = EAGER_SAMPLES;
+        }
         let log = adapted(log, since, aim);
         slot.period.store(log, Relaxed);
         next_power = power_of(log);
@@ -195,7 +206,7 @@ fn power_of(log: u32) -> u32 {
 fn adapted(log: u32, gap: u64, aim: u64) -> u32 {
     let far = |near: bool| if near { STEPS / 2 } else { 1 };
     if gap < 2 * aim {
-        (log + far(gap < aim / 16)).min(POWER_MAX * STEPS)
+        (log + far(gap < aim / FAR)).min(POWER_MAX * STEPS)
     } else {
         log.saturating_sub(far(gap / 32 > aim))
     }

@@ -216,13 +216,18 @@ fn logarithms_are_right() {
 #[test]
 fn one_call_waits_at_a_time_and_nobody_waits_for_one_that_never_comes_back() {
     const LONGEST: u64 = 100;
-    assert_eq!(wait(0, 0, 5_000, LONGEST), Some(5_100), "the first");
-    assert_eq!(wait(5_100, 0, 5_001, LONGEST), None, "another one waits");
-    assert_eq!(wait(5_100, 0, 5_000, LONGEST), None, "on a CPU whose counter is behind");
-    assert_eq!(wait(5_100, 5_100, 5_001, LONGEST), Some(5_101), "it was released");
-    assert_eq!(wait(5_100, 0, 5_100, LONGEST), Some(5_200), "its time is over");
-    assert_eq!(wait(5_100, 0, 9_000, LONGEST), Some(9_100), "long ago");
-    assert_eq!(wait(5_100, 0, 10, LONGEST), Some(110), "the counter was set back");
-    assert!(!wait_is_over(5_100, 5_099, LONGEST) && wait_is_over(5_100, 5_100, LONGEST));
-    assert!(wait_is_over(5_100, 10, LONGEST));
+    assert_eq!(wait(0, 0, 0, 5_000, LONGEST), Some(5_100), "the first");
+    assert_eq!(wait(5_100, 0, 0, 5_001, LONGEST), None, "another one waits");
+    assert_eq!(wait(5_100, 0, 0, 5_000, LONGEST), None, "on a CPU whose counter is behind");
+    assert_eq!(wait(5_100, 5_100, 0, 5_001, LONGEST), Some(5_101), "it was released");
+    assert_eq!(wait(5_100, 0, 0, 5_100, LONGEST), Some(5_200), "its time is over");
+    assert_eq!(wait(5_100, 0, 0, 9_000, LONGEST), Some(9_100), "long ago");
+    assert_eq!(wait(5_100, 0, 0, 10, LONGEST), Some(110), "the counter was set back");
+    assert_eq!(wait(5_100, 0, 5_100, 6_099, LONGEST), None, "the tracer reads it");
+    assert_eq!(wait(5_100, 0, 5_100, 6_100, LONGEST), Some(6_200), "and does not come back");
+    for (is_read, end) in [(false, 5_100), (true, 6_100)] {
+        assert!(!wait_is_over(5_100, is_read, end - 1, LONGEST));
+        assert!(wait_is_over(5_100, is_read, end, LONGEST));
+        assert!(wait_is_over(5_100, is_read, 10, LONGEST));
+    }
 }

@@ -15,7 +15,8 @@
 //! measured are moved forward by that cost.
 //!
 //! An interpreter's frames lie in its heap and change with the next instruction. If the tracer asks for it, the call
-//! therefore waits behind the sample probe until the tracer has read the frames, at most 2 ms.
+//! therefore waits behind the sample probe until the tracer has read the frames: at most 2 ms until the tracer begins, and
+//! 20 ms more until it has finished.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -117,7 +118,7 @@ fn one_in(slot: &Slot) -> (u32, bool) {
 fn begin_hold() -> u64 {
     let threads = threads();
     let (held, released) = (threads.held.load(Relaxed), threads.released.load(Relaxed));
-    let number = wait(held, released, tsc_before(), hold_ticks());
+    let number = wait(held, released, threads.reading.load(Relaxed), tsc_before(), hold_ticks());
     match threads.held.compare_exchange(held, number.unwrap_or(held), Relaxed, Relaxed) {
         Ok(_) => number.unwrap_or(0),
         Err(_) => 0,
@@ -129,13 +130,14 @@ fn hold_ticks() -> u64 {
     session().gap_ticks.saturating_mul(HOLD_GAPS)
 }
 
-/// Waits until the tracer has read the thread's stack, but not longer than [`HOLD_GAPS`] allows. The wait spins without
+/// Waits until the tracer has read the thread's stack, but not longer than [`wait_is_over`] allows. The wait spins without
 /// a system call, because a seccomp filter of the program could forbid any call.
 fn hold(number: u64) {
     let threads = threads();
     // Another call may begin a wait if this one was released but its thread did not run.
     while threads.released.load(Acquire) != number && threads.held.load(Relaxed) == number {
-        if wait_is_over(number, tsc_before(), hold_ticks()) {
+        let is_read = threads.reading.load(Relaxed) == number;
+        if wait_is_over(number, is_read, tsc_before(), hold_ticks()) {
             // The tracer checks this word after it has read the stack. Until then no other call waits.
             threads.left.store(number, Release);
             break;

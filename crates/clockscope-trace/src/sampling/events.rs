@@ -9,7 +9,7 @@ use clockscope_callers::sample::MemoryEvent;
 use clockscope_model::trace::{DeclineRow, Missing};
 use clockscope_sys::cpu_samples;
 use clockscope_sys::perf_rings::Ring;
-use clockscope_sys::perf_samples::{self, SampledEvent};
+use clockscope_sys::perf_samples::{self, STACK_BYTES, STACK_BYTES_MOST, SampledEvent};
 use clockscope_sys::{access, room, tracefs};
 use clockscope_text::foreign::Foreign;
 use clockscope_tracee::attach::command_name;
@@ -51,6 +51,8 @@ pub(crate) struct Events {
     system_calls: Option<(u64, u32)>,
     /// Events of system calls; they stay open until the end.
     system_call_events: Vec<OwnedFd>,
+    /// Bytes of stack in their samples.
+    stack: u32,
     /// Processes whose system calls are sampled.
     covered: HashSet<i32>,
     declines: Vec<DeclineRow>,
@@ -89,6 +91,7 @@ impl Events {
             family_of: HashMap::new(),
             system_calls: None,
             system_call_events: Vec::new(),
+            stack: STACK_BYTES,
             covered: HashSet::new(),
             declines: Vec::new(),
             refused: false,
@@ -173,7 +176,8 @@ impl Events {
         if !self.covered.insert(pid) {
             return;
         }
-        match self.open_all(SampledEvent::SystemCalls { tracepoint, frequency }, pid) {
+        let event = SampledEvent::SystemCalls { tracepoint, frequency, stack: self.stack };
+        match self.open_all(event, pid) {
             Ok(events) => {
                 self.system_call_events.extend(events.into_iter().map(|(_, event)| event))
             }
@@ -181,6 +185,18 @@ impl Events {
                 self.system_calls = None;
                 self.decline(pid, format!("callers of system calls: {}", reason(&error)));
             }
+        }
+    }
+
+    /// Samples system calls with more of the stack from now on, because stacks are longer than what was copied.
+    pub(crate) fn copy_more(&mut self) {
+        if self.stack == STACK_BYTES_MOST {
+            return;
+        }
+        self.stack = STACK_BYTES_MOST;
+        self.system_call_events.clear();
+        for pid in std::mem::take(&mut self.covered) {
+            self.watch_system_calls(pid);
         }
     }
 
@@ -318,9 +334,7 @@ fn reason(error: &io::Error) -> String {
 
 /// The threads of a process; `pid` alone if they cannot be listed.
 fn threads_of(pid: i32) -> Vec<i32> {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return vec![pid] };
-    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
-    let threads: Vec<i32> = entries.flatten().filter_map(number).collect();
+    let threads = access::threads_of(pid);
     if threads.is_empty() { vec![pid] } else { threads }
 }
 

@@ -2,8 +2,8 @@
 //! instruction.
 //!
 //! On request, the image lets a call wait behind the sample probe (`vdso_image::layout::Threads`). The tracer
-//! releases the thread after reading its frames; after 2 ms the thread goes on without release. The frames
-//! count only if the thread waited all the time.
+//! releases the thread after reading its frames. A thread goes on without release after 2 ms if the tracer has not begun
+//! to read by then, or else 20 ms later. The frames count only if the thread waited all the time.
 //!
 //! The words of the request are in private memory of the process; clockscope writes them with
 //! `process_vm_writev(2)`. Before each write it checks that its image is there: the process may have executed
@@ -136,7 +136,14 @@ impl Holds {
     ) -> Option<T> {
         let process = self.processes.get_mut(&pid)?;
         // Only this thread's wait has this number: the image is therefore there.
-        process.words(pid).filter(|words| words.held == number)?;
+        let is_held = |words: &Words| words.held == number;
+        process.words(pid).filter(is_held)?;
+        process.write(pid, offset_of!(Threads, reading), number);
+        let words = process.words(pid).filter(is_held)?;
+        if words.left == number {
+            process.forgive(pid, words);
+            return None;
+        }
         // A sample does not contain the thread's FS base. The slot's key is that address plus one.
         let key = memory::read_u64(pid, slot.wrapping_add(offset_of!(Slot, key) as u64));
         let found = key.map_err(|_| true).and_then(|key| read(key.wrapping_sub(1)));

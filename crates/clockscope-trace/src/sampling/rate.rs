@@ -5,15 +5,27 @@ use std::time::Duration;
 
 /// Share of the programs' processor time that sampling may take.
 const SHARE: f64 = 0.02;
-/// Time that sampling may take in addition, in nanoseconds, so short programs have samples too.
-const GRACE_NS: f64 = 500_000.0;
+/// Time that sampling may take in addition, in nanoseconds, so short programs have samples too; and that of samples that
+/// a process waits for, because others of its threads that would have to wait meanwhile are not sampled.
+const GRACE_NS: f64 = 3e6;
+const HELD_GRACE_NS: f64 = 5e5;
+/// The end of the program is not known in advance. So at first the rate falls with the time that has passed, and N rises with the
+/// number of calls: whenever the end comes, the last samples do not stand for much more calls than the others. So many
+/// seconds' worth of samples, or this share of the additional time, come in each stretch of time that is e times as long.
+const EARLY_SECONDS: f64 = 0.2;
+const EARLY_SHARE: f64 = 0.2;
 /// Assumed cost of a sample until it is measured, in nanoseconds.
 const COST_NS: f64 = 5_000.0;
-/// A shorter time is not enough to compute a rate.
+/// A shorter time is not enough to compute a rate. Fewer samples than [`ENOUGH`] are not enough, either, before
+/// [`PATIENCE`] is over: N would change by chance.
 const SHORTEST: Duration = Duration::from_millis(2);
+const ENOUGH: u64 = 16;
+const PATIENCE: Duration = Duration::from_millis(25);
 /// Largest factor by which N grows at a look. A sample drawn with a much larger N than its neighbours would
 /// stand for more calls than all of them.
 const GROWTH: f64 = 8.0;
+/// Smallest factor: a program that is idle for a moment may be busy again at the next.
+const SHRINKING: f64 = 0.5;
 /// Largest N: at least one call in N passes the sample probe.
 const ONE_IN_MAX: f64 = 16_384.0;
 
@@ -36,9 +48,9 @@ pub(crate) struct Look {
 const HELD_COST_NS: f64 = 150_000.0;
 /// Largest rate of samples that a process waits for, a second.
 const HELD_PER_SECOND: u32 = 100;
-/// Fewer than [`HELD_ENOUGH`] samples are not enough to compute a rate before this time has passed.
-const HELD_SHORTEST: Duration = Duration::from_millis(100);
+/// [`ENOUGH`] and [`PATIENCE`] of such a process.
 const HELD_ENOUGH: u64 = 8;
+const HELD_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Decides which share of the calls is sampled.
 #[derive(Clone, Copy, Debug)]
@@ -46,12 +58,14 @@ pub(crate) struct Rate {
     per_second: f64,
     /// Limit above which a sample's cost includes an interruption, in nanoseconds.
     cost_max_ns: f64,
-    /// A shorter time is not enough to compute a rate, unless there were [`Self::enough`] samples.
-    shortest: Duration,
+    patience: Duration,
+    grace_ns: f64,
     enough: u64,
     one_in: f64,
     spent_ns: f64,
     cost_ns: f64,
+    /// Moment before the first samples, by the sampler's clock.
+    begun: Option<Duration>,
     /// Time since the last look that was long enough.
     since: Duration,
     samples: u64,
@@ -63,11 +77,13 @@ impl Rate {
         Self {
             per_second: per_second.into(),
             cost_max_ns: 100_000.0,
-            shortest: SHORTEST,
-            enough: u64::MAX,
+            patience: PATIENCE,
+            grace_ns: GRACE_NS,
+            enough: ENOUGH,
             one_in: 1.0,
             spent_ns: 0.0,
             cost_ns: COST_NS,
+            begun: None,
             since: Duration::ZERO,
             samples: 0,
         }
@@ -78,7 +94,8 @@ impl Rate {
         Self {
             per_second: per_second.min(HELD_PER_SECOND).into(),
             cost_max_ns: 5e6,
-            shortest: HELD_SHORTEST,
+            patience: HELD_PATIENCE,
+            grace_ns: HELD_GRACE_NS,
             enough: HELD_ENOUGH,
             cost_ns: HELD_COST_NS,
             ..Self::new(per_second)
@@ -87,7 +104,7 @@ impl Rate {
 
     /// For a forked process: the same N, and no cost yet.
     pub(crate) fn of_copy(self) -> Self {
-        Self { spent_ns: 0.0, since: Duration::ZERO, samples: 0, ..self }
+        Self { spent_ns: 0.0, begun: None, since: Duration::ZERO, samples: 0, ..self }
     }
 
     /// N: one call in N is to be sampled.
@@ -105,7 +122,7 @@ impl Rate {
     pub(crate) fn cost(&mut self, nanoseconds: f64) {
         // Time off the CPU is no cost of sampling.
         if (100.0..self.cost_max_ns).contains(&nanoseconds) {
-            self.cost_ns += (nanoseconds - self.cost_ns) / 64.0;
+            self.cost_ns += (nanoseconds - self.cost_ns) / 16.0;
         }
     }
 
@@ -121,16 +138,25 @@ impl Rate {
         self.spend(look.samples);
         self.since += look.since;
         self.samples += look.samples;
-        if self.since < self.shortest && self.samples < self.enough && !look.throttled {
+        if self.samples == 0 && self.begun.is_none() {
+            self.since = Duration::ZERO;
             return;
         }
+        let is_enough = self.samples >= self.enough && self.since >= SHORTEST;
+        if !is_enough && self.since < self.patience && !look.throttled {
+            return;
+        }
+        let since = self.since;
         let cpu_ns = look.cpu.as_nanos() as f64;
         let wall_seconds = look.wall.as_secs_f64().max(1e-3);
         let affordable = SHARE * cpu_ns / self.cost_ns / wall_seconds;
-        let grace = GRACE_NS / self.cost_ns / wall_seconds;
-        let mut wanted = self.per_second.min(affordable + grace);
-        if self.spent_ns > SHARE * cpu_ns + GRACE_NS {
-            wanted /= 4.0;
+        let early =
+            (self.per_second * EARLY_SECONDS).min(EARLY_SHARE * self.grace_ns / self.cost_ns);
+        let begun = *self.begun.get_or_insert(look.wall.saturating_sub(since));
+        let seconds = look.wall.saturating_sub(begun).as_secs_f64().max(1e-3);
+        let mut wanted = self.per_second.min(affordable).max(early / seconds);
+        if self.spent_ns > SHARE * cpu_ns + self.grace_ns {
+            wanted /= 2.0;
         }
         let seen = self.samples as f64 / self.since.as_secs_f64().max(1e-6);
         (self.since, self.samples) = (Duration::ZERO, 0);
@@ -138,8 +164,7 @@ impl Rate {
         if look.throttled {
             factor = factor.max(2.0);
         }
-        // N falls slowly: a program that is idle for a moment may be busy again at the next.
-        self.one_in = (self.one_in * factor.clamp(0.7, GROWTH)).clamp(1.0, ONE_IN_MAX);
+        self.one_in = (self.one_in * factor.clamp(SHRINKING, GROWTH)).clamp(1.0, ONE_IN_MAX);
     }
 }
 
@@ -181,6 +206,42 @@ mod tests {
         for calls in [2_000.0, 20_000.0, 200_000.0] {
             let seen = run(&mut Rate::new(1_000), calls, 1.0);
             assert!((700.0..1_300.0).contains(&seen), "{calls}: {seen}");
+        }
+    }
+
+    /// Simulates a program that makes a call every 150 us for `seconds`; returns the number of samples of equal weight
+    /// that say as much as its samples.
+    fn effective(seconds: f64) -> f64 {
+        let mut rate = Rate::new(1_000);
+        let (mut now, mut looked, mut samples, mut call) = (0.0, 0.0, 0, 0);
+        let (mut weights, mut squares) = (0.0, 0.0);
+        while now < seconds {
+            (now, call) = (now + 150e-6, call + 1);
+            if call % rate.one_in() == 0 {
+                let weight = f64::from(rate.one_in());
+                weights += weight;
+                squares += weight * weight;
+                samples += 1;
+            }
+            if now - looked >= 0.004 {
+                rate.look(&Look {
+                    since: Duration::from_secs_f64(now - looked),
+                    samples: std::mem::take(&mut samples),
+                    throttled: false,
+                    cpu: Duration::from_secs_f64(now),
+                    wall: Duration::from_secs_f64(now),
+                });
+                looked = now;
+            }
+        }
+        weights * weights / squares
+    }
+
+    #[test]
+    fn programs_of_any_length_have_samples_enough_that_weigh_the_same() {
+        for (seconds, least) in [(0.009, 50.0), (0.03, 100.0), (0.1, 150.0), (0.3, 250.0)] {
+            let found = effective(seconds);
+            assert!(found >= least, "{seconds} s: {found:.0}");
         }
     }
 

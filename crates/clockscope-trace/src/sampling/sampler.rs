@@ -31,8 +31,12 @@ const ASKED_MAX: usize = 64;
 /// Reason why samples of a process lack the functions of its interpreter.
 const SHARES_SLOTS: &str = "it has had more threads than can be told apart: those without a slot of their own do not \
                             wait, and are shown with the interpreter's machine code";
-/// Limit of records that wait to be unwound; at 16 KiB of stack each, 64 MiB.
-const WAITING_MAX: usize = 4096;
+/// With this many samples of system calls, of which one in so many has a stack that is too long to be copied, more of the
+/// stack is copied: some microseconds more a sample.
+const DEPTH_SAMPLES: u32 = 30;
+const TOO_SHORT_ONE_IN: u32 = 20;
+/// Limit of records that wait to be unwound; at 16 to 60 KiB of stack each, 32 to 120 MiB.
+const WAITING_MAX: usize = 2048;
 
 /// State shared by the tracer's thread and the thread that unwinds.
 #[derive(Debug)]
@@ -181,6 +185,8 @@ pub(crate) struct Sampler {
     sharing_slots: BTreeSet<i32>,
     /// Samples whose interpreted functions were not read in time.
     missed: u64,
+    /// Samples of system calls, and those among them whose stack is longer than what was copied.
+    of_system_calls: (u32, u32),
 }
 
 impl Sampler {
@@ -215,6 +221,7 @@ impl Sampler {
             may_interpret: HashSet::new(),
             sharing_slots: BTreeSet::new(),
             missed: 0,
+            of_system_calls: (0, 0),
         }
     }
 
@@ -320,6 +327,10 @@ impl Sampler {
             self.sharing_slots.insert(pid);
         }
         let unwound = self.unwinder.stack_with(&taken.sample, interpreted);
+        if !is_of_vdso {
+            self.of_system_calls.0 += 1;
+            self.of_system_calls.1 += u32::from(unwound.end == End::StackTooShort);
+        }
         self.collected.add(&taken.sample, unwound);
     }
 
@@ -376,8 +387,12 @@ impl Sampler {
         self.started.scale_until_now().to_picos(Ticks(ticks)).0 as f64 / 1e3
     }
 
-    /// Adapts the rate.
+    /// Adapts the rate, and how much of the stack is copied.
     fn look(&mut self) {
+        let (all, too_short) = self.of_system_calls;
+        if all >= DEPTH_SAMPLES && too_short >= all / TOO_SHORT_ONE_IN {
+            lock(&self.inbox).events.copy_more();
+        }
         let since = self.looked_at.elapsed();
         self.looked_at = Instant::now();
         let processes: Vec<i32> = lock(&self.inbox).events.processes().take(ASKED_MAX).collect();

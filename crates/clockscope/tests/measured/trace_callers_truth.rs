@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
 use crate::support::builds::{self, Link};
 use crate::support::printed::{Key, Printed};
 use crate::support::running::{Report, rows, trace};
@@ -19,6 +22,9 @@ use crate::support::servers;
 use crate::support::true_callers::{
     Verdict, Way, index, judge, percent, plain_name, share_of, ways,
 };
+use clockscope_report::callers::interval::unseen;
+use clockscope_report::callers::sites::{Site, sites};
+use clockscope_stats::proportion::wilson;
 use serde_json::Value;
 
 /// Numbers of samples wanted, and the allowed error of a share.
@@ -263,6 +269,66 @@ fn nothing_is_invented_without_unwind_information() {
     let explained: u64 = rows(&callers["cut"]).filter_map(|row| row["samples"].as_u64()).sum();
     assert!(cut * 10 >= samples * 9, "{cut} of {samples} end early");
     assert!(explained >= cut, "each has a reason: {explained} of {cut}");
+}
+
+/// Keeps the CPUs busy with as many threads while `run` runs.
+fn beside<T>(threads: usize, run: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let result = run();
+        is_over.store(true, Relaxed);
+        result
+    })
+}
+
+/// At least nine in ten intervals of shares hold the truth in short runs and long ones, and they are not much wider than
+/// those of as many samples that weigh the same.
+#[test]
+#[ignore = "traces a program a hundred times: part of make test-callers"]
+fn intervals_of_shares_hold_the_truth() {
+    let Some(program) = builds::c("shares", Link::Dynamic) else { return };
+    for threads in [0, 4] {
+        let (mut held, mut all, mut wider) = (0, 0, Vec::new());
+        for run in 0..50 {
+            let rounds: u64 = [3_000, 10_000, 30_000, 100_000, 300_000][run % 5];
+            let command = words![program, rounds.to_string()];
+            let traced = beside(threads, || trace(&["--via", "none", "--callers"], &command));
+            let report = traced.report();
+            if may_not_sample(&report) {
+                return;
+            }
+            let samples = report.field("callers")["samples"].as_f64().expect("a number");
+            let (model, ways) = (report.model(), ways(&traced.stdout));
+            let made: u64 = ways.iter().map(|way| way.calls).sum();
+            let sites = sites(&model);
+            for way in &ways {
+                let of_way = |site: &&Site| site.function.as_deref() == Some(way.names(true)[0]);
+                let found = sites.iter().find(of_way).map(|site| site.reads_between);
+                let unseen = || (0.0, unseen(model.callers.as_ref().expect("callers")));
+                let (low, high) = found.unwrap_or_else(unseen);
+                #[expect(clippy::cast_precision_loss)]
+                let (calls, made) = (way.calls as f64, made as f64);
+                let equal = wilson(calls / made, samples);
+                wider.push((high - low) / ((equal.1 - equal.0) * made));
+                all += 1;
+                held += i32::from(low <= calls && calls <= high);
+            }
+        }
+        wider.sort_by(f64::total_cmp);
+        let median = wider[wider.len() / 2];
+        println!(
+            "beside {threads} busy threads: {held} of {all} intervals hold, {median:.2} times as wide as the least"
+        );
+        assert!(held * 10 >= all * 9, "{held} of {all} intervals hold");
+        assert!(median <= 1.5, "intervals are {median} times as wide as they must be");
+    }
 }
 
 /// The figure on freeDiameter: which of its functions read the clock, and on whose behalf.

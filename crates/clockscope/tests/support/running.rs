@@ -228,6 +228,11 @@ impl Report {
         Some(Self(report))
     }
 
+    /// The report as the program's own type.
+    pub(crate) fn model(&self) -> clockscope_model::trace::TraceReport {
+        serde_json::from_value(self.0.clone()).expect("a report of a trace")
+    }
+
     /// A top-level field of the report.
     pub(crate) fn field(&self, name: &str) -> &Value {
         &self.0[name]
