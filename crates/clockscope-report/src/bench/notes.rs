@@ -1,7 +1,6 @@
 //! Sentences about a whole measurement: disturbances, and their possible causes.
 
 use clockscope_model::bench::{BenchReport, PathRow};
-use clockscope_text::units;
 
 /// The sentences, most important first; none for an undisturbed measurement.
 ///
@@ -10,7 +9,6 @@ pub fn of(report: &BenchReport, pinning_refused: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(noise(&report.paths));
     notes.extend(regimes(&report.paths));
-    notes.extend(dear_returns(&report.paths));
     if let Some(why) = pinning_refused {
         notes.push(format!(
             "the thread could not be kept on one CPU ({why}); a move to another CPU is in the figures"
@@ -62,28 +60,6 @@ fn regimes(paths: &[PathRow]) -> Option<String> {
     ))
 }
 
-/// The note if a vDSO function that enters the kernel costs so much more than the bare system call
-/// instruction that the few instructions around it do not explain the difference.
-fn dear_returns(paths: &[PathRow]) -> Option<String> {
-    const SHARE: u64 = 10;
-    let dear = paths.iter().filter(|path| path.name.route == "vdso").find_map(|path| {
-        let is_bare =
-            |other: &&PathRow| other.name.route == "syscall" && other.name.clock == path.name.clock;
-        let bare = paths.iter().find(is_bare)?;
-        let more = path.cost_ps_median.checked_sub(bare.cost_ps_median)?;
-        (more > bare.cost_ps_median / SHARE).then_some((path, bare))
-    });
-    let (path, bare) = dear?;
-    Some(format!(
-        "{} by vdso enters the kernel and costs {} where the bare instruction costs {}: on this CPU the \
-         first return from a function after a system call is slow (docs/measuring.md); a program that \
-         calls a function pays it, and pays more than the route syscall shows",
-        path.name.clock.as_deref().unwrap_or_default(),
-        units::picos(path.cost_ps_median),
-        units::picos(bare.cost_ps_median),
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,17 +90,6 @@ mod tests {
         assert!(found[0].contains("frequency"), "nothing in user mode was measured: {found:?}");
         let found = notes(vec![path("vdso", "quiet", split), path("syscall", "quiet", split)]);
         assert!(found[0].contains("1 more") && found[0].contains("frequency"), "{found:?}");
-    }
-
-    #[test]
-    fn a_function_that_enters_the_kernel_dearer_than_the_bare_instruction_is_explained() {
-        let cost =
-            |route: &str, cost_ps_median| PathRow { cost_ps_median, ..path(route, "quiet", None) };
-        let found = notes(vec![cost("vdso", 544_000), cost("syscall", 366_000)]);
-        assert!(found[0].starts_with("CLOCK_TAI by vdso enters the kernel"), "{found:?}");
-        assert!(found[0].contains("544 ns") && found[0].contains("366 ns"), "{found:?}");
-        assert!(notes(vec![cost("vdso", 370_000), cost("syscall", 366_000)]).is_empty());
-        assert!(notes(vec![cost("vdso", 22_000), cost("syscall", 366_000)]).is_empty());
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! The instruction that enters the kernel, with each number of arguments.
+//!
+//! Each function returns right behind the instruction, as those of every C library do.
 
 /// Defines one function for each number of arguments.
 macro_rules! system_call {
     ($(#[$about:meta])* $name:ident($($argument:ident in $register:tt),*)) => {
         $(#[$about])*
-        #[inline(always)]
+        #[inline(never)]
         pub(crate) unsafe fn $name(number: libc::c_long $(, $argument: usize)*) -> isize {
             let answer: isize;
             // SAFETY: the instruction changes x0, and the memory that the caller has vouched for.
