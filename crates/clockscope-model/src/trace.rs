@@ -25,6 +25,10 @@ pub struct TraceReport {
     pub wall_ns: u64,
     /// User and system time of all processes that were counted, while they were, in nanoseconds.
     pub cpu_ns: u64,
+    /// Time that their threads waited for a CPU on which something else ran, in nanoseconds. The waits of attached
+    /// processes' threads that ended meanwhile are not in it, nor are those before Linux told them
+    /// (`/proc/PID/schedstat`).
+    pub queued_ns: u64,
     /// Processes seen.
     pub processes: u64,
     /// Threads seen, first threads of processes included.
@@ -62,6 +66,9 @@ pub struct TraceReport {
     /// The machine, at the end; in saved reports only. The rate of the TSC is not measured for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostState>,
+    /// Why this host's clock is slow and the first advice, as `clockscope doctor` has them; only if reads were slow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slow_because: Option<String>,
     /// Processor time of the program at another cost of a read; with `trace --what-if` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub what_if: Option<WhatIf>,

@@ -25,17 +25,15 @@ const UNCERTAIN: f64 = 1.25;
 /// What the reads cost the program: their share of its CPU time, and what that would be on other hosts.
 pub(super) fn clock(report: &TraceReport, options: &TextOptions) -> String {
     let reads = &report.clock_reads;
-    if reads.reads == 0 {
-        return labelled("Clock", "no reads");
-    }
     let mut out = labelled("Clock", &cost(report));
-    if !are_worth_a_change(report) {
+    if reads.reads == 0 || !are_worth_a_change(report) {
         return out;
     }
-    let slow = latency::slow_clause(report).filter(|_| options.clock == Clock::Kernel);
-    let is_compared = options.clock != Clock::Slow && !has_fallen_back(reads);
-    let second = slow.or_else(|| is_compared.then(|| on_other_clocks(report)).flatten());
+    let slow = slow_clause(report, options);
+    let second = slow.or_else(|| is_compared(report, options).then(|| on_other_clocks(report))?);
     out.extend(second.map(|second| labelled("", &second)));
+    let because = report.slow_because.as_ref();
+    out.extend(because.map(|because| labelled("Why", &format!("{because} (clockscope doctor)"))));
     out
 }
 
@@ -69,8 +67,12 @@ pub(super) fn are_worth_a_change(report: &TraceReport) -> bool {
     report.cpu_ns == 0 || ratio(time_ns, report.cpu_ns) >= WORTH
 }
 
-fn cost(report: &TraceReport) -> String {
+/// [`clock`]'s first sentence.
+pub(super) fn cost(report: &TraceReport) -> String {
     let reads = &report.clock_reads;
+    if reads.reads == 0 {
+        return "no reads".to_owned();
+    }
     let mut text = units::counted(reads.reads, "read", "reads");
     let share = (reads.time_ns > 0 && report.cpu_ns > 0)
         .then(|| format!("{} of its CPU", part_of(reads.time_ns, report.cpu_ns)));
@@ -121,27 +123,33 @@ fn slow_sources(report: &TraceReport) -> Vec<(u64, &'static str)> {
     sources.into_iter().filter(|(ns, _)| *ns > 0).collect()
 }
 
-/// The lines of `--all` about reads: number, time, and comparisons that the program's clock does not fulfil already.
+/// The lines of `--all` about reads: what the first lines compare with, unless the program's clock fulfils it already.
 pub(super) fn in_full(report: &TraceReport, options: &TextOptions) -> String {
     let (reads, clock) = (&report.clock_reads, options.clock);
-    if reads.reads == 0 {
-        return String::new();
-    }
-    let mut out = labelled("Clock reads", &how_many(reads)) + &labelled("Here", &how_long(report));
+    let mut out = String::new();
     if !matches!(clock, Clock::Syscall | Clock::Slow) && is_answered_in_user_space(report) {
         out += &labelled("By syscall", &by_syscall(reads));
     }
-    let slow = latency::slow_clause(report).filter(|_| clock == Clock::Kernel);
-    if let Some(clause) = &slow {
-        out += &labelled("Slow reads", clause);
-    }
-    if clock != Clock::Slow && slow.is_none() && !has_fallen_back(reads) {
-        out += &typical(report);
+    let is_compared = is_compared(report, options) && slow_clause(report, options).is_none();
+    let each = |(ns, name)| format!("{} a read on {name}", each(ns, reads.clocksource_reads));
+    let typical: Vec<String> = slow_sources(report).into_iter().map(each).collect();
+    if is_compared && !typical.is_empty() {
+        out += &labelled("Fallen back", &format!("{TYPICAL}: {}{IN_VM}", typical.join(", ")));
     }
     if let Some(share) = same_tick_share(report, options) {
         out += &labelled("Same tick", &same_tick(share, reads.tick_ns));
     }
     out
+}
+
+/// That reads are slow, where no option has made them so.
+fn slow_clause(report: &TraceReport, options: &TextOptions) -> Option<String> {
+    latency::slow_clause(report).filter(|_| options.clock == Clock::Kernel)
+}
+
+/// Whether the reads can be compared with those on a host that fell back.
+fn is_compared(report: &TraceReport, options: &TextOptions) -> bool {
+    options.clock != Clock::Slow && !has_fallen_back(&report.clock_reads)
 }
 
 fn same_tick_share(report: &TraceReport, options: &TextOptions) -> Option<f64> {
@@ -192,46 +200,6 @@ pub(super) fn system_calls(report: &TraceReport) -> String {
     labelled("Calls", &text)
 }
 
-pub(super) fn how_many(reads: &ClockReads) -> String {
-    let count = units::count(reads.reads);
-    let counted = match units::rate(reads.reads_per_second) {
-        Some(rate) => format!("{count}, that is {rate} a second (counted)"),
-        None => format!("{count} (counted)"),
-    };
-    match reads.passed_on {
-        0 => counted,
-        calls => {
-            let calls = units::count(calls);
-            format!("{counted}; {calls} of them the vDSO passed on to the kernel")
-        }
-    }
-}
-
-pub(super) fn how_long(report: &TraceReport) -> String {
-    let reads = &report.clock_reads;
-    if reads.time_ns == 0 {
-        return untimed(reads).to_owned();
-    }
-    // The times of concurrent reads may add up to more than the wall time.
-    let wall_ns = if report.threads > 1 { 0 } else { report.wall_ns };
-    let mut shares = Vec::new();
-    if wall_ns > 0 {
-        shares.push(format!("{} of wall", part_of(reads.time_ns, wall_ns)));
-    }
-    if report.cpu_ns > 0 {
-        shares.push(format!("{} of CPU", part_of(reads.time_ns, report.cpu_ns)));
-    }
-    let time = units::nanos(reads.time_ns);
-    let each = each(reads.time_ns, reads.reads);
-    let colon = if shares.is_empty() { "" } else { ": " };
-    let how = if report.via == Some(Way::Ptrace) && reads.passed_on > 0 {
-        "measured, ptrace's stops included"
-    } else {
-        "measured"
-    };
-    format!("{time}, {each} a read ({how}){colon}{}", shares.join(", "))
-}
-
 fn untimed(reads: &ClockReads) -> &'static str {
     if reads.too_few_timed {
         "too few were timed to say what one costs"
@@ -251,49 +219,6 @@ fn by_syscall(reads: &ClockReads) -> String {
             format!("{}, {each} a read (measured)", units::nanos(reads.by_syscall_ns))
         }
     }
-}
-
-/// CPU time of the program on a host whose clocksource is not the TSC.
-fn typical(report: &TraceReport) -> String {
-    let reads = &report.clock_reads;
-    let sources = slow_sources(report);
-    if sources.is_empty() {
-        return String::new();
-    }
-    // A cost of less than a hundredth of the CPU time is not seen.
-    if sources.iter().all(|(ns, _)| *ns < report.cpu_ns / 100) {
-        return labelled("Fallen back", "no difference: its reads would take less than 1 % of CPU");
-    }
-    let asking = reads.clocksource_reads;
-    let each: Vec<String> = sources.iter().map(|(ns, _)| each(*ns, asking)).collect();
-    let of = match asking {
-        // A share of 99 % or more counts as all.
-        most if reads.reads - most.min(reads.reads) <= reads.reads / 100 => String::new(),
-        some => {
-            format!(" for the {} that ask the clocksource", units::counted(some, "read", "reads"))
-        }
-    };
-    let whole: Option<Vec<(u64, &str)>> =
-        sources.iter().map(|(ns, name)| Some((whole_on(report, *ns)?, *name))).collect();
-    if let Some(whole) = whole {
-        let cpu_ns = report.cpu_ns;
-        let on = |(index, (ns, name)): (usize, &(u64, &str))| {
-            let (work, instead) = match index {
-                0 => ("this would take ", format!(" instead of {}", units::nanos(cpu_ns))),
-                _ => ("", String::new()),
-            };
-            let of = if index == 0 { " of CPU time" } else { "" };
-            let times = times_as_long(ratio(*ns, cpu_ns));
-            format!("on {name} {work}{}{of}{instead}, {times}", units::nanos(*ns))
-        };
-        let on: Vec<String> = whole.iter().enumerate().map(on).collect();
-        let each = format!("{TYPICAL}: {} a read{of}{IN_VM}", each.join(", "));
-        return labelled("Fallen back", &format!("{} ({each})", on.join("; ")));
-    }
-    let times: Vec<String> =
-        sources.iter().map(|(ns, name)| format!("{} on {name}", units::nanos(*ns))).collect();
-    let typical = format!("{} ({TYPICAL}: {} a read{IN_VM})", times.join(", "), each.join(", "));
-    labelled("Fallen back", &format!("{typical}{of}"))
 }
 
 /// Whether any read was of a clock that the vDSO can answer in user space; all other reads are system calls

@@ -1,5 +1,6 @@
 //! Tables of the time of single calls, and conclusions from the distribution of vDSO calls.
 
+use super::answers;
 use super::entries::{self, Entry};
 use super::options::TextOptions;
 use super::table;
@@ -40,6 +41,12 @@ pub(super) fn render(report: &TraceReport, entries: &[Entry], options: &TextOpti
     out
 }
 
+/// Whether the host answers many of the program's reads slowly, so that `clockscope doctor` knows more.
+pub fn is_slow_host(report: &TraceReport) -> bool {
+    let is_slow = answers::has_fallen_back(&report.clock_reads) || slow_clause(report).is_some();
+    is_slow && answers::are_worth_a_change(report)
+}
+
 /// The clause that clock reads are not answered in user space; `None` if they are.
 pub(super) fn slow_clause(report: &TraceReport) -> Option<String> {
     let slow: Vec<&VdsoRow> = report.vdso.iter().filter(|r| is_by_syscall(r, report)).collect();
@@ -59,9 +66,10 @@ fn slow_sentence(row: &VdsoRow, rows: usize, report: &TraceReport) -> String {
     };
     format!(
         "half of the calls of {}{others} took {} or more, as long as {syscall}: they were not \
-         answered in user space (clockscope doctor says why)",
+         answered in user space{}",
         entries::vdso_name(row),
         units::nanos(p50),
+        if report.slow_because.is_none() { " (clockscope doctor says why)" } else { "" },
     )
 }
 

@@ -132,11 +132,13 @@ impl Page for SurveyReport {
     const KIND: Kind = Kind::Survey;
 
     fn parts(&self, _host: Option<&HostState>) -> Parts {
+        let mut facts = vec![("Clock reads", survey::text::sum(self))];
+        facts.extend(survey::text::facts(self));
         Parts {
             title: "Who reads the clock on this host".to_owned(),
             beside: json!({
                 "sampled": survey::text::sampled(self),
-                "facts": survey::text::facts(self),
+                "facts": facts,
                 "remarks": survey::text::remarks(self),
             }),
             text: survey::text::render(self, true),
@@ -147,12 +149,6 @@ impl Page for SurveyReport {
 /// The sentences that the text report has, too.
 fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
     let reads = &report.clock_reads;
-    let sentences = if reads.reads == 0 {
-        vec!["It read no clock".to_owned()]
-    } else {
-        let (how_many, how_long) = (answers::how_many(reads), answers::how_long(report));
-        vec![format!("Clock reads: {how_many}"), format!("Here they took {how_long}")]
-    };
     let same_tick = reads.same_tick_share.filter(|share| share.is_finite());
     let same_tick = same_tick.map(|share| answers::same_tick(share, reads.tick_ns));
     let declines_of = |is_wanted: fn(Missing) -> bool| {
@@ -173,7 +169,7 @@ fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
     });
     json!({
         "host": host,
-        "reads": sentences,
+        "reads": [format!("Clock: {}", answers::cost(report))],
         "same_tick": same_tick.as_slice(),
         "slow": latency::slow_clause(report).as_slice(),
         "in_user_space": answers::is_answered_in_user_space(report),

@@ -15,6 +15,9 @@ use clockscope_text::units;
 /// Stands for a program without a known name.
 pub(super) const UNNAMED: &str = "program";
 
+/// A shorter wait for a CPU is not worth a word.
+const QUEUED_LEAST_NS: u64 = 1_000_000;
+
 /// The report in lines of at most 80 columns. Only chosen columns make lines longer, and on a wide terminal
 /// the first line, the tables of calls and the section on callers. The first lines have the answers: what the reads
 /// cost, and who makes them.
@@ -95,8 +98,12 @@ fn header(report: &TraceReport, options: &TextOptions) -> String {
         (None, None) if !report.attached.is_empty() => "attached".to_owned(),
         (None, None) => "still running".to_owned(),
     };
-    let mut end =
-        format!(": {end}, {} (CPU {})", units::nanos(report.wall_ns), units::nanos(report.cpu_ns));
+    let waited = match report.queued_ns {
+        ns if ns < QUEUED_LEAST_NS.max(report.cpu_ns / 10) => String::new(),
+        ns => format!(", waited for a CPU {}", units::nanos(ns)),
+    };
+    let (wall, cpu) = (units::nanos(report.wall_ns), units::nanos(report.cpu_ns));
+    let mut end = format!(": {end}, {wall} (CPU {cpu}{waited})");
     if report.processes > 1 || report.threads > 1 {
         let processes = units::counted(report.processes, "process", "processes");
         let threads = units::counted(report.threads, "thread", "threads");

@@ -12,6 +12,8 @@ use clockscope_sys::{affinity, clock_reads};
 
 /// Number of slices of the work, spread over the survey and over the CPUs.
 const SLICES: u32 = 20;
+/// The first slice has so many slices' work, so that a survey that is ended early knows the cost, too.
+const FIRST: u32 = 3;
 /// Reads between two checks of the time.
 const READS: u64 = 500;
 
@@ -69,7 +71,7 @@ fn read(calling: &Loop, cpu: Duration, window: Duration, stop: &AtomicBool) -> u
         }
         let until = started + window * (slice + 1) / SLICES;
         // On a busy host, a slice makes up for the time that earlier slices lacked.
-        let enough = cpu_before + cpu * (slice + 1) / SLICES;
+        let enough = cpu_before + cpu * (slice + FIRST) / (SLICES - 1 + FIRST);
         while !stop.load(Ordering::Relaxed)
             && cpu_time().is_some_and(|now| now < enough)
             && Instant::now() < until

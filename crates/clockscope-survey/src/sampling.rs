@@ -32,6 +32,8 @@ const PERIODS: u32 = 100;
 /// Maximum extension of a survey, until its own reads have been sampled often enough.
 const LONGER: Duration = Duration::from_secs(30);
 const SECOND: Duration = Duration::from_secs(1);
+/// Interval between two looks for a wish to end.
+const LOOK: Duration = Duration::from_millis(100);
 /// `PROC_PID_INIT_INO` in include/linux/proc_ns.h (Linux 6.18).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
@@ -120,11 +122,11 @@ impl Survey {
         &self.code
     }
 
-    /// Samples; calls `tell` with the elapsed time now and then.
+    /// Samples; calls `tell` with the elapsed time now and then, and ends early if it says that no more is wanted.
     ///
     /// # Errors
     /// Why there is nothing to report, as a clause.
-    pub fn run(&self, tell: &dyn Fn(Duration)) -> Result<Observed, Decline> {
+    pub fn run(&self, tell: &dyn Fn(Duration) -> bool) -> Result<Observed, Decline> {
         let failed = |error: io::Error| Decline::Refused {
             what: "sample CPUs".to_owned(),
             reason: error.to_string(),
@@ -135,8 +137,7 @@ impl Survey {
         let started = Instant::now();
         let measuring = self.start_measuring();
         let mut until = duration;
-        loop {
-            self.wait(started, until, tell).map_err(failed)?;
+        while self.wait(started, until, tell).map_err(failed)? {
             // On a busy host the measuring threads get little time.
             let places = self.sampler.places().map_err(failed)?;
             let is_seen = |(reader, kind): &(Reader, Kind)| {
@@ -151,7 +152,7 @@ impl Survey {
         }
         let ended = measuring.into_iter().map(|(reader, kind)| (reader.tid, reader.end(), kind));
         let readers: Vec<Measured> = ended.collect();
-        let elapsed = started.elapsed().max(duration);
+        let elapsed = started.elapsed();
         self.sampler.stop().map_err(failed)?;
         let mut places = self.sampler.places().map_err(failed)?;
         let mut sampled = self.sampler.processes().map_err(failed)?;
@@ -185,21 +186,31 @@ impl Survey {
         })
     }
 
-    /// Waits until the time is over, and changes the periods meanwhile.
-    fn wait(&self, started: Instant, until: Duration, tell: &dyn Fn(Duration)) -> io::Result<()> {
+    /// Waits until the time is over, and changes the periods meanwhile. Returns whether more is wanted.
+    fn wait(
+        &self,
+        started: Instant,
+        until: Duration,
+        tell: &dyn Fn(Duration) -> bool,
+    ) -> io::Result<bool> {
         let mean = mean_period_ns(self.options);
         let step = Duration::from_nanos(mean) * PERIODS;
         let mut random = RandomState::new().hash_one(mean) | 1;
         loop {
-            let elapsed = started.elapsed();
-            tell(elapsed);
-            let left = until.saturating_sub(elapsed);
+            let mut left = until.saturating_sub(started.elapsed());
             if left.is_zero() {
-                return Ok(());
+                return Ok(true);
             }
             self.sampler.set_periods(|| period_ns(mean, &mut random))?;
             // The last change comes early enough for the new periods to elapse many times.
-            thread::sleep(if left < step * 2 { left } else { step });
+            let pause_until = if left < step * 2 { until } else { started.elapsed() + step };
+            while !left.is_zero() {
+                if !tell(started.elapsed()) {
+                    return Ok(false);
+                }
+                thread::sleep(left.min(LOOK));
+                left = pause_until.saturating_sub(started.elapsed());
+            }
         }
     }
 

@@ -32,6 +32,8 @@ pub struct Waited {
     pub cpu: Duration,
     /// The process's own part of `cpu`; zero before it has ended, and for threads.
     pub own_cpu: Duration,
+    /// Time that the thread waited for a CPU; zero before it has ended.
+    pub queued: Duration,
 }
 
 /// Waits for the next state change of any child or tracee, threads included.
@@ -130,7 +132,8 @@ fn seen(info: io::Result<libc::siginfo_t>) -> io::Result<Option<Waited>> {
         // has no signal to lose.
         take_stop(pid);
     }
-    Ok(Some(Waited { pid, status, cpu: Duration::ZERO, own_cpu: Duration::ZERO }))
+    let none = Duration::ZERO;
+    Ok(Some(Waited { pid, status, cpu: none, own_cpu: none, queued: none }))
 }
 
 /// The pending state change of one tracee; `None` if there is none. As with [`next`], a stop stays pending.
@@ -157,14 +160,14 @@ fn reap(pid: i32) -> io::Result<Option<Waited>> {
     // SAFETY: all-zero is a value of this plain struct.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     let flags = libc::__WALL | libc::WNOHANG;
-    // `rusage` includes awaited children; after `wait4` the process's own time can no longer be read.
-    let own_cpu = access::cpu_time(pid).unwrap_or_default();
+    // `rusage` includes awaited children; after `wait4` the process's own times can no longer be read.
+    let (own_cpu, queued) = (access::cpu_time(pid).unwrap_or_default(), access::queued(pid));
     // SAFETY: both pointers are to locals of the right type.
     if check(unsafe { libc::wait4(pid, &raw mut status, flags, &raw mut usage) })? == 0 {
         return Ok(None);
     }
     let cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
-    Ok(Some(Waited { pid, status: Status::from_raw(status), cpu, own_cpu }))
+    Ok(Some(Waited { pid, status: Status::from_raw(status), cpu, own_cpu, queued }))
 }
 
 /// Takes the stop of a tracee that is not resumed yet, so that [`next`] does not report it again.

@@ -178,6 +178,7 @@ pub(crate) fn report(mut data: RunData<'_>) -> TraceReport {
         signal,
         wall_ns,
         cpu_ns,
+        queued_ns: nanos(processes.queued()),
         processes: processes.all().len() as u64,
         threads: processes.threads(),
         via: Some(data.counted.via),
@@ -199,6 +200,7 @@ pub(crate) fn report(mut data: RunData<'_>) -> TraceReport {
         callers,
         attached: data.attached,
         host: plan.host.then(host::without_tsc_rate),
+        slow_because: None,
         what_if: None,
     };
     report.what_if = plan.what_if.map(|question| what_if::answer(&report, question));

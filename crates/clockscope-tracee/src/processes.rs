@@ -14,6 +14,7 @@ use super::sites::{InProcess, SiteWords};
 use super::spare_pages::SparePages;
 use clockscope_sys::access;
 use clockscope_sys::shm::Segment;
+use clockscope_sys::wait::Waited;
 use clockscope_text::foreign::Foreign;
 
 /// A process of the tree.
@@ -68,6 +69,10 @@ pub struct Processes {
     pub(crate) has_sites: bool,
     /// Number of threads seen.
     threads: u64,
+    /// Time that ended threads waited for a CPU.
+    queued: Duration,
+    /// The part of that time before they were counted, by thread.
+    queued_before: HashMap<i32, Duration>,
     /// Redirections of attached processes, dead ones included, because their children may still have them.
     patches: Vec<(Rc<Patch>, InProcess)>,
     /// Pages for the next programs.
@@ -175,19 +180,38 @@ impl Processes {
         index as u64 + 1
     }
 
-    /// Notes the processor time of a process that has ended. `task` may be a thread.
-    pub fn ended(&mut self, task: i32, cpu: Duration) {
-        let index = self.index_of(task).filter(|index| self.all[*index].pid == task);
-        if let Some(index) = index {
-            self.all[index].cpu_after = Some(cpu);
+    /// Notes the times of a process or thread that has ended.
+    pub(crate) fn ended(&mut self, task: &Waited) {
+        let Some(index) = self.index_of(task.pid) else { return };
+        if self.all[index].pid == task.pid {
+            self.all[index].cpu_after = Some(task.own_cpu);
         }
+        let before = self.queued_before.remove(&task.pid).unwrap_or_default();
+        self.queued += task.queued.saturating_sub(before);
     }
 
-    /// Reads the processor time of living processes: later use is not counted.
+    /// Notes for how long the threads of a running process have waited for a CPU until now.
+    pub(crate) fn queue_from_now(&mut self, pid: i32) {
+        let times =
+            access::threads_of(pid).into_iter().map(|thread| (thread, access::queued(thread)));
+        self.queued_before.extend(times);
+    }
+
+    /// Reads the times of living processes: later use is not counted.
     pub fn stop_cpu(&mut self) {
         for process in self.all.iter_mut().filter(|process| process.cpu_after.is_none()) {
             process.cpu_after = access::cpu_time(process.pid);
+            for thread in access::threads_of(process.pid) {
+                let before = self.queued_before.remove(&thread).unwrap_or_default();
+                self.queued += access::queued(thread).saturating_sub(before);
+            }
         }
+    }
+
+    /// Time that the threads waited for a CPU while they were counted: of all launched ones, and of those of attached
+    /// processes that lived until the end.
+    pub fn queued(&self) -> Duration {
+        self.queued
     }
 
     /// Processor time of all processes while they were counted: the sum of each process's own time.

@@ -51,7 +51,7 @@ fn report(root: &Path) -> DoctorReport {
 }
 
 fn text(report: &DoctorReport) -> String {
-    text::render(report, &TextOptions::default())
+    text::render(report, &TextOptions { all: true, ..TextOptions::default() })
 }
 
 #[test]

@@ -148,6 +148,16 @@ impl DoctorReport {
         }
     }
 
+    /// The cause of a slow or wrong clock and the first advice, in a clause; `None` if nothing is known to mend.
+    pub fn in_a_clause(&self) -> Option<String> {
+        let cause = self.cause()?;
+        let source = self.source.iter().map(|source| format!("the clocksource is {source}: "));
+        let fix = self.advice.first().into_iter();
+        let fix = fix.map(|advice| format!("; to do: {} [fix:{}]", advice.title, advice.name));
+        let cause = std::iter::once(format!("{} [{}]", cause.title, cause.id));
+        Some(source.chain(cause).chain(fix).collect())
+    }
+
     /// The first finding that costs time or makes the time wrong.
     pub fn cause(&self) -> Option<&FindingRow> {
         self.findings.iter().find(|row| row.severity > Severity::Note)
@@ -160,6 +170,13 @@ mod tests {
 
     use super::*;
     use crate::report::text::samples_tests as samples;
+
+    #[test]
+    fn what_is_wrong_and_what_to_do_fit_into_a_clause() {
+        let wanted = "the clocksource is acpi_pm: the CPUs' counters disagreed when they were compared [tsc-warp]; \
+                      to do: give the guest KVM's clock [fix:paravirtprovider-kvm]";
+        assert_eq!(samples::warp().in_a_clause().as_deref(), Some(wanted));
+    }
 
     #[test]
     fn the_report_survives_its_own_json() {

@@ -11,6 +11,7 @@ mod snapshots_tests;
 
 use super::model::DoctorReport;
 use crate::rules::finding::{Severity, State};
+use clockscope_text::units;
 
 /// `text`, wrapped between words, each line indented by `indent`.
 pub(super) fn indented(indent: usize, text: &str) -> String {
@@ -29,6 +30,8 @@ pub struct TextOptions {
     pub columns: Option<usize>,
     /// With colours, for a terminal.
     pub colour: bool,
+    /// Of a healthy machine, too, all that was found.
+    pub all: bool,
 }
 
 const BOLD: &str = "\u{1b}[1m";
@@ -41,8 +44,17 @@ impl TextOptions {
     }
 }
 
-/// The report. Sentences keep 80 columns; commands stay whole.
+/// The report, or one line if nothing is to be mended. Sentences keep 80 columns; commands stay whole.
 pub fn render(report: &DoctorReport, options: &TextOptions) -> String {
+    let is_healthy = report.state == State::Fast && report.severity < Severity::Slow;
+    if is_healthy && !options.all {
+        let notes = report.findings.iter().filter(|row| row.severity == Severity::Note).count();
+        let notes = match notes {
+            0 => String::new(),
+            notes => format!("; {}: --all", units::counted(notes as u64, "note", "notes")),
+        };
+        return painted(&format!("{}{notes}\n", verdict(report)), report, *options);
+    }
     let mut out = painted(&headline::render(report), report, *options);
     out += &headline::evidence(report, options);
     out += &findings::render(report, options);

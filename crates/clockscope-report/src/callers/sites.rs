@@ -1,6 +1,6 @@
 //! The lines to change: the places of the program that read a clock, most reads first.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 pub use super::advice::Advice;
 
@@ -113,6 +113,9 @@ pub fn effective_samples(report: &TraceReport) -> f64 {
     called.filter(is_read).map(|row| row.samples_effective).sum()
 }
 
+/// Share of the reads that are nearly all.
+const NEARLY_ALL: f64 = 0.9;
+
 /// Function and place; both empty if the callers are unknown.
 type Name = (Option<String>, String);
 
@@ -138,12 +141,21 @@ impl Gathered {
     fn of(callers: &Callers) -> Gathered {
         let mut gathered = Gathered { sites: Vec::new(), of_stacks: Vec::new() };
         let mut known: HashMap<Name, usize> = HashMap::new();
+        let wrapper = nameless_wrapper(callers);
         for stack in &callers.stacks {
             let row = callers.called.get(stack.called).filter(|row| is_read(row, stack, callers));
             let index = row.map(|row| {
                 let frames = frames_of(stack, callers);
-                let frame = wrappers::own_frame(&frames, row, stack.complete);
-                let through = wrappers::asked_through(&frames, row);
+                let mut frame = wrappers::own_frame(&frames, row, stack.complete);
+                let mut through = wrappers::asked_through(&frames, row);
+                if let Some(wrapper) =
+                    frame.filter(|_| wrapper.is_some() && wrapper == frame.map(name_of))
+                {
+                    let caller =
+                        frames.iter().skip_while(|frame| !std::ptr::eq(**frame, wrapper)).nth(1);
+                    frame = caller.copied().or(frame);
+                    through = Some(name_of(wrapper).1);
+                }
                 let language = wrappers::unread_language(&frames, row);
                 let code = language.map(|language| format!("{language} code"));
                 let name = frame.map_or((code, String::new()), name_of);
@@ -164,6 +176,27 @@ impl Gathered {
         }
         gathered
     }
+}
+
+/// The place of a function without a name that makes nearly all reads for several others: in a stripped static program,
+/// the C library's or Rust's own function.
+fn nameless_wrapper(callers: &Callers) -> Option<Name> {
+    let mut reads: HashMap<Name, (f64, HashSet<Option<Name>>)> = HashMap::new();
+    let mut all = 0.0;
+    for stack in &callers.stacks {
+        let Some(row) = callers.called.get(stack.called) else { continue };
+        let frames = frames_of(stack, callers);
+        let own = wrappers::own_frame(&frames, row, stack.complete);
+        if let Some(own) = own.filter(|_| is_read(row, stack, callers)) {
+            all += calls(stack);
+            let caller = frames.iter().skip_while(|frame| !std::ptr::eq(**frame, own)).nth(1);
+            let known = reads.entry(name_of(own)).or_default();
+            known.0 += calls(stack);
+            known.1.insert(caller.filter(|_| own.function.is_none()).map(|frame| name_of(frame)));
+        }
+    }
+    let is_one = |(calls, by): &(f64, HashSet<_>)| *calls > NEARLY_ALL * all && by.len() > 1;
+    reads.into_iter().find(|(_, found)| is_one(found)).map(|(name, _)| name)
 }
 
 /// Whether a stack is one of a clock read. A system call made by the vDSO is a read already counted as a vDSO call.

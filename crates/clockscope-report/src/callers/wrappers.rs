@@ -57,7 +57,7 @@ const WRAPPERS: [&str; 31] = [
 const OF_C: [&str; 5] = ["gettimeofday", "time", "timespec_get", "ftime", "clock"];
 /// Functions of runtimes, by the beginnings of their names: in a stack with functions of the runtime's
 /// language, they only pass the call on.
-const OF_V8: [&str; 5] = ["v8::", "node::", "uv__", "uv_", "Builtins_"];
+const OF_V8: [&str; 7] = ["v8::", "heap::base::", "cppgc::", "node::", "uv__", "uv_", "Builtins_"];
 /// The files of a JVM itself.
 const OF_JVM: [&str; 2] = ["libjvm.so", "libjava.so"];
 /// The files of .NET itself.

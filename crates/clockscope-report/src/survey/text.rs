@@ -1,32 +1,46 @@
 //! The survey as text: the processes that read the clock, the most costly first.
 
 use clockscope_model::survey::{
-    Certainty, ClockRow, Estimate, Route, SurveyGroup, SurveyReport, SurveyRow,
+    Certainty, ClockRow, Elsewhere, Estimate, Route, SurveyGroup, SurveyReport, SurveyRow,
 };
 use clockscope_text::lines::{WIDTH, cut_middle, labelled};
 use clockscope_text::units;
 
 /// Processes shown without `--all`.
 const ROWS: usize = 20;
+/// Share of the host's CPU time from which on the cost on another host is worth a line.
+const MATTERS: f64 = 0.01;
 /// Units and containers shown without `--all`.
 const GROUPS: usize = 10;
 
 /// The report with all rows or the first ones, in lines of at most 80 columns.
 pub fn render(report: &SurveyReport, all: bool) -> String {
     let most = |usual| if all { usize::MAX } else { usual };
-    let mut text = head(report);
-    text.push('\n');
-    text.push_str(&processes(report, most(ROWS)));
-    text.push_str(&groups(report, most(GROUPS)));
-    text.push('\n');
-    text.extend(remarks(report).iter().map(|(label, sentence)| labelled(label, sentence)));
-    text
+    let [facts, remarks] = [facts(report), remarks(report)].map(|lines| {
+        let lines = lines.iter().map(|(label, sentence)| labelled(label, sentence));
+        lines.collect::<String>()
+    });
+    // What can be gained stands above the table.
+    let [above, below] = match report.has_fallen_back {
+        true => [facts.as_str(), ""],
+        false => ["", facts.as_str()],
+    };
+    let table = processes(report, most(ROWS)) + &groups(report, most(GROUPS));
+    format!("{}\n{above}\n{table}\n{below}{remarks}", sum(report))
 }
 
-fn head(report: &SurveyReport) -> String {
-    let facts = facts(report);
-    let facts = facts.iter().map(|(label, sentence)| labelled(label, sentence));
-    format!("All processes of this host, for {}\n\n{}", sampled(report), facts.collect::<String>())
+/// All reads of the host in a line.
+pub(crate) fn sum(report: &SurveyReport) -> String {
+    match report.reads {
+        Some(reads) => format!(
+            "{} clock reads a second (95 %: {}) took {} of {}",
+            brief(reads.per_second),
+            interval(&reads),
+            cores(report.cores),
+            units::counted(report.cpus, "CPU", "CPUs"),
+        ),
+        None => "no read of the clocksource was seen".to_owned(),
+    }
 }
 
 /// Duration of the sampling, and the number of samples.
@@ -41,16 +55,7 @@ pub(crate) fn sampled(report: &SurveyReport) -> String {
 
 /// Cost of the whole host's reads, here and on other clocksources, as labels and clauses.
 pub(crate) fn facts(report: &SurveyReport) -> Vec<(&'static str, String)> {
-    let reads = match report.reads {
-        Some(reads) => format!(
-            "{} a second of the clocksource (95 % interval: {}), estimated; all clock reads take {} CPUs",
-            brief(reads.per_second),
-            interval(&reads),
-            cores(report.cores),
-        ),
-        None => "none of the clocksource was seen".to_owned(),
-    };
-    let mut facts = vec![("Clock reads", reads)];
+    let mut facts = Vec::new();
     if let Some(cost) = report.costs.first() {
         let how = if report.has_fallen_back {
             ", because each is a system call: the kernel fell back to a clocksource that programs cannot read; \
@@ -80,10 +85,12 @@ fn elsewhere(report: &SurveyReport) -> Vec<(&'static str, String)> {
         );
         ("Gain", gain)
     });
+    let of_all = |row: &Elsewhere| row.more_cores / report.cpus.max(1) as f64;
+    let matters = report.elsewhere.iter().any(|row| of_all(row) >= MATTERS);
     let losses: Vec<String> = report
         .elsewhere
         .iter()
-        .filter(|row| row.more_cores >= 0.0)
+        .filter(|row| row.more_cores >= 0.0 && matters)
         .map(|row| {
             let (on, how) = if row.is_measured {
                 ("at least".to_owned(), "a system call here")
@@ -107,15 +114,20 @@ fn processes(report: &SurveyReport, most: usize) -> String {
     if report.processes.is_empty() {
         return "No process was seen reading a clock.\n".to_owned();
     }
-    let mut text = "reads/s     95 % interval   CPUs share      PID process\n".to_owned();
+    let mut text = "reads/s     95 % interval   CPUs of its CPU      PID process\n".to_owned();
     for row in report.processes.iter().take(most) {
         let start = start(row.reads.as_ref(), row.certainty, row.cores, row.share);
         let pid = match row.pid {
             Some(pid) => pid.to_string(),
             None if row.processes == 1 => "ended".to_owned(),
-            None => format!("{}x", units::brief(row.processes)),
+            None => "-".to_owned(),
         };
-        line(&mut text, &format!("{start} {pid:>8}"), &format!("{} {}", row.command, clocks(row)));
+        let several = match row.processes {
+            ..=1 => String::new(),
+            several => format!(", {} processes:", units::brief(several)),
+        };
+        let who = format!("{}{several} {}", row.command, clocks(row));
+        line(&mut text, &format!("{start} {pid:>8}"), &who);
     }
     let left = report.processes.iter().skip(most);
     let (number, more) = left.fold((0, 0.0), |sum, row| (sum.0 + 1, sum.1 + row.cores));
@@ -130,7 +142,7 @@ fn groups(report: &SurveyReport, most: usize) -> String {
     if report.groups.is_empty() {
         return String::new();
     }
-    let mut text = "\nreads/s     95 % interval   CPUs share processes in\n".to_owned();
+    let mut text = "\nreads/s     95 % interval   CPUs of its CPU processes in\n".to_owned();
     for group in report.groups.iter().take(most) {
         let SurveyGroup { kind, name, processes, .. } = group;
         let start = start(group.reads.as_ref(), group.certainty, group.cores, group.share);
@@ -160,9 +172,10 @@ pub(crate) fn remarks(report: &SurveyReport) -> Vec<(&'static str, String)> {
         remarks.push(("Lost", lost));
     }
     let own = format!(
-        "clockscope used {} of CPU time, most of it to measure what a read costs; the kernel took {} samples a second of \
-         each busy CPU",
+        "clockscope used {} of CPU time, most of it to measure what a read costs, and sampled for {}, \
+         {} a second of each busy one",
         units::nanos(report.own_cpu_ns),
+        sampled(report),
         report.frequency_hz
     );
     remarks.push(("Overhead", own));
@@ -180,7 +193,7 @@ pub(crate) fn remarks(report: &SurveyReport) -> Vec<(&'static str, String)> {
 /// Rate, interval, CPUs and share.
 fn start(reads: Option<&Estimate>, certainty: Certainty, of_cpus: f64, share: f64) -> String {
     let Some(reads) = reads else {
-        return format!("{:>7} {:>17} {:>6} {:>5}", "coarse", "-", "-", "-");
+        return format!("{:>7} {:>17} {:>6} {:>10}", "coarse", "-", "-", "-");
     };
     let rate = match certainty {
         Certainty::Seen => "seen".to_owned(),
@@ -192,7 +205,7 @@ fn start(reads: Option<&Estimate>, certainty: Certainty, of_cpus: f64, share: f6
         _ => interval(reads),
     };
     let share = format!("{:.0} %", share * 100.0);
-    format!("{rate:>7} {interval:>17} {:>6} {share:>5}", cores(of_cpus))
+    format!("{rate:>7} {interval:>17} {:>6} {share:>10}", cores(of_cpus))
 }
 
 /// A line whose end is cut to the width.
@@ -309,8 +322,9 @@ pub(super) mod tests {
     fn the_screen_names_the_reader_what_it_costs_and_what_would_be_lost() {
         let text = render(&report(), false);
         for wanted in [
-            "All processes of this host, for 10 s: 5,123 samples of 2 CPUs",
-            "  21M    18.9M to 23.3M   0.45  44 %     4711 postgres MONOTONIC",
+            "21M clock reads a second (95 %: 18.9M to 23.3M) took 0.46 of 2 CPUs\n\nreads/s",
+            "  21M    18.9M to 23.3M   0.45       44 %     4711 postgres MONOTONIC",
+            "sampled for 10 s: 5,123 samples of 2 CPUs",
             "on hpet 26 CPUs, 26 more",
             "clockscope trace -p 4711 --callers",
             "56.1k times a second",
@@ -318,6 +332,9 @@ pub(super) mod tests {
             assert!(text.replace("\n              ", " ").contains(wanted), "{wanted}\n{text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        // On sixty-four CPUs the same reads would not be missed.
+        let large = SurveyReport { cpus: 6_400, ..report() };
+        assert!(!render(&large, false).contains("Fallen back:"));
     }
 
     #[test]

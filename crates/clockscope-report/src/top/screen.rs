@@ -48,7 +48,8 @@ impl Screen {
         let of = |row: &Row| line(row, before.iter().find(|one| one.key == row.key), elapsed);
         let mut lines: Vec<Line> = reading.rows.iter().map(of).collect();
         lines.sort_by(|a, b| {
-            let by_rate = b.rate.total_cmp(&a.rate);
+            // On a small terminal the clock's rows must not be those that are cut.
+            let by_rate = b.row.is_clock.cmp(&a.row.is_clock).then(b.rate.total_cmp(&a.rate));
             by_rate.then(b.row.calls.cmp(&a.row.calls)).then(a.row.key.cmp(&b.row.key))
         });
         (self.lines, self.reading) = (lines, reading);

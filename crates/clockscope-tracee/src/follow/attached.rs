@@ -91,6 +91,7 @@ impl Follower<'_> {
         )?;
         let pages = Some(Rc::clone(&attached.pages));
         let index = self.processes.add(attached.pid, attached.command.clone(), pages);
+        self.processes.queue_from_now(attached.pid);
         self.processes.redirect(index, &attached.patch, &attached.sites);
         self.processes.has_sites |= self.session.counts_sites();
         self.targets.insert(attached.pid, None);

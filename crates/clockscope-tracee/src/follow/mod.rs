@@ -134,7 +134,7 @@ impl<'a> Follower<'a> {
             Status::Killed(signal) => End::Killed(signal),
             stop => return Ok(Next::Stopped(waited.pid, stop)),
         };
-        self.processes.ended(waited.pid, waited.own_cpu);
+        self.processes.ended(&waited);
         self.gone(waited.pid);
         Ok(Next::Ended { task: waited.pid, end, cpu: waited.cpu })
     }

@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   clockscope doctor                           why is the clock slow or wrong?
+  clockscope doctor --all                     notes of a healthy machine, too
   clockscope doctor --root sosreport.tar.xz   another machine, by its files
   clockscope doctor --root /mnt/other         files in a folder
   clockscope doctor --root captures/ --summary
@@ -49,6 +50,9 @@ pub struct DoctorArgs {
     /// List all labels: everything that doctor can find
     #[arg(long, conflicts_with = "root")]
     pub list: bool,
+    /// Also of a healthy machine, all that was found
+    #[arg(long)]
+    pub all: bool,
     /// How to print it
     #[arg(long, value_enum, default_value_t = DoctorFormat::Text)]
     pub format: DoctorFormat,

@@ -14,6 +14,7 @@ use clockscope_report::pages;
 use clockscope_report::survey::text;
 use clockscope_survey::sampling::{Options, Survey};
 use clockscope_survey::{learn, report};
+use clockscope_sys::ending::Ending;
 use clockscope_sys::proc_text;
 use clockscope_text::foreign::json_document;
 
@@ -44,8 +45,10 @@ fn survey(args: &SurveyArgs) -> Result<SurveyReport> {
     let survey = Survey::prepare(options, learn::vdso()).context("cannot survey this host")?;
     let spinner = Spinner::start();
     let of = args.duration.as_secs_f64();
+    let ending = Ending::expect().context("cannot survey this host")?;
     let observed = survey.run(&|elapsed| {
         spinner.tell(&format!("sampling all CPUs: {:.0} s of {of:.0} s", elapsed.as_secs_f64()));
+        ending.asked().is_none()
     });
     spinner.end();
     Ok(report::report(&observed.context("cannot survey this host")?, survey.code()))

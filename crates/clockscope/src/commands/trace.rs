@@ -6,9 +6,13 @@ use super::program;
 use crate::cli::trace::{TraceArgs, TraceFormat};
 use crate::exit;
 use crate::printing::summary::Output;
+use clock_doctor::report::model::DoctorReport;
+use clock_doctor::rules;
+use clockscope_measure::live;
 use clockscope_model::trace::TraceReport;
 use clockscope_report::callers;
 use clockscope_report::columns::Column;
+use clockscope_report::latency;
 use clockscope_report::options::CallersOptions;
 use clockscope_report::options::TextOptions;
 use clockscope_sys::terminal;
@@ -48,7 +52,7 @@ fn trace_running(args: &TraceArgs, plan: &Plan, columns: Vec<Column>) -> anyhow:
     let Some(prepared) = attach::prepare(plan, &targets)? else { return Ok(exit::FAILED) };
     let Some(output) = open(args)? else { return Ok(exit::FAILURE) };
     let Some(traced) = attach::trace(prepared)? else { return Ok(exit::FAILED) };
-    let is_written = write(output, &traced.report, args, columns);
+    let is_written = write(output, traced.report, args, columns);
     // Leaked: without the signal handlers, another Ctrl-C would kill clockscope before its exit status.
     std::mem::forget(traced.ending);
     let code = if traced.is_complete { exit::OK } else { exit::INCOMPLETE };
@@ -68,7 +72,7 @@ fn trace_program(args: &TraceArgs, plan: &Plan, columns: Vec<Column>) -> anyhow:
         Ok(launched) => launched,
         Err(error) => return Ok(program::refused(&path, &error)),
     };
-    let is_written = write(output, &launched.report, args, columns);
+    let is_written = write(output, launched.report, args, columns);
     launched.notes.iter().for_each(crate::printing::warn_user);
     let code = if launched.left { exit::OK } else { program::end_as(launched.end) };
     Ok(exit::reported(is_written, code))
@@ -86,14 +90,18 @@ fn open(args: &TraceArgs) -> anyhow::Result<Option<Output>> {
 }
 
 /// Returns whether the report was written.
-fn write(output: Output, report: &TraceReport, args: &TraceArgs, columns: Vec<Column>) -> bool {
+fn write(output: Output, mut report: TraceReport, args: &TraceArgs, columns: Vec<Column>) -> bool {
     if matches!(args.format, TraceFormat::Folded | TraceFormat::Pprof) {
         // These formats have no place for the reasons of missing stacks.
         for sentence in report.callers.iter().flat_map(callers::not_sampled) {
             crate::printing::warn_user(&format!("not sampled: {sentence}"));
         }
     }
-    output.write(report, args.format, &text_options(args, columns))
+    if latency::is_slow_host(&report) {
+        let facts = live::facts();
+        report.slow_because = DoctorReport::new(&facts, &rules::examine(&facts)).in_a_clause();
+    }
+    output.write(&report, args.format, &text_options(args, columns))
 }
 
 fn text_options(args: &TraceArgs, columns: Vec<Column>) -> TextOptions {

@@ -3,10 +3,12 @@
 //! Intervals of 95 % miss the truth one time in twenty, and a test must not. So a truth may lie outside of an interval
 //! by half as much again as its limit; docs/survey.md says how often intervals really cover.
 
-use std::process::{Command, Output};
+use std::fs;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::support::attaching;
 use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
 use crate::support::running::{clockscope, rows};
@@ -146,6 +148,35 @@ fn the_text_says_who_reads_and_what_other_clocksources_would_take() {
     assert!(text.contains(" surveyed-Dynami MONOTONIC"), "{text}");
     assert!(text.contains("\nFallen back:") || text.contains("\nGain:"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn ctrl_c_prints_what_was_sampled_until_then() {
+    let Some(_reader) = Reader::start("monotonic") else { return };
+    if report(&["--duration", "1", "--freq", "997"]).is_none() {
+        return;
+    }
+    let mut command = Command::new(clockscope());
+    command.args(["survey", "--duration", "600", "--freq", "997"]);
+    let survey = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start it");
+    let pid = survey.id();
+    // Its own reads must have been sampled: 20 samples.
+    attaching::wait_until("its first reads are over", || {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let cpu_ns = |task: fs::DirEntry| -> Option<u64> {
+            let name = fs::read_to_string(task.path().join("comm")).ok()?;
+            let times = fs::read_to_string(task.path().join("schedstat")).ok()?;
+            let is_reader = name.trim() == "reader";
+            times.split(' ').next()?.parse().ok().filter(|_| is_reader)
+        };
+        tasks.filter_map(cpu_ns).max() > Some(20_000_000)
+    });
+    let interrupt = Command::new("kill").args(["-INT", &pid.to_string()]).status();
+    assert!(interrupt.expect("run kill").success());
+    let output = survey.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains(" surveyed-Dynami MONOTONIC"), "{text}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn nagios_gets_the_state_that_its_status_says() {
     for root in machines() {
         let path = root.to_str().unwrap();
         let Said { code, stdout: text, stderr } = doctor(&["--format", "nagios", "--root", path]);
-        let plain = doctor(&["--root", path]);
+        let plain = doctor(&["--all", "--root", path]);
         assert_eq!((code, &*stderr), (plain.code, ""), "{path}");
         let status = usize::try_from(code.unwrap()).unwrap();
         states[status] += 1;

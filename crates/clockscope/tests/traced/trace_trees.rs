@@ -35,6 +35,18 @@ fn threads_5000_one_after_another() {
 }
 
 #[test]
+fn how_long_threads_waited_for_a_cpu_is_told() {
+    let Some(program) = builds::c("queued", Link::Dynamic) else { return };
+    let traced = trace(&["--via", "none"], &words![program]);
+    let printed = traced.stdout.trim().strip_prefix("result queued ").map(str::parse::<u64>);
+    let Some(Ok(waited)) = printed else { panic!("{traced:?}") };
+    let report = traced.report();
+    let told = report.number("queued_ns");
+    // It may wait once more until it ends.
+    assert!(waited > 0 && (waited..2 * waited).contains(&told), "{told} of {waited}");
+}
+
+#[test]
 fn a_signal_handler_that_reads_the_clock_it_interrupts() {
     counts_are_exact("signals", &[]);
 }

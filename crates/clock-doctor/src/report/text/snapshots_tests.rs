@@ -4,7 +4,7 @@ use super::samples_tests::{healthy, nothing, warp, wrong};
 use super::*;
 
 fn plain(report: &DoctorReport) -> String {
-    render(report, &TextOptions::default())
+    render(report, &TextOptions { all: true, ..TextOptions::default() })
 }
 
 #[test]
@@ -91,9 +91,16 @@ fn wrong_time_comes_before_speed() {
 }
 
 #[test]
+fn of_a_healthy_machine_one_line_is_enough() {
+    let printed = render(&healthy(), &TextOptions::default());
+    insta::assert_snapshot!(printed, @r"fast: clocksource tsc; 22 ns a read (measured)");
+    assert!(render(&warp(), &TextOptions::default()) == plain(&warp()));
+}
+
+#[test]
 fn colour_changes_no_word() {
     for report in [warp(), healthy(), nothing(), wrong()] {
-        let coloured = render(&report, &TextOptions { colour: true, columns: None });
+        let coloured = render(&report, &TextOptions { colour: true, columns: None, all: true });
         assert!(coloured.starts_with("\u{1b}[1"), "{coloured}");
         assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), plain(&report));
     }

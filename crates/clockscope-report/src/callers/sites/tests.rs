@@ -69,6 +69,24 @@ fn one_line_is_one_site_and_a_function_is_one_without() {
 }
 
 #[test]
+fn a_function_without_a_name_that_reads_for_all_others_is_no_line_to_change() {
+    let mut report = one(&[]);
+    let callers = report.callers.as_mut().unwrap();
+    let nameless = |address| FrameRow {
+        function: None,
+        start: Some(address),
+        ..frame("", "/opt/app", address + 5, None)
+    };
+    callers.frames = [0x1000, 0x2000, 0x3000].map(nameless).to_vec();
+    callers.stacks = vec![stack(0, &[0, 1], 6, 60.0), stack(0, &[0, 2], 4, 40.0)];
+    let places: Vec<String> = names(&report).into_iter().map(|name| name.1).collect();
+    assert_eq!(places, ["/opt/app+0x2000", "/opt/app+0x3000"]);
+    // With one caller it may be the program's own.
+    report.callers.as_mut().unwrap().stacks.truncate(1);
+    assert_eq!(names(&report)[0].1, "/opt/app+0x1000");
+}
+
+#[test]
 fn libraries_that_pass_the_call_on_are_no_line_to_change() {
     let own = frame("app::poll", "/opt/app", 0x10, Some(("poll.rs", 7)));
     let expected = [name("app::poll", "poll.rs:7")];

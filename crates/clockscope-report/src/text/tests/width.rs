@@ -236,6 +236,8 @@ prop_compose! {
             attached: Vec::new(),
             clock_page,
             host: None,
+            queued_ns: wall_ns,
+            slow_because: Some("hpet".repeat(50)),
             what_if,
             verdict,
             schema: 1, command: command.into_iter().map(Foreign::from).collect(), exit_code, signal, wall_ns, cpu_ns, processes, threads, via, vdso,

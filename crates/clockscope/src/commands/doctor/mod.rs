@@ -50,7 +50,7 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
     let report = DoctorReport::new(&facts, &rules::examine(&facts));
     let status = report.exit_status();
     let printed = match args.format {
-        DoctorFormat::Text => text::render(&report, &output::text_options(args.output.is_some())),
+        DoctorFormat::Text => text::render(&report, &output::text_options(args)),
         DoctorFormat::Json => json_document(&report)?,
         DoctorFormat::JsonLines => many::line_of_this(&report)?,
         DoctorFormat::Metrics => metrics::render(&facts, &report, now())?,

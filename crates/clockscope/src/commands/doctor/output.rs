@@ -4,16 +4,19 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use crate::cli::explain::DoctorArgs;
 use crate::printing::{colour, replace_file, streams};
 use clock_doctor::report::text::TextOptions;
 use clockscope_sys::terminal;
 
 /// Options of the text: in colour and cut to the terminal's width, if standard output is one.
-pub(super) fn text_options(to_file: bool) -> TextOptions {
-    if to_file {
-        return TextOptions::default();
+pub(super) fn text_options(args: &DoctorArgs) -> TextOptions {
+    // Who names processes wants to know what was found of them.
+    let all = args.all || !args.pid.is_empty() || !args.container.is_empty();
+    if args.output.is_some() {
+        return TextOptions { all, ..TextOptions::default() };
     }
-    TextOptions { columns: terminal::columns(), colour: colour::on_stdout() }
+    TextOptions { columns: terminal::columns(), colour: colour::on_stdout(), all }
 }
 
 /// Prints, or writes the file.
