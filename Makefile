@@ -124,8 +124,9 @@ test-sites: setup # count the system calls of databases, servers, runtimes, a br
 
 # `make test-survey ROUNDS=3` is a shorter run.
 ROUNDS ?= 20
-test-survey: setup # survey a machine with PostgreSQL, Redis, nginx, JVMs and Go servers, and compare estimates with counts (root; 6 minutes)
+test-survey: setup # survey a machine with PostgreSQL, Redis, nginx, JVMs and Go servers, and compare estimates with counts; also programs of known rates (root; 12 minutes)
 	$(CARGO) build --release --package clockscope
+	$(CARGO) test --package clockscope --test measured -- --ignored --nocapture intervals_hold_what
 	$(AS_ROOT) tests/survey/real.py $(TARGET)/release/clockscope $(TARGET)/survey --rounds $(ROUNDS)
 
 # `make test-sweep SWEEP="--only 'a*'"` runs a part of the programs.

@@ -89,7 +89,7 @@ fn legend(report: &TraceReport, options: &TextOptions) -> &'static str {
 
 /// One line: the command, its end, its duration.
 fn header(report: &TraceReport, options: &TextOptions) -> String {
-    let end = match (report.signal, report.exit_code) {
+    let mut end = match (report.signal, report.exit_code) {
         (Some(signal), _) => match signal_name(signal) {
             Some(name) => format!("killed by {name}"),
             None => format!("killed by signal {signal}"),
@@ -100,16 +100,28 @@ fn header(report: &TraceReport, options: &TextOptions) -> String {
     };
     let waited = match report.queued_ns {
         ns if ns < QUEUED_LEAST_NS.max(report.cpu_ns / 10) => String::new(),
-        ns => format!(", waited for a CPU {}", units::nanos(ns)),
+        ns => units::nanos(ns),
     };
     let (wall, cpu) = (units::nanos(report.wall_ns), units::nanos(report.cpu_ns));
-    let mut end = format!(": {end}, {wall} (CPU {cpu}{waited})");
-    if report.processes > 1 || report.threads > 1 {
+    end = format!(": {end}, {wall} (CPU {cpu}");
+    let is_apart = report.processes > 1 || report.threads > 1;
+    if !waited.is_empty() && !is_apart {
+        end += &format!(", waited for a CPU {waited}");
+    }
+    end.push(')');
+    if is_apart {
         let processes = units::counted(report.processes, "process", "processes");
         let threads = units::counted(report.threads, "thread", "threads");
         end += &format!(", {processes}, {threads}");
     }
-    one_line(&traced(report), &end, options)
+    // With their numbers, the first line has no room for it.
+    let below = match waited {
+        waited if is_apart && !waited.is_empty() => {
+            labelled("Waited", &format!("{waited} for CPUs on which something else ran"))
+        }
+        _ => String::new(),
+    };
+    one_line(&traced(report), &end, options) + &below
 }
 
 /// The traced command, or the title of the first of the attached processes.

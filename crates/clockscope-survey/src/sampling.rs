@@ -21,10 +21,11 @@ use clockscope_syscalls::BpfDecline;
 use clockscope_syscalls::sampling::{CpuSampler, PlaceSamples};
 use clockscope_trace::clock_reads::SyscallCosts;
 
-/// Number of samples for the cost of a read through the vDSO; determines the CPU time that is spent on measuring.
-const SAMPLES_OF_VDSO: f64 = 150.0;
-/// Number of samples for the cost of a read by system call.
-const SAMPLES_OF_CALLS: f64 = 40.0;
+/// Number of samples for the cost of a read through the vDSO, and of one by system call; determines the CPU time that is
+/// spent on measuring.
+const SAMPLES_OF_READS: f64 = 150.0;
+/// Number of samples for the cost of a read of CPU time.
+const SAMPLES_OF_CPU_TIME: f64 = 40.0;
 /// Each measuring thread uses at most this fraction of the survey's duration: 1 / PART.
 const PART: u32 = 5;
 /// Number of periods after which the periods change: each change loses a part of one.
@@ -225,9 +226,9 @@ impl Survey {
         let [monotonic, cpu_time] =
             [ClockId::Monotonic, ClockId::ProcessCputime].map(Call::ClockGettime);
         let all = [
-            (clock_loops::by_libc(monotonic), SAMPLES_OF_VDSO, Kind::Clocksource),
-            (clock_loops::by_syscall(monotonic), SAMPLES_OF_CALLS, Kind::ClocksourceBySyscall),
-            (clock_loops::by_libc(cpu_time), SAMPLES_OF_CALLS, Kind::CpuTime),
+            (clock_loops::by_libc(monotonic), SAMPLES_OF_READS, Kind::Clocksource),
+            (clock_loops::by_syscall(monotonic), SAMPLES_OF_READS, Kind::ClocksourceBySyscall),
+            (clock_loops::by_libc(cpu_time), SAMPLES_OF_CPU_TIME, Kind::CpuTime),
         ];
         all.into_iter().filter_map(start).collect()
     }

@@ -8,7 +8,7 @@ const SHARE: f64 = 0.02;
 /// Time that sampling may take in addition, in nanoseconds, so short programs have samples too; and that of samples that
 /// a process waits for, because others of its threads that would have to wait meanwhile are not sampled.
 const GRACE_NS: f64 = 3e6;
-const HELD_GRACE_NS: f64 = 5e5;
+const HELD_GRACE_NS: f64 = 5e6;
 /// The end of the program is not known in advance. So at first the rate falls with the time that has passed, and N rises with the
 /// number of calls: whenever the end comes, the last samples do not stand for much more calls than the others. So many
 /// seconds' worth of samples, or this share of the additional time, come in each stretch of time that is e times as long.
@@ -24,6 +24,8 @@ const PATIENCE: Duration = Duration::from_millis(25);
 /// Largest factor by which N grows at a look. A sample drawn with a much larger N than its neighbours would
 /// stand for more calls than all of them.
 const GROWTH: f64 = 8.0;
+/// [`GROWTH`] of a process that waits: few samples are affordable, and those of small N say little.
+const HELD_GROWTH: f64 = 64.0;
 /// Smallest factor: a program that is idle for a moment may be busy again at the next.
 const SHRINKING: f64 = 0.5;
 /// Largest N: at least one call in N passes the sample probe.
@@ -60,6 +62,7 @@ pub(crate) struct Rate {
     cost_max_ns: f64,
     patience: Duration,
     grace_ns: f64,
+    growth: f64,
     enough: u64,
     one_in: f64,
     spent_ns: f64,
@@ -79,6 +82,7 @@ impl Rate {
             cost_max_ns: 100_000.0,
             patience: PATIENCE,
             grace_ns: GRACE_NS,
+            growth: GROWTH,
             enough: ENOUGH,
             one_in: 1.0,
             spent_ns: 0.0,
@@ -96,6 +100,7 @@ impl Rate {
             cost_max_ns: 5e6,
             patience: HELD_PATIENCE,
             grace_ns: HELD_GRACE_NS,
+            growth: HELD_GROWTH,
             enough: HELD_ENOUGH,
             cost_ns: HELD_COST_NS,
             ..Self::new(per_second)
@@ -164,7 +169,7 @@ impl Rate {
         if look.throttled {
             factor = factor.max(2.0);
         }
-        self.one_in = (self.one_in * factor.clamp(SHRINKING, GROWTH)).clamp(1.0, ONE_IN_MAX);
+        self.one_in = (self.one_in * factor.clamp(SHRINKING, self.growth)).clamp(1.0, ONE_IN_MAX);
     }
 }
 

@@ -305,6 +305,20 @@ fn a_read_that_the_vdso_passes_on_is_one_read_and_nothing_is_said_of_other_hosts
 }
 
 #[test]
+fn how_long_the_program_waited_for_a_cpu_is_told_where_it_matters() {
+    let mut report = vdso_only();
+    let first = |report: &TraceReport| text(report).lines().next().unwrap_or_default().to_owned();
+    report.queued_ns = report.cpu_ns / 10 - 1;
+    assert_eq!(first(&report), "./loop: exit code 0, 2.31 s (CPU 1.98 s)");
+    report.queued_ns = 4_200_000_000;
+    let told = "./loop: exit code 0, 2.31 s (CPU 1.98 s, waited for a CPU 4.2 s)";
+    assert_eq!(first(&report), told);
+    report.threads = 12;
+    assert_eq!(first(&report), "./loop: exit code 0, 2.31 s (CPU 1.98 s), 1 process, 12 threads");
+    assert_snapshot!(of_label(&report, "Waited"), @r"Waited:       4.2 s for CPUs on which something else ran");
+}
+
+#[test]
 fn how_long_threads_stood_still_is_said_once() {
     use clockscope_model::trace::Attached;
     let process = |pause_ns, threads, ended| Attached {
