@@ -404,16 +404,12 @@ impl Sampler {
         }
         let cpu = |pid| self.cpu.get(&pid).copied();
         self.holds.look(since, cpu);
-        let others = self
-            .cpu
-            .iter()
-            .filter(|(pid, _)| !self.holds.asks(**pid) || self.sharing_slots.contains(pid));
-        let others = others.map(|(_, cpu)| *cpu).sum();
         self.rate.look(&Look {
             since,
             samples: std::mem::take(&mut self.samples),
             throttled: std::mem::take(&mut self.throttled),
-            cpu: others,
+            // Of a process that waits, too: its threads without a slot of their own do not.
+            cpu: self.cpu.values().sum(),
             wall: self.started_at.elapsed(),
         });
         // 0 means that the sampling has ended.

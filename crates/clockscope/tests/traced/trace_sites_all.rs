@@ -71,6 +71,8 @@ const RUNS: &[Run] = &[
     ("page_clock.c", &["forbid", "10"], "", Never),
     ("page_clock.c", &["strict"], "", Never),
     ("slow_reads.c", &["20", "1"], "", Never),
+    ("shares.c", &["100"], "", Never),
+    ("queued.c", &[], "", Never),
     ("surveyed.c", &["syscall"], "how many?\n", Never),
     ("surveyed.c", &["cpu"], "how many?\n", Never),
     ("confined.c", &["nothing"], "", Never),
