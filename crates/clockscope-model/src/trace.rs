@@ -26,8 +26,7 @@ pub struct TraceReport {
     /// User and system time of all processes that were counted, while they were, in nanoseconds.
     pub cpu_ns: u64,
     /// Time that their threads waited for a CPU on which something else ran, in nanoseconds. The waits of attached
-    /// processes' threads that ended meanwhile are not in it, nor are those before Linux told them
-    /// (`/proc/PID/schedstat`).
+    /// processes' threads that ended meanwhile are not in it. 0 if the kernel does not tell (`/proc/PID/schedstat`).
     pub queued_ns: u64,
     /// Processes seen.
     pub processes: u64,

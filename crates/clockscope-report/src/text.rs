@@ -117,7 +117,9 @@ fn header(report: &TraceReport, options: &TextOptions) -> String {
     // With their numbers, the first line has no room for it.
     let below = match waited {
         waited if is_apart && !waited.is_empty() => {
-            labelled("Waited", &format!("{waited} for CPUs on which something else ran"))
+            // Threads that end while a process is attached to are not in it.
+            let least = if report.attached.is_empty() { "" } else { "at least " };
+            labelled("Waited", &format!("{least}{waited} for CPUs on which something else ran"))
         }
         _ => String::new(),
     };

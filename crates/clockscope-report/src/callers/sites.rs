@@ -151,9 +151,7 @@ impl Gathered {
                 if let Some(wrapper) =
                     frame.filter(|_| wrapper.is_some() && wrapper == frame.map(name_of))
                 {
-                    let caller =
-                        frames.iter().skip_while(|frame| !std::ptr::eq(**frame, wrapper)).nth(1);
-                    frame = caller.copied().or(frame);
+                    frame = caller_of(&frames, wrapper).or(frame);
                     through = Some(name_of(wrapper).1);
                 }
                 let language = wrappers::unread_language(&frames, row);
@@ -181,7 +179,7 @@ impl Gathered {
 /// The place of a function without a name that makes nearly all reads for several others: in a stripped static program,
 /// the C library's or Rust's own function.
 fn nameless_wrapper(callers: &Callers) -> Option<Name> {
-    let mut reads: HashMap<Name, (f64, HashSet<Option<Name>>)> = HashMap::new();
+    let mut reads: HashMap<Name, (f64, HashSet<Name>)> = HashMap::new();
     let mut all = 0.0;
     for stack in &callers.stacks {
         let Some(row) = callers.called.get(stack.called) else { continue };
@@ -189,14 +187,21 @@ fn nameless_wrapper(callers: &Callers) -> Option<Name> {
         let own = wrappers::own_frame(&frames, row, stack.complete);
         if let Some(own) = own.filter(|_| is_read(row, stack, callers)) {
             all += calls(stack);
-            let caller = frames.iter().skip_while(|frame| !std::ptr::eq(**frame, own)).nth(1);
-            let known = reads.entry(name_of(own)).or_default();
-            known.0 += calls(stack);
-            known.1.insert(caller.filter(|_| own.function.is_none()).map(|frame| name_of(frame)));
+            // Only of machine code in a file is it known where a function without a name begins.
+            if own.function.is_none() && own.start.is_some() {
+                let known = reads.entry(name_of(own)).or_default();
+                known.0 += calls(stack);
+                // A stack that is cut there tells no caller.
+                known.1.extend(caller_of(&frames, own).map(name_of));
+            }
         }
     }
     let is_one = |(calls, by): &(f64, HashSet<_>)| *calls > NEARLY_ALL * all && by.len() > 1;
     reads.into_iter().find(|(_, found)| is_one(found)).map(|(name, _)| name)
+}
+
+fn caller_of<'a>(frames: &[&'a FrameRow], of: &FrameRow) -> Option<&'a FrameRow> {
+    frames.iter().skip_while(|frame| !std::ptr::eq(**frame, of)).nth(1).copied()
 }
 
 /// Whether a stack is one of a clock read. A system call made by the vDSO is a read already counted as a vDSO call.

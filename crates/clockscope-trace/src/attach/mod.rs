@@ -22,7 +22,7 @@ use clockscope_containers::place::Place;
 use clockscope_model::trace::{Attached as AttachedRow, DeclineRow, Ended, Missing, TraceReport};
 use clockscope_sys::ending::{Asked, Ending};
 use clockscope_sys::real_time::Service;
-use clockscope_sys::{ipc_namespace, proc_text};
+use clockscope_sys::{access, ipc_namespace, proc_text};
 use clockscope_tracee::attach::{
     self, Attached, Detached, Refusal, Remains, command_name, restore_all,
 };
@@ -400,12 +400,11 @@ fn row(attached: &Attached, place: Place) -> AttachedRow {
 
 /// The children of a process that run; none on a kernel without `CONFIG_PROC_CHILDREN` (proc_pid_children(5)).
 fn children(pid: i32) -> Vec<i32> {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let of_thread = |thread: std::fs::DirEntry| {
-        let list = proc_text::read(thread.path().join("children")).unwrap_or_default();
-        list.split_whitespace().flat_map(str::parse).collect::<Vec<i32>>()
+    let of_thread = |thread: i32| {
+        let list = proc_text::read(format!("/proc/{pid}/task/{thread}/children"));
+        list.unwrap_or_default().split_whitespace().flat_map(str::parse).collect::<Vec<i32>>()
     };
-    threads.flat_map(of_thread).collect()
+    access::threads_of(pid).into_iter().flat_map(of_thread).collect()
 }
 
 fn not_redirected(attached: &Attached) -> Vec<DeclineRow> {

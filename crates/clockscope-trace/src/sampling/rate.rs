@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Share of the programs' processor time that sampling may take.
 const SHARE: f64 = 0.02;
 /// Time that sampling may take in addition, in nanoseconds, so short programs have samples too; and that of samples that
-/// a process waits for, because others of its threads that would have to wait meanwhile are not sampled.
+/// a process waits for, which cost more each.
 const GRACE_NS: f64 = 3e6;
 const HELD_GRACE_NS: f64 = 5e6;
 /// The end of the program is not known in advance. So at first the rate falls with the time that has passed, and N rises with the
