@@ -9,11 +9,11 @@ use super::probability::incomplete_beta;
 /// A median with an interval that encloses the true median.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MedianInterval {
-    /// Lower end, one of the samples.
+    /// Lower end; one of the samples, unless it was widened.
     pub low: f64,
     /// The sample median; for an even number of samples the middle of the central two.
     pub median: f64,
-    /// Upper end, one of the samples.
+    /// Upper end, likewise.
     pub high: f64,
     /// Probability (0 to 1) that the interval encloses the true median; less than requested if there are too few
     /// samples.

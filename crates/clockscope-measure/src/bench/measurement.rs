@@ -40,7 +40,7 @@ impl Measurement {
 
     /// Number of fresh processes that will measure.
     pub fn launches(&self) -> u32 {
-        self.plan.launches.unwrap_or(if self.plan.request.quick { 1 } else { launch::LAUNCHES })
+        self.plan.launches.unwrap_or(launch::LAUNCHES)
     }
 
     /// Measures; `show` gets the number of the launch and its share done.
