@@ -23,6 +23,7 @@ pub mod modules;
 pub mod python;
 pub mod records;
 pub mod sample;
+mod source_map;
 mod stripped;
 mod symbol_table;
 pub mod symbols;

@@ -414,7 +414,7 @@ impl Modules {
                 let FileContent::Code(code) = modules.get_mut(id.0)?.content() else { return None };
                 code.v8()?.clone()
             });
-            code.next().map(V8::new)
+            code.next().map(|layout| V8::new(layout, pid))
         })
     }
 

@@ -17,6 +17,7 @@ use std::rc::Rc;
 
 use super::managed::{Function, ManagedId, Names, Remembered};
 use super::memory::Memory;
+use super::source_map::SourceMap;
 use super::unwind_cfi::Stack;
 
 /// Most UTF-16 code units of a name.
@@ -93,16 +94,21 @@ pub(super) struct V8 {
     remembered: Remembered,
     /// Ends of lines, by script and its length.
     lines: HashMap<(u64, usize), Option<Rc<[u32]>>>,
+    pid: i32,
+    /// By path of the script.
+    source_maps: HashMap<String, Option<SourceMap>>,
 }
 
 impl V8 {
     /// Makes a V8 from the layout in the program's file.
-    pub(super) fn new(layout: Layout) -> V8 {
+    pub(super) fn new(layout: Layout, pid: i32) -> V8 {
         V8 {
             layout,
             functions: HashMap::new(),
             remembered: Remembered::default(),
             lines: HashMap::new(),
+            pid,
+            source_maps: HashMap::new(),
         }
     }
 
@@ -146,11 +152,11 @@ impl V8 {
             (heap.text(described)?, None)
         };
         let lines = start.and_then(|start| Some((start, self.lines(memory, script)?)));
-        let line = lines.and_then(|(start, ends)| {
-            u32::try_from(ends.partition_point(|end| *end < start) + 1).ok()
-        });
+        let place = lines.and_then(|(start, ends)| place(start, &ends));
         let name = if name.is_empty() { "(anonymous)".to_owned() } else { name };
         let file = file.strip_prefix("file://").unwrap_or(&file);
+        let source = place.and_then(|(line, column)| self.source(file, line, column));
+        let (file, line) = source.unwrap_or((file, place.map(|(line, _)| line + 1)));
         Some(Function {
             name: name.as_str().into(),
             module: "[javascript]",
@@ -158,6 +164,16 @@ impl V8 {
             line,
             is_inlined: false,
         })
+    }
+
+    /// The file and line from which a place in a script was compiled, if a source map tells.
+    fn source(&mut self, script: &str, line: u32, column: u32) -> Option<(&str, Option<u32>)> {
+        if self.source_maps.len() >= SCRIPTS_MAX {
+            self.source_maps.clear();
+        }
+        let beside = || SourceMap::beside(self.pid, script);
+        let map = self.source_maps.entry(script.to_owned()).or_insert_with(beside).as_ref()?;
+        map.original(line, column).map(|(file, line)| (file, Some(line)))
     }
 
     /// The ends of a script's lines.
@@ -176,6 +192,13 @@ impl V8 {
         };
         self.lines.entry((script, length)).or_insert_with(find).clone()
     }
+}
+
+/// Line and column of a place in a script, from 0, by the ends of its lines.
+fn place(at: u32, ends: &[u32]) -> Option<(u32, u32)> {
+    let line = ends.partition_point(|end| *end < at);
+    let start = line.checked_sub(1).map_or(0, |before| ends[before] + 1);
+    Some((u32::try_from(line).ok()?, at.checked_sub(start)?))
 }
 
 /// The address of an object, from a tagged pointer.
@@ -356,7 +379,7 @@ mod tests {
         let bytes: Vec<u8> = slots.iter().flat_map(|slot| slot.to_le_bytes()).collect();
         let stack = Stack { start: 0x7000, bytes: &bytes };
         let mut names = Names::default();
-        let mut v8 = V8::new(layout());
+        let mut v8 = V8::new(layout(), 0);
         let id = v8.function(&memory(words), 0, stack, 0x7010, &mut names)?;
         let found = names.function(id)?;
         Some((format!("{} {}", found.name, found.file.as_ref()?), found.line))
@@ -389,7 +412,7 @@ mod tests {
             let memory = Memory::maze(seed);
             let bytes = memory.bytes(0x1000, 0x1000).unwrap();
             let stack = Stack { start: 0x1000, bytes: &bytes };
-            let (mut v8, mut names) = (V8::new(layout()), Names::default());
+            let (mut v8, mut names) = (V8::new(layout(), 0), Names::default());
             let bp = 0x1010 + seed % 400 * 8;
             found += u32::from(v8.function(&memory, 0, stack, bp, &mut names).is_some());
             let heap = Heap { memory: &memory, layout: &v8.layout };

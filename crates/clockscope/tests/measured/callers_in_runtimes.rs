@@ -13,7 +13,7 @@ use crate::support::printed::Key;
 use crate::support::running::{Report, Tracing, rows};
 use crate::support::{installed_or_skip, sources};
 use crate::trace_callers_truth::{demand, may_not_sample, more};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Share of stacks that must reach the first function of their thread.
 const WHOLE: f64 = 0.95;
@@ -306,6 +306,35 @@ fn assert_lines(report: &Report) {
         let begins = format!("function {name}(");
         let truly = source.lines().zip(1..).find(|(text, _)| text.starts_with(&begins));
         assert_eq!(line(name), truly.map(|(_, number)| number), "{name}");
+    }
+}
+
+/// A function of a script that was compiled has the file and line that the source map beside the script tells.
+#[test]
+fn node_with_a_source_map() {
+    /// How much lower lines are in the script than in what it was compiled from.
+    const ABOVE: u64 = 16;
+    let folder = tempfile::tempdir().expect("make a folder");
+    let script = folder.path().join("callers.js");
+    let text = std::fs::read_to_string(sources().join("callers.js")).expect("read the source");
+    std::fs::write(&script, &text).expect("write the script");
+    // The first line begins 16 lines lower, each other one a line below the one before it.
+    let mappings = "AAgBA".to_owned() + &";AACA".repeat(text.lines().count() - 1);
+    let map = json!({"version": 3, "sources": ["src/callers.ts"], "mappings": mappings});
+    std::fs::write(folder.path().join("callers.js.map"), map.to_string()).expect("write the map");
+    for program in nodes() {
+        let options = ["--via", "none", "--callers"];
+        let words = words![program, "--no-turbo-inlining", script, "300000"];
+        let report = Tracing::new(&options, &words).finish().report();
+        if may_not_sample(&report) {
+            return;
+        }
+        let frames = &report.field("callers")["frames"];
+        let stamp = rows(frames).find(|frame| frame["function"] == "stamp").expect("stamp");
+        let begins = text.lines().zip(1..).find(|(line, _)| line.starts_with("function stamp("));
+        let (_, begins) = begins.expect("a line");
+        assert_eq!(stamp["file"], folder.path().join("src/callers.ts").to_str().expect("a path"));
+        assert_eq!(stamp["line"].as_u64(), Some(begins + ABOVE));
     }
 }
 
