@@ -28,6 +28,9 @@ pub struct TraceReport {
     /// Time that their threads waited for a CPU on which something else ran, in nanoseconds. The waits of attached
     /// processes' threads that ended meanwhile are not in it. 0 if the kernel does not tell (`/proc/PID/schedstat`).
     pub queued_ns: u64,
+    /// Time that their control groups held them back because a quota of CPU time was used up, in nanoseconds: of all
+    /// groups, processes and CPUs together. 0 without a quota, or if the kernel does not tell (`cpu.stat`).
+    pub throttled_ns: u64,
     /// Processes seen.
     pub processes: u64,
     /// Threads seen, first threads of processes included.

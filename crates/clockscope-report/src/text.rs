@@ -123,7 +123,14 @@ fn header(report: &TraceReport, options: &TextOptions) -> String {
         }
         _ => String::new(),
     };
-    one_line(&traced(report), &end, options) + &below
+    let throttled = match report.throttled_ns {
+        ns if ns < QUEUED_LEAST_NS.max(report.cpu_ns / 10) => String::new(),
+        ns => labelled(
+            "Throttled",
+            &format!("for {}, all CPUs together, by its control group's quota", units::nanos(ns)),
+        ),
+    };
+    one_line(&traced(report), &end, options) + &below + &throttled
 }
 
 /// The traced command, or the title of the first of the attached processes.

@@ -45,7 +45,10 @@ pub(super) fn sentence(report: &TraceReport, verdict: &Verdict) -> String {
                 0 => String::new(),
                 ns => format!("; stamps are up to {} old", units::nanos(ns)),
             };
-            format!("saves about {} of {without} of CPU: {costs}{stale}", units::nanos(saved_ns))
+            format!(
+                "saves about {} of at most {without} of CPU: {costs}{stale}",
+                units::nanos(saved_ns)
+            )
         }
         slow if slow == Clock::Slow.name() || slow == Clock::Syscall.name() => {
             // The time without these reads would be a small difference of two large figures and is not printed.
@@ -97,11 +100,11 @@ mod tests {
         );
         assert_eq!(
             said(Clock::TscFast, 10, 9_500, 1_226_000),
-            "saves about 1.22 s of 1.23 s of CPU: a read costs 9.5 ns by tsc-fast, 1.23 us by the kernel"
+            "saves about 1.22 s of at most 1.23 s of CPU: a read costs 9.5 ns by tsc-fast, 1.23 us by the kernel"
         );
         assert_eq!(
             said(Clock::Coarse, 8, 7_000, 22_000),
-            "saves about 15 ms of 23 ms of CPU: a read costs 7 ns by coarse, 22 ns by the kernel; stamps \
+            "saves about 15 ms of at most 23 ms of CPU: a read costs 7 ns by coarse, 22 ns by the kernel; stamps \
              are up to 8 ms old"
         );
         assert!(said(Clock::Coarse, 8, 30_000, 22_000).starts_with("gains nothing here: "));

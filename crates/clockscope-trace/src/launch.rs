@@ -15,6 +15,7 @@ use crate::observers::{self, Observing};
 use crate::plan::Plan;
 use crate::signals;
 use crate::summary::{self, RunData};
+use crate::throttling::Throttling;
 use crate::verdict::VdsoCosts;
 use clockscope_model::trace::TraceReport;
 use clockscope_sys::spawn;
@@ -79,6 +80,7 @@ pub fn trace(
     };
     let mut follower = Follower::new(&session, program, name, observers);
     let ticker = follower.ticker().context("cannot start a timer; see `ulimit -i`")?;
+    let throttling = Throttling::of(&[program]);
     let started = Instant::now();
     let failure = waiting.go().context(GONE)?;
     let followed = follower.run(plan.following, ticker).context("cannot wait for the program")?;
@@ -116,6 +118,7 @@ pub fn trace(
         costs,
         by_vdso,
         kept,
+        throttling,
         seen,
         attached: Vec::new(),
         declines: Vec::new(),

@@ -17,6 +17,7 @@ mod rows;
 mod sampling;
 mod signals;
 mod summary;
+mod throttling;
 mod tick_time;
 mod timeline;
 mod top;

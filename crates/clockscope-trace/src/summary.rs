@@ -15,6 +15,7 @@ use crate::observers::Observed;
 use crate::plan::Plan;
 use crate::rows::{syscall_rows, vdso_rows};
 use crate::sampling::Exact;
+use crate::throttling::Throttling;
 use crate::tick_time::TickTime;
 use crate::verdict::{VdsoCosts, verdict};
 use clockscope_containers::place::Place;
@@ -128,6 +129,8 @@ pub(crate) struct RunData<'a> {
     pub by_vdso: Option<VdsoCosts>,
     /// Upkeep of the clock page.
     pub kept: Option<clockscope_timekeeper::Report>,
+    /// The groups of the processes at the start.
+    pub throttling: Throttling,
     /// Results of the observers.
     pub seen: Observed,
     /// The processes that were attached to.
@@ -179,6 +182,7 @@ pub(crate) fn report(mut data: RunData<'_>) -> TraceReport {
         wall_ns,
         cpu_ns,
         queued_ns: nanos(processes.queued()),
+        throttled_ns: data.throttling.since_ns(),
         processes: processes.all().len() as u64,
         threads: processes.threads(),
         via: Some(data.counted.via),

@@ -16,6 +16,7 @@ use crate::nanos;
 use crate::observers::{self, Observing};
 use crate::plan::{Plan, Voice};
 use crate::summary::{self, RunData};
+use crate::throttling::Throttling;
 use crate::top::Stage;
 use clockscope_containers::choice::Wanted;
 use clockscope_containers::place::Place;
@@ -116,6 +117,7 @@ pub fn trace(prepared: Prepared<'_>) -> anyhow::Result<Option<Traced>> {
     let watcher = watchers.watcher();
     let mut arriving = Arriving { attaching: &mut attaching, counter: &counter };
     let limit = targets.duration;
+    let throttling = Throttling::of(&pids);
     let counting = count(limit, &pids, &mut arriving, &session, syscalls, watcher, &ending);
     let Some((started, follower, left)) = counting else { return Ok(None) };
     let (mut processes, mut new_tasks, ends) = follower.into_parts();
@@ -146,6 +148,7 @@ pub fn trace(prepared: Prepared<'_>) -> anyhow::Result<Option<Traced>> {
         costs,
         by_vdso: None,
         kept: None,
+        throttling,
         seen,
         attached: attaching.rows,
         declines: attaching.declines,

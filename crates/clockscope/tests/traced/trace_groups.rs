@@ -127,6 +127,65 @@ fn processes_that_are_in_a_group_and_those_that_enter_it_are_counted() {
     }
 }
 
+/// A folder of control groups in which quotas of CPU time can be set.
+fn with_quotas() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("read the mounts");
+    mounts.lines().find_map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let at = PathBuf::from(words[1]);
+        let has_quotas = match words[2] {
+            "cgroup2" => fs::write(at.join("cgroup.subtree_control"), "+cpu").is_ok(),
+            "cgroup" => words[3].split(',').any(|option| option == "cpu"),
+            _ => false,
+        };
+        has_quotas.then_some(at)
+    })
+}
+
+/// The group has a tenth of a CPU.
+#[test]
+fn how_long_a_quota_held_the_program_back_is_told() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = builds::c("shares", Link::Dynamic) else { return };
+    let Some(mount) = with_quotas() else { return skip("no quotas of CPU time can be set") };
+    let group =
+        Group { path: mount.join(format!("clockscope-{}/quota", std::process::id())), mount };
+    fs::create_dir_all(&group.path).expect("make a control group");
+    let set = |file: &str, text: &str| fs::write(group.path.join(file), text).is_ok();
+    let set_both = set("cpu.cfs_period_us", "100000") && set("cpu.cfs_quota_us", "10000");
+    assert!(set("cpu.max", "10000 100000") || set_both, "no quota");
+    let throttled = || {
+        let text = fs::read_to_string(group.path.join("cpu.stat")).expect("read the statistics");
+        let number =
+            |name| text.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok());
+        number("throttled_time ")
+            .or_else(|| Some(number("throttled_usec ")? * 1_000))
+            .expect("a time")
+    };
+    let enter =
+        format!("echo 0 > {}; exec \"$0\" \"$@\"", group.path.join("cgroup.procs").display());
+    let words = words![
+        "sh",
+        "-c",
+        enter,
+        clockscope(),
+        "trace",
+        "--via",
+        "none",
+        "--format",
+        "json",
+        program,
+        "100000"
+    ];
+    let mut command = Command::new(&words[0]);
+    let output = command.args(&words[1..]).output().expect("start a shell");
+    let report: serde_json::Value = serde_json::from_slice(&output.stderr).expect("a report");
+    let (told, truly) = (report["throttled_ns"].as_u64().expect("a number"), throttled());
+    assert!(told > 0 && told <= truly, "{told} of {truly}");
+}
+
 #[test]
 fn a_container_is_found_by_the_beginning_of_its_id_and_its_end_is_the_end() {
     let id = format!("c10c{:060x}", std::process::id());

@@ -316,6 +316,9 @@ fn how_long_the_program_waited_for_a_cpu_is_told_where_it_matters() {
     report.threads = 12;
     assert_eq!(first(&report), "./loop: exit code 0, 2.31 s (CPU 1.98 s), 1 process, 12 threads");
     assert_snapshot!(of_label(&report, "Waited"), @r"Waited:       4.2 s for CPUs on which something else ran");
+    assert_eq!(of_label(&report, "Throttled"), "");
+    report.throttled_ns = 3_100_000_000;
+    assert_snapshot!(of_label(&report, "Throttled"), @r"Throttled:    for 3.1 s, all CPUs together, by its control group's quota");
 }
 
 #[test]

@@ -237,6 +237,7 @@ prop_compose! {
             clock_page,
             host: None,
             queued_ns: wall_ns,
+            throttled_ns: wall_ns,
             slow_because: Some("hpet".repeat(50)),
             what_if,
             verdict,
