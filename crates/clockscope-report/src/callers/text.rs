@@ -91,6 +91,8 @@ fn sampled(callers: &Callers) -> String {
             ),
         };
     }
+    /// Least cost that is told, as a share of the CPU time.
+    const COST_LEAST: f64 = 1e-4;
     let mut text =
         format!("{} sampled of {calls}", units::counted(callers.samples, "stack", "stacks"),);
     if callers.freq > 0 {
@@ -103,7 +105,7 @@ fn sampled(callers: &Callers) -> String {
         );
     }
     text += &rough(callers);
-    if callers.cost_share.is_finite() && callers.cost_share > 0.0 {
+    if callers.cost_share.is_finite() && callers.cost_share >= COST_LEAST {
         text += &format!("; sampling took about {} of CPU", units::share(callers.cost_share));
     }
     if let Some(waits) = &callers.waits {
@@ -132,7 +134,10 @@ fn rough(callers: &Callers) -> String {
     const ENOUGH: f64 = 30.0;
     const COST_MOST: f64 = 0.015;
     let most = callers.called.iter().filter(|row| row.samples > 0).max_by_key(|row| row.calls);
-    match most.filter(|row| row.samples_effective > 0.0 && row.samples_effective < ENOUGH) {
+    let is_rough = |row: &&CalledRow| {
+        row.samples < row.calls && row.samples_effective > 0.0 && row.samples_effective < ENOUGH
+    };
+    match most.filter(is_rough) {
         Some(row) => {
             // More samples would take more than sampling may.
             let more = if callers.cost_share < COST_MOST { ", or raise --freq" } else { "" };

@@ -518,8 +518,14 @@ fn is_of_library(frame: &FrameRow) -> bool {
         let function = text(frame.function.as_ref());
         return OF_JDK.iter().any(|package| function.starts_with(package));
     }
+    // A launcher that a package has installed, as `gunicorn`.
+    let is_launcher = is_in(frame, "[python]")
+        && file
+            .rsplit_once('/')
+            .is_some_and(|(folder, name)| folder.ends_with("/bin") && !name.contains('.'));
     let is_shared = file_name(module).contains(".so");
-    LIBRARIES.iter().any(|part| file.contains(part))
+    is_launcher
+        || LIBRARIES.iter().any(|part| file.contains(part))
         || is_shared
             && ["/usr/lib/", "/lib/", "/usr/local/lib/"].iter().any(|at| module.starts_with(at))
 }
@@ -615,6 +621,20 @@ mod tests {
                     of("Py_RunMain", "/usr/bin/python3.11", ""),
                 ],
                 "now",
+                None,
+            ),
+            (
+                vec![
+                    libc(),
+                    of(
+                        "notify",
+                        "[python]",
+                        "/srv/venv/lib/python3.11/site-packages/gunicorn/tmp.py",
+                    ),
+                    of("<module>", "[python]", "/srv/venv/bin/gunicorn"),
+                    of("Py_RunMain", "/usr/bin/python3.11", ""),
+                ],
+                "notify",
                 None,
             ),
             (

@@ -54,6 +54,7 @@ impl<'a> Follower<'a> {
         let mut follower = Self::of_running(session, observers);
         follower.program = program;
         follower.processes.add(program, name, None);
+        follower.processes.queue_from_now(program);
         if session.counts_sites() {
             follower.sites.look_ahead();
         }

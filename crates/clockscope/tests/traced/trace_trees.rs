@@ -42,7 +42,7 @@ fn how_long_threads_waited_for_a_cpu_is_told() {
     let Some(Ok(waited)) = printed else { panic!("{traced:?}") };
     let report = traced.report();
     let told = report.number("queued_ns");
-    // It may wait once more until it ends.
+    // It may wait once more until it ends. A wait before its start is not the program's.
     assert!(waited > 0 && (waited..2 * waited).contains(&told), "{told} of {waited}");
 }
 

@@ -114,6 +114,20 @@ fn no_sample_is_said() {
 }
 
 #[test]
+fn shares_of_few_samples_are_rough_unless_they_are_of_all_calls() {
+    let of = |calls, samples| {
+        let row = CalledRow { samples_effective: 2.0, ..vdso("time", None, calls, samples) };
+        rough(&Callers { called: vec![row], cost_share: 0.001, ..Callers::default() })
+    };
+    assert_eq!(of(2, 2), "");
+    assert_eq!(
+        of(90, 4),
+        "; shares are rough: those of time say as much as 2 that stand for equally many calls (let \
+         it run longer, or raise --freq)"
+    );
+}
+
+#[test]
 fn a_host_that_fell_back_is_sent_to_doctor() {
     let text = text(&fallen_back(), 80);
     let sites = &text[text.find("The line to change").unwrap()..];
