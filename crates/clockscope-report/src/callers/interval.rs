@@ -13,9 +13,14 @@ pub(super) fn of_reads(rows: &BTreeMap<usize, f64>, callers: &Callers) -> (f64, 
     ends.fold((0.0, 0.0), |sum, ends| (sum.0 + ends.0, sum.1 + ends.1))
 }
 
+/// The more of the calls were sampled, the less is left to chance.
 fn of_row(reads: f64, row: &CalledRow) -> (f64, f64) {
     let calls = (row.calls as f64).max(reads);
-    let (low, high) = wilson(reads / calls, row.samples_effective);
+    let left = 1.0 - row.samples as f64 / calls;
+    if left <= 0.0 {
+        return (reads, reads);
+    }
+    let (low, high) = wilson(reads / calls, row.samples_effective / left);
     (low * calls, high * calls)
 }
 
@@ -45,6 +50,17 @@ mod tests {
         let many = of_reads(&rows, &callers(1_600.0));
         assert!(few.0 < many.0 && many.0 < 250.0 && 250.0 < many.1 && many.1 < few.1);
         assert_eq!(of_reads(&rows, &callers(0.0)), (0.0, 1_000.0), "no sample says anything");
+    }
+
+    #[test]
+    fn shares_of_calls_that_were_all_sampled_are_exact() {
+        let of = |samples| {
+            let row = CalledRow { samples, ..row("clock_gettime", 10, 8.0) };
+            let callers = Callers { called: vec![row], ..Callers::default() };
+            of_reads(&BTreeMap::from([(0, 4.0)]), &callers)
+        };
+        assert_eq!(of(10), (4.0, 4.0));
+        assert!(of(0).0 < of(8).0 && of(8).0 < 4.0 && of(8).1 < of(0).1);
     }
 
     #[test]
