@@ -196,52 +196,8 @@ mod tests {
     use super::*;
     use crate::facts::Known;
     use crate::measured::{Discipline, Measured};
-    use crate::rules::finding::Diagnosis;
     use crate::rules::state;
-    use crate::rules::watchdog::fragment_tests::expect;
     use clockscope_model::host::HostState;
-
-    const DIFFERS: &str = "[   57.8] clocksource: Switched to clocksource tsc-early\n\
-        [   63.6] clocksource: tsc: mask: 0xffffffffffffffff max_cycles: 0x36a8d32ce31, max_idle_ns: 881590731004 ns\n\
-        [   63.6] clocksource: Switched to clocksource tsc\n\
-        [   64.6] tsc: Warning: TSC freq calibrated by CPUID/MSR differs from what is calibrated by HW timer, please check with vendor!!\n\
-        [   64.7] tsc: Previous calibrated TSC freq:        1896.000 MHz\n\
-        [   64.7] tsc: TSC freq recalibrated by [PM_TIMER]:         1974.999 MHz\n";
-
-    fn said(found: &Diagnosis) -> String {
-        let finding = found.findings.iter().find(|one| one.label == Label::TscRateWrong).unwrap();
-        finding.detail.join(" ")
-    }
-
-    #[test]
-    fn the_kernels_own_comparison_is_told_with_what_it_makes_in_a_day() {
-        let not = ["fix:tsc=reliable", "fix:tsc=nowatchdog", "tsc-watchdog-skew"];
-        let found = expect(&[("var/log/dmesg", DIFFERS)], &["tsc-rate-wrong", "source:tsc"], &not);
-        let words = said(&found);
-        assert!(words.contains("the clock is 4.17 % fast, 1.0 h a day"), "{words}");
-        assert!(words.contains("tsc_early_khz=1974999"), "{words}");
-        // The log cut after the warning.
-        let cut: String = DIFFERS.lines().take(4).map(|line| format!("{line}\n")).collect();
-        expect(&[("var/log/dmesg", &cut)], &["tsc-rate-wrong"], &[]);
-    }
-
-    #[test]
-    fn a_drift_tells_the_true_rate() {
-        let log: String = DIFFERS.lines().take(3).map(|line| format!("{line}\n")).collect();
-        let drift = "var/lib/chrony/drift";
-        let with = |text: &'static str| [("var/log/dmesg", log.as_str()), (drift, text)].to_vec();
-        let found =
-            expect(&with("        40001.074911             0.002098\n"), &["tsc-rate-wrong"], &[]);
-        let words = said(&found);
-        assert!(words.contains("the true one is 1975.002 MHz: tsc_early_khz=1975002"), "{words}");
-        expect(&with("  501.0  0.1\n"), &["tsc-rate-wrong"], &[]);
-        expect(&with("  -501.0  0.1\n"), &["tsc-rate-wrong"], &[]);
-        expect(&with("  92.5  0.1\n"), &[], &["tsc-rate-wrong"]);
-        expect(&with("  499.0  0.1\n"), &[], &["tsc-rate-wrong"]);
-        // The drift belongs to another counter.
-        let current = "sys/devices/system/clocksource/clocksource0/current_clocksource";
-        expect(&[(current, "hpet\n"), (drift, "900.0 0.1\n")], &[], &["tsc-rate-wrong"]);
-    }
 
     fn with_measured(measured: Measured) -> Vec<&'static str> {
         let current = Some(Known::new("tsc".to_owned(), "current_clocksource", "tsc"));

@@ -1,7 +1,5 @@
 //! The reason why the kernel refused the TSC without a test, or after it compared the CPUs' counters at boot.
 
-#[cfg(test)]
-mod fragment_tests;
 pub(crate) mod reasons;
 pub(crate) mod warp;
 

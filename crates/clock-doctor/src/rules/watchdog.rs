@@ -6,8 +6,6 @@
 pub(crate) mod episode;
 pub(crate) mod explain;
 pub(crate) mod figures;
-#[cfg(test)]
-pub(super) mod fragment_tests;
 pub(crate) mod interval;
 pub(crate) mod labels;
 pub(crate) mod machine;
