@@ -1,10 +1,12 @@
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::*;
 use crate::collect::facts;
+use crate::collect::tests::root;
 use crate::facts::Evidence;
 use crate::measured::{Cpuid, Measured};
+use crate::report::case_tests::cases;
 use clockscope_model::host::HostState;
 
 /// The facts without their places in a log or an archive.
@@ -48,19 +50,8 @@ fn round_trip(path: &Path) -> (Facts, Facts, Facts) {
     (before, from_folder, from_archive)
 }
 
-/// The recorded machines.
-fn cases() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/doctor-cases");
-    let entries = fs::read_dir(folder).into_iter().flatten();
-    let folders = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
-    let folders: Vec<PathBuf> = folders.collect();
-    assert!(!folders.is_empty());
-    folders
-}
-
 #[test]
 fn a_capture_gives_the_facts_of_its_machine() {
-    let machine = tempfile::tempdir().unwrap();
     let clocksource = "sys/devices/system/clocksource/clocksource0";
     let measured = Measured {
         cpuid: Some(Cpuid { hypervisor: Some("KVMKVMKVM".to_owned()), ..Cpuid::default() }),
@@ -68,7 +59,7 @@ fn a_capture_gives_the_facts_of_its_machine() {
         ..Measured::default()
     };
     let long = "x".repeat(900);
-    for (path, text) in [
+    let machine = root(&[
         ("proc/version", "Linux version 6.1.0-18-amd64 (gcc)\n"),
         ("proc/cmdline", "ro tsc=reliable\n"),
         (
@@ -89,11 +80,7 @@ fn a_capture_gives_the_facts_of_its_machine() {
             ),
         ),
         (measured::FILE, &serde_json::to_string(&measured).unwrap()),
-    ] {
-        let path = machine.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+    ]);
     let (before, from_folder, from_archive) = round_trip(machine.path());
     assert_eq!(before.log.as_ref().unwrap().events.len(), 3);
     assert_eq!(before.measured.as_ref(), Some(&measured));
@@ -111,7 +98,7 @@ fn a_capture_gives_the_facts_of_its_machine() {
 
 #[test]
 fn recorded_machines_survive_a_capture() {
-    for case in cases() {
+    for (_, case) in cases() {
         let (before, from_folder, from_archive) = round_trip(&case);
         assert_eq!(from_folder, from_archive, "{}", case.display());
         assert_eq!(without_places(from_archive), without_places(before), "{}", case.display());
@@ -129,26 +116,21 @@ fn of_uname_and_dmidecode_only_what_names_the_machine_is_kept() {
 
 #[test]
 fn every_copy_of_the_command_line_is_named() {
-    let machine = tempfile::tempdir().unwrap();
     let secret = "ro luks.key=SECRET quiet";
     let host = HostState { command_line: Some(secret.to_owned()), ..HostState::default() };
     let measured = Measured { host, ..Measured::default() };
-    for (path, text) in [
-        ("proc/cmdline", format!("{secret}\n")),
-        ("proc/version", "Linux version 6.1.0\n".to_owned()),
+    let machine = root(&[
+        ("proc/cmdline", &format!("{secret}\n")),
+        ("proc/version", "Linux version 6.1.0\n"),
         (
             "var/log/dmesg",
-            format!(
+            &format!(
                 "[    0.000000] Linux version 6.1.0\n[    0.000000] Command line: {secret}\n\
                  [    0.100000] Kernel command line: {secret}\n"
             ),
         ),
-        (measured::FILE, serde_json::to_string(&measured).unwrap()),
-    ] {
-        let path = machine.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+        (measured::FILE, &serde_json::to_string(&measured).unwrap()),
+    ]);
     let root = Root::open(machine.path()).unwrap();
     let capture = collect(&root, &facts(&root)).unwrap();
     let has = |member: &&Member| String::from_utf8_lossy(&member.bytes).contains("SECRET");

@@ -212,4 +212,4 @@ pub fn count_cpus(list: &str) -> Option<u32> {
 
 #[cfg(test)]
 #[path = "collect/facts_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -1,7 +1,7 @@
 //! Doctor's report in every format: [`model`] is made from a diagnosis, the others from the model.
 
 #[cfg(test)]
-mod case_tests;
+pub(crate) mod case_tests;
 mod families;
 pub mod fleet;
 pub mod labels;

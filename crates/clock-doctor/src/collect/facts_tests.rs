@@ -6,7 +6,7 @@ use crate::facts::{Facts, Sign};
 use crate::root::Root;
 
 /// A root with these files.
-fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
+pub(crate) fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for (path, text) in files {
         let path = root.path().join(path);
@@ -16,7 +16,7 @@ fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
     root
 }
 
-fn facts_of(files: &[(&str, &str)]) -> Facts {
+pub(crate) fn facts_of(files: &[(&str, &str)]) -> Facts {
     facts(&Root::open(root(files).path()).unwrap())
 }
 

@@ -227,103 +227,23 @@ mod tests {
 
     const MESSAGE: &str = "clocksource: Switched to clocksource acpi_pm";
 
-    #[test]
-    fn every_prefix_is_taken_off() {
-        for prefix in [
-            "",
-            "<4>",
-            "kernel: ",
-            "kernel: kernel: ",
-            "kern  :info  : ",
-            "kern  :warn  : ",
-            "kern: info : ",
-            "May  6 11:52:52 frontend kernel: ",
-            "Sep 11 07:03:06 kernel: ",
-            "Sep 11 07:03:06 host-1.example.org kernel[0]: ",
-            "May 06 2024 11:52:52.123456 host kernel: ",
-            "2024-05-06T11:52:52,123456+02:00 ",
-            "2024-05-06T11:52:52.123456+02:00 host kernel: ",
-            "2024-05-06T11:52:52+0200 host kernel: ",
-            "2024-05-06T11:52:52Z host kernel: ",
-            "2024-05-06 11:52:52 host kernel: ",
-            "Mon 2024-05-06 11:52:52 UTC host kernel: ",
-            "Mon May  6 11:52:52 2024 ",
-            "Mon May  6 11:52:52 CEST 2024 host kernel: ",
-            "[Mon May  6 11:52:52 2024] ",
-            "[2024-05-06T11:52:52] ",
-            "1714989172.123456 host kernel: ",
-            "11:52:52 host kernel: ",
-            "11:52:52.123 ",
-            "<30>1 2024-05-06T11:52:52.123Z host kernel - - - ",
-            "<4>1 2024-05-06T11:52:52.123Z host kernel - - [origin ip=\"::1\"] ",
-            "> > ",
-            ">>",
-            "/var/log/kern.log.1:May  6 11:52:52 host kernel: ",
-            "dmesg:",
-            "\u{a0}\u{a0}",
-            "| ",
-            "guest-1  | ",
-            "[pod/node-shell-x7k2p/shell] ",
-            "[pod/node-shell-x7k2p/shell] 2024-05-06T11:52:52.123456789Z ",
-            "2024-05-06T11:52:52.123456789Z stderr F ",
-        ] {
-            let line = format!("{prefix}{MESSAGE}");
-            let split = split(&line);
-            assert_eq!((split.message, split.at), (MESSAGE, None), "{line}");
-        }
-    }
+    /// Lines of one message with all that is put in front, then lines that have nothing in front.
+    const LINES: &str = include_str!("prefixes.txt");
 
     #[test]
-    fn stamps_are_read_in_every_form() {
-        for prefix in [
-            "[26977.145667] ",
-            "[26977.145667]",
-            "<6>[26977.145667] ",
-            "[26977.145667@0] ",
-            "[26977.145667@3]  ",
-            "[26977.145667][    T0] ",
-            "[26977.145667][   C3] ",
-            "[26977.145667] [ T123] ",
-            "[26977.145667 <    0.000012>] ",
-            "kern  :info  : [26977.145667] ",
-            "May  6 11:52:52 frontend kernel: [26977.145667] ",
-            "[26977.145667] host kernel: ",
-            "[26977.145667] kernel: ",
-            "123:[26977.145667] ",
-            "2018-03-20 10:20:30.123456+0100 localhost com.docker.hyperkit[123]: [26977.145667] ",
-            "console: [26977.145667] ",
-            "<6>1 2024-05-06T11:52:52.123Z host kernel - - - [26977.145667] ",
-            "[UART16550] [26977.145667] ",
-            "guest 7 on ttyS0 [26977.145667] ",
-            "guest-1  | <6>[26977.145667] ",
-        ] {
-            let line = format!("{prefix}{MESSAGE}");
-            let split = split(&line);
-            assert_eq!((split.message, split.at), (MESSAGE, Some(26_977.145_667)), "{line}");
-            assert_eq!(split.stamp, Some("26977.145667"));
+    fn prefixes_are_taken_off_stamps_are_read_and_what_is_neither_stays() {
+        for line in LINES.lines() {
+            let split = split(line);
+            let is_bare = !line.ends_with(MESSAGE);
+            let stamp = line.contains("[26977.145667").then_some("26977.145667");
+            let at = stamp.map(|_| 26_977.145_667);
+            assert_eq!(split.message, if is_bare { line } else { MESSAGE }, "{line}");
+            assert_eq!((split.at, split.stamp), (at, stamp), "{line}");
+            assert!(split.is_bare || !is_bare, "{line}");
         }
+        assert_eq!(LINES.lines().count(), 67);
         assert_eq!(split("[    0.000000] Linux").stamp, Some("    0.000000"));
         assert_eq!(split("[   12.345] x").at, Some(12.345));
-    }
-
-    #[test]
-    fn what_is_no_prefix_stays() {
-        for line in [
-            "[Firmware Bug]: TSC doesn't count with P0 frequency!",
-            "TSC synchronization [CPU#0 -> CPU#1]:",
-            "Time: hpet clocksource has been installed.",
-            "Booting paravirtualized kernel on KVM",
-            "kvm-clock: cpu 1, msr 45a201041, secondary cpu clock",
-            "CPU1 1234 < CPU2 5678 (cycles)",
-            "systemd[1]: Detected virtualization xen.",
-            "Kernel command line: a [1.0] b kernel: c",
-            "CPU features: [12.000000x] a",
-            "x86: Booted up 1 node, 8 CPUs",
-            "smp: Brought up 1 node, 4 CPUs",
-        ] {
-            assert_eq!(split(line).message, line);
-            assert!(split(line).is_bare);
-        }
         let service = "Dec 24 21:07:06 host systemd[1]: Detected virtualization kvm.";
         assert_eq!(split(service).message, "systemd[1]: Detected virtualization kvm.");
     }

@@ -22,7 +22,7 @@ const CASES_MIN: usize = 35;
 
 /// The checked fields of `case.json`.
 #[derive(Debug, Deserialize)]
-pub(super) struct Case {
+pub(crate) struct Case {
     pub(super) id: String,
     pub(super) expected_diagnosis: BTreeSet<String>,
     #[serde(default)]
@@ -31,7 +31,7 @@ pub(super) struct Case {
 }
 
 /// The cases with their folders, in the order of their names.
-pub(super) fn cases() -> Vec<(Case, PathBuf)> {
+pub(crate) fn cases() -> Vec<(Case, PathBuf)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/doctor-cases");
     let entries = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
     let mut folders: Vec<PathBuf> =

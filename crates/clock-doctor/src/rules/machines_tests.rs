@@ -3,9 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::collect;
+use crate::collect::tests::facts_of;
 use crate::report::model::DoctorReport;
-use crate::root::Root;
 use crate::rules;
 use crate::rules::finding::Diagnosis;
 
@@ -17,13 +16,7 @@ const LOG: &str = "var/log/dmesg";
 const ALARMS: &str = "state:slow tsc-warp tsc-watchdog-skew tsc-absent cause-needs-dmesg override-rejected guest-lacks-invtsc migration-risk log-incomplete tsc-refused needs-rate-measurement nested-or-overloaded vdso-support-depends-on-kernel tsc-available-not-selected better-source-available kvm-clock-no-vdso-suspected";
 
 fn examined(files: &[(&str, &str)]) -> (Diagnosis, DoctorReport) {
-    let directory = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        let path = directory.path().join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    }
-    let facts = collect::facts(&Root::open(directory.path()).unwrap());
+    let facts = facts_of(files);
     let diagnosis = rules::examine(&facts);
     let report = DoctorReport::new(&facts, &diagnosis);
     (diagnosis, report)
@@ -92,35 +85,8 @@ fn nothing_is_said_of_nothing() {
 
 #[test]
 fn a_record_that_only_one_platform_prints_names_it() {
-    for (line, platform) in [
-        (
-            "clocksource: 'kvm-clock' wd_nsec: 511 wd_now: 1b wd_last: 1a mask: ffffffffffffffff",
-            "kvm",
-        ),
-        ("clocksource: Watchdog               kvm-clock interval:           512000000ns", "kvm"),
-        ("Override clocksource kvm-clock is not currently HRT compatible - deferring", "kvm"),
-        ("kvm-guest: PV spinlocks enabled", "kvm"),
-        (
-            "smccc: KVM: hypervisor services detected (0x00000000 0x00000000 0x00000000 0x00000003)",
-            "kvm",
-        ),
-        ("Xen: [mem 0x0000000000000000-0x000000000009ffff] usable", "xen"),
-        ("xen:events: Xen HVM callback vector for event delivery is enabled", "xen"),
-        ("suspending xenstore...", "unseen"),
-        ("vmware: hypercall mode: 0x02", "vmware"),
-        ("hv_netvsc 0a1b: VF registering: eth1", "hyperv"),
-        ("vboxguest: loading out-of-tree module taints kernel.", "virtualbox"),
-        ("ACPI: RSDP 0x00000000000F05B0 000014 (v00 BOCHS )", "qemu"),
-        ("ACPI: RSDP 0x00000000000F0480 000024 (v02 VRTUAL)", "hyperv"),
-        ("ACPI: RSDP 0x00000000000F0480 000024 (v02 ALASKA)", "unseen"),
-        ("CPU features: detected: Spectre-v4", "arm64"),
-        ("Detected PIPT I-cache on CPU1", "arm64"),
-        ("riscv_timer_init_dt: Registering clocksource cpuid [0] hartid [3]", "riscv64"),
-        (
-            "clocksource: riscv_clocksource: mask: 0xffffffffffffffff max_cycles: 0x1d854df40, max_idle_ns: 7 ns",
-            "riscv64",
-        ),
-    ] {
+    for row in include_str!("platforms.txt").lines() {
+        let (platform, line) = row.split_once(" | ").unwrap();
         let found = labels(&[(LOG, &format!("[    0.000000] {line}\n"))]);
         let said: Vec<&str> =
             found.iter().filter_map(|label| label.strip_prefix("platform:")).collect();

@@ -1,11 +1,10 @@
 //! Tests with whole logs: boots, folds, damage, size.
 
-use std::path::Path;
-
 use proptest::prelude::*;
 
 use super::*;
 use crate::log::event::{Count, Mark, Role};
+use crate::report::case_tests;
 
 fn log(text: &str) -> Log {
     read(&mut text.as_bytes(), "dmesg").unwrap()
@@ -47,11 +46,9 @@ impl Read for Endless<'_> {
 }
 
 fn cases() -> Vec<(String, Vec<u8>)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/doctor-cases");
     let mut logs = Vec::new();
-    for case in std::fs::read_dir(root).unwrap() {
-        let folder = case.unwrap().path().join("var/log");
-        for file in std::fs::read_dir(folder).into_iter().flatten() {
+    for (_, case) in case_tests::cases() {
+        for file in std::fs::read_dir(case.join("var/log")).into_iter().flatten() {
             let path = file.unwrap().path();
             logs.push((path.display().to_string(), std::fs::read(&path).unwrap()));
         }

@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use super::*;
-use crate::collect;
-use crate::root::Root;
+use crate::collect::tests::facts_of;
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::state;
 
@@ -253,12 +252,8 @@ impl Chooser {
 
     /// The files of the machine while its TSC is given up, or while a device is selected by the user.
     fn facts(&self, release: &str) -> Facts {
-        let directory = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            let path = directory.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
+        let mut files = Vec::new();
+        let mut write = |name: &str, text: &str| files.push((name.to_owned(), text.to_owned()));
         let machine = self.kind.other.unwrap_or("x86_64");
         let names: Vec<&str> = self.rated().iter().map(|(name, _)| *name).collect();
         write("var/log/dmesg", &self.log(release));
@@ -280,7 +275,7 @@ impl Chooser {
                 ),
             );
         }
-        collect::facts(&Root::open(directory.path()).unwrap())
+        facts_of(&files.iter().map(|(name, text)| (&**name, &**text)).collect::<Vec<_>>())
     }
 }
 
@@ -572,14 +567,11 @@ fn what_was_current_when_the_tsc_was_given_up_outranks_it() {
     const KVM_CLOCK: &str = "clocksource: Switched to clocksource kvm-clock";
     const TSC: &str = "clocksource: Switched to clocksource tsc";
     let verify = |lines: &[&str]| {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(directory.path().join("var/log")).unwrap();
         let head = format!("[    0.0] Linux version 6.12.5-amd64 (gcc)\n{KVM}");
         let stamped =
             lines.iter().zip(1..).map(|(line, second)| format!("[    {second}.0] {line}\n"));
         let log = head + &stamped.collect::<String>();
-        std::fs::write(directory.path().join("var/log/dmesg"), log).unwrap();
-        let facts = collect::facts(&Root::open(directory.path()).unwrap());
+        let facts = facts_of(&[("var/log/dmesg", &log)]);
         let finding = Finding::new(Label::TscWatchdogSkew);
         let advice = write(Fix::Reboot, &facts, &state::verdict(&facts), &[&finding]);
         let first = advice.map(|advice| advice.verify[0].clone());
