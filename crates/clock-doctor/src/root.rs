@@ -204,12 +204,7 @@ mod tests {
                         [    1.000000] tsc: Marking TSC unstable due to clocksource watchdog\n";
 
     fn root(logs: &[(&str, &str)], each: u64, all: u64) -> (tempfile::TempDir, Root) {
-        let folder = tempfile::tempdir().unwrap();
-        for (path, text) in logs {
-            let path = folder.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
+        let folder = crate::collect::tests::root(logs);
         let mut root = Root::open(folder.path()).unwrap();
         root.limits = LogLimits { each, all };
         (folder, root)

@@ -107,16 +107,7 @@ mod tests {
     use super::*;
     use crate::log::reader::read;
 
-    const JOURNAL: &str = "\
--- Journal begins at Mon 2026-11-02 10:00:00 UTC, ends at Tue 2026-11-24 18:00:00 UTC. --
-Nov 24 11:52:52 web kernel: Linux version 6.1.0-18-amd64 (gcc) #1 SMP
-Nov 24 11:52:52 web kernel: Command line: ro quiet
-Nov 24 11:52:53 web kernel: clocksource: Switched to clocksource tsc-early
-Nov 24 11:52:55 web kernel: clocksource: Switched to clocksource tsc
-Nov 24 17:00:01 web kernel: clocksource: timekeeping watchdog on CPU1: Marking clocksource 'tsc' as unstable because the skew is too large:
-Nov 24 17:00:01 web kernel: tsc: Marking TSC unstable due to clocksource watchdog
-Nov 24 17:00:02 web kernel: clocksource: Switched to clocksource hpet
-";
+    const JOURNAL: &str = include_str!("order_journal.txt");
 
     fn reversed(text: &str) -> String {
         text.lines().rev().fold(String::new(), |all, line| all + line + "\n")
