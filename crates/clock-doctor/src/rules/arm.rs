@@ -29,14 +29,17 @@ pub(super) fn is_arm(facts: &Facts) -> bool {
     named || facts.cpu.is_arm32 || listed || facts.events().any(logged)
 }
 
-/// The first workaround that removes the counter from the vDSO, and the erratum's name.
-pub(super) fn erratum(facts: &Facts) -> Option<(&Event, Option<String>)> {
-    let affects = |event: &&Event| matches!(&event.kind, EventKind::ArmWorkaround(name) if !name.contains(COMPAT_ONLY));
-    let event = facts.events().find(affects)?;
-    match &event.kind {
-        EventKind::ArmWorkaround(name) => Some((event, Some(name.clone()))),
+/// The workarounds for errata, with their names.
+fn workarounds(facts: &Facts) -> impl Iterator<Item = (&Event, &str)> {
+    facts.events().filter_map(|event| match &event.kind {
+        EventKind::ArmWorkaround(name) => Some((event, name.as_str())),
         _ => None,
-    }
+    })
+}
+
+/// The first workaround that removes the counter from the vDSO, and the erratum's name.
+pub(super) fn erratum(facts: &Facts) -> Option<(&Event, &str)> {
+    workarounds(facts).find(|(_, name)| !name.contains(COMPAT_ONLY))
 }
 
 /// Whether the device tree makes a 32-bit kernel remove the clock functions from the vDSO (`cntvct_functional` in
@@ -47,14 +50,12 @@ pub(super) fn entries_removed(facts: &Facts) -> Option<(Evidence, &'static str)>
         return None;
     }
     if let Some(evidence) = &facts.arm_registers_not_configured {
-        let why = "The firmware did not set the timer's registers up, as the device tree says.";
-        return Some((evidence.clone(), why));
+        return Some((evidence.clone(), "not-set-up"));
     }
     let timer = facts.arm_timer.as_ref()?;
     let is_arm32 = facts.cpu.is_arm32 || machine.is_some_and(|name| name.starts_with("armv"));
     let known = timer.value.contains("armv7-timer") || timer.value.contains("armv8-timer");
-    let why = "The device tree has no timer of the ARMv7 kind.";
-    (is_arm32 && !known).then(|| (timer.evidence.clone(), why))
+    (is_arm32 && !known).then(|| (timer.evidence.clone(), "no-timer"))
 }
 
 fn is_measured_fast(facts: &Facts) -> bool {
@@ -63,47 +64,29 @@ fn is_measured_fast(facts: &Facts) -> bool {
 
 fn vdso_off(facts: &Facts) -> Option<Finding> {
     let (event, name) = erratum(facts)?;
-    let name = name.unwrap_or_default();
-    let same =
-        |event: &&Event| matches!(&event.kind, EventKind::ArmWorkaround(other) if *other == name);
-    let times = facts.events().filter(same).count();
+    let times = workarounds(facts).filter(|(_, other)| *other == name).count();
     let found = Finding::new(Label::ArmErratumVdsoOff).seen(&event.evidence);
-    let found = found.detail(match times {
-        1 => format!("The kernel works around {name}, and so keeps the counter from every program's vDSO."),
-        _ => format!(
-            "The kernel works around {name} on {times} CPUs; that some cores are not concerned does not help, as \
-             the vDSO is the same for all."
-        ),
-    });
+    let key = if times == 1 { "one-cpu" } else { "some-cpus" };
+    let found = found.tell_with(key, &[("name", &name), ("times", &times)]);
     if is_measured_fast(facts) {
-        let contrary = "The vDSO was seen to answer by itself all the same.";
-        return Some(found.severity(Severity::Note).detail(contrary));
+        return Some(found.severity(Severity::Note).tell("answers"));
     }
     Some(found.fix(&[Fix::Coarse, Fix::Keep]))
 }
 
 fn compat_only(facts: &Facts) -> Option<Finding> {
-    let concerns = |event: &&Event| matches!(&event.kind, EventKind::ArmWorkaround(name) if name.contains(COMPAT_ONLY));
-    let event = facts.events().find(concerns)?;
+    let (event, _) = workarounds(facts).find(|(_, name)| name.contains(COMPAT_ONLY))?;
     let found = Finding::new(Label::ArmErratumCompatOnly).seen(&event.evidence);
-    let found =
-        found.detail("64-bit programs read the counter as ever; 32-bit ones make a system call.");
-    Some(found.fix(&[Fix::Use64Bit]))
+    Some(found.tell("compat-only").fix(&[Fix::Use64Bit]))
 }
 
 fn trapped(facts: &Facts) -> Option<Finding> {
-    let traps: Vec<&Event> =
-        facts.events().filter(|event| event.kind == EventKind::ArmTrapping).collect();
-    let found = Finding::new(Label::ArmCntvctTrapped).seen(&traps.first()?.evidence);
-    let found =
-        traps.iter().skip(1).take(2).fold(found, |found, event| found.seen(&event.evidence));
-    let found = found.detail(match traps.len() {
-        1 => "A program that reads the counter itself on that CPU goes through the kernel."
-            .to_owned(),
-        many => format!(
-            "A program that reads the counter itself goes through the kernel on {many} of the CPUs."
-        ),
-    });
+    let traps = facts.events().filter(|event| event.kind == EventKind::ArmTrapping);
+    let lines: Vec<&Evidence> = traps.map(|event| &event.evidence).collect();
+    lines.first()?;
+    let found = Finding::new(Label::ArmCntvctTrapped).seen_all(lines.iter().take(3).copied());
+    let key = if lines.len() == 1 { "that-cpu" } else { "many-cpus" };
+    let found = found.tell_with(key, &[("many", &lines.len())]);
     match erratum(facts) {
         Some(_) => Some(found.follows(Label::ArmErratumVdsoOff)),
         // Only 32-bit programs are affected.
@@ -113,15 +96,10 @@ fn trapped(facts: &Facts) -> Option<Finding> {
 
 fn entries_off(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let (evidence, why) = entries_removed(facts)?;
-    let found = Finding::new(Label::Arm32VdsoOff).seen(&evidence).detail(why);
+    let found = Finding::new(Label::Arm32VdsoOff).seen(&evidence).tell(why);
     if is_measured_fast(facts) {
-        return Some(
-            found.severity(Severity::Note).detail("The vDSO was seen to answer all the same."),
-        );
+        return Some(found.severity(Severity::Note).tell("answers"));
     }
-    let found = match verdict.source.as_deref() {
-        Some("arch_sys_counter") => found.tell("removed"),
-        _ => found,
-    };
+    let found = found.tell_if(verdict.source.as_deref() == Some("arch_sys_counter"), "removed");
     Some(found.fix(&[Fix::Use64Bit, Fix::BiosUpdate, Fix::Coarse]))
 }

@@ -16,12 +16,8 @@ fn refused(filter: &ReadFilter, facts: &Facts, verdict: &Verdict) -> Finding {
     });
     let measured = facts.falls_back();
     let falls_back = measured.unwrap_or(verdict.state == State::Slow);
-    let of = &filter.of;
-    finding.detail(if falls_back {
-        format!("Here the vDSO makes the system call, so that programs under the filter of {of} are refused the time now.")
-    } else {
-        format!("The vDSO answers here now: programs under the filter of {of} are refused the time when it cannot.")
-    })
+    let key = if falls_back { "refused-now" } else { "refused-later" };
+    finding.tell_with(key, &[("of", &filter.of)])
 }
 
 #[cfg(test)]

@@ -76,6 +76,11 @@ impl Finding {
         self.tell_with(key, &[])
     }
 
+    /// Adds a sentence of its label's page, if it applies.
+    pub(crate) fn tell_if(self, applies: bool, key: &str) -> Finding {
+        if applies { self.tell(key) } else { self }
+    }
+
     /// Adds such a sentence, with texts for its `{NAME}`s.
     pub(crate) fn tell_with(self, key: &str, values: &[(&str, &dyn Display)]) -> Finding {
         let values: Vec<_> =

@@ -43,15 +43,11 @@ fn missing_nonstop(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     }
     let words = "constant_tsc, no nonstop_tsc";
     let found = Finding::new(Label::MissingNonstopTsc).seen(&flag_evidence(facts, words));
-    let found = match has("nonstop_tsc") {
-        Some(_) => found,
-        None => found.tell("cut-list"),
-    };
+    let found = found.tell_if(has("nonstop_tsc").is_none(), "cut-list");
     if !platform::has_hypervisor(facts, &verdict.platforms) {
         return Some(found);
     }
-    let lacks = "A hypervisor hides nonstop_tsc from its guests unless it is told to pass it on.";
-    Some(found.detail(lacks).fix(&[Fix::Invtsc]))
+    Some(found.tell("hidden").fix(&[Fix::Invtsc]))
 }
 
 /// A virtual machine with a watchdog that saw a stall rather than a clock that is off.
@@ -61,14 +57,13 @@ fn nested_or_overloaded(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     }
     let told = watchdog::find(facts, verdict);
     const STALLS: [(Label, &str); 3] = [
-        (Label::WatchdogCounterWrapped, "it did not run for longer than the reference can count"),
-        (Label::WatchdogReadsTorn, "it was stopped between two reads of one comparison"),
-        (Label::TscWatchdogReaddelay, "a read of the reference took far too long"),
+        (Label::WatchdogCounterWrapped, "did-not-run"),
+        (Label::WatchdogReadsTorn, "between-reads"),
+        (Label::TscWatchdogReaddelay, "slow-read"),
     ];
     let seen = |label| told.iter().find(|finding| finding.label == label);
-    let (sign, words) = STALLS.iter().find_map(|(label, words)| Some((seen(*label)?, words)))?;
-    let found = Finding::new(Label::NestedOrOverloaded)
-        .detail(format!("This virtual machine was kept waiting by its host: {words}."));
+    let (sign, key) = STALLS.iter().find_map(|(label, key)| Some((seen(*label)?, key)))?;
+    let found = Finding::new(Label::NestedOrOverloaded).tell(key);
     Some(found.seen_all(&sign.evidence).fix(&[Fix::PinVcpus]))
 }
 
@@ -120,28 +115,16 @@ fn xen_clock(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         return None;
     }
     let found = Finding::new(Label::VdsoSupportDependsOnKernel);
-    let mut found = found.seen_all(&verdict.source_evidence);
-    let detail = match facts.kernel.as_ref() {
-        Some(kernel) if !kernel.value.at_least(4, 16) => {
-            found = found.seen(&kernel.evidence);
-            format!(
-                "{} is older than 4.16, with which the vDSO learnt to read Xen's clock; unless its vendor \
-                 put that in, every read is a system call.",
-                kernel.value.release
-            )
-        }
-        Some(kernel) => format!(
-            "{} can read Xen's clock from the vDSO; whether it does is up to the hypervisor's word that its \
-             TSC is stable.",
-            kernel.value.release
-        ),
-        None => "Nothing here tells the kernel's version, nor whether the hypervisor calls its TSC stable."
-            .to_owned(),
+    let found = found.seen_all(&verdict.source_evidence);
+    let found = match facts.kernel.as_ref() {
+        Some(kernel) if !kernel.value.at_least(4, 16) => found
+            .seen(&kernel.evidence)
+            .tell_with("before-4.16", &[("release", &kernel.value.release)]),
+        Some(kernel) => found.tell_with("since-4.16", &[("release", &kernel.value.release)]),
+        None => found.tell("no-version"),
     };
-    if let Some(event) = facts.logged(|kind| *kind == EventKind::PvclockUnstable) {
-        found = found.seen(&event.evidence);
-    }
-    let found = found.detail(detail);
+    let unstable = facts.logged(|kind| *kind == EventKind::PvclockUnstable);
+    let found = found.seen_all(unstable.map(|event| &event.evidence));
     let slept = facts.logged(|kind| matches!(kind, EventKind::Suspended(_)));
     if let Some(event) = slept {
         let found = found.seen(&event.evidence).tell("sleeps");
@@ -169,12 +152,6 @@ fn emulated_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         return None;
     }
     let found = Finding::new(Label::EmulatedKernel);
-    let found = facts.kernel.iter().fold(found, |found, kernel| found.seen(&kernel.evidence));
-    Some(found.detail(match user_mode {
-        true => "This is User Mode Linux: a kernel that runs as a process of another one.",
-        false => {
-            "This is gVisor: it calls itself 4.4.0 and has a vDSO of its own; what sysfs says of clocksources \
-             is not what is read."
-        }
-    }))
+    let found = found.seen_all(facts.kernel.as_ref().map(|kernel| &kernel.evidence));
+    Some(found.tell(if user_mode { "user-mode" } else { "gvisor" }))
 }

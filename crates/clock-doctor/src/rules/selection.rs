@@ -7,7 +7,7 @@ use super::state::source::{self, counts_ticks, is_tsc};
 use super::trust;
 use super::{params, state};
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, EventKind};
+use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
 
 /// The findings of these rules.
@@ -23,12 +23,10 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
 
 /// A request that the kernel refused, although the write to the file succeeded.
 fn rejected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
-    let refused =
-        |event: &&Event| matches!(event.kind, EventKind::Override { is_deferred: false, .. });
-    let event = facts.events().rev().find(refused)?;
-    let EventKind::Override { name, .. } = &event.kind else {
-        return None;
-    };
+    let (event, name) = facts.events().rev().find_map(|event| match &event.kind {
+        EventKind::Override { name, is_deferred: false } => Some((event, name)),
+        _ => None,
+    })?;
     let unstable = event.evidence.text.contains("unstable");
     let holds = match verdict.source.as_deref() {
         Some(current) => current != name,
@@ -40,21 +38,11 @@ fn rejected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     }
     let found = Finding::new(Label::OverrideRejected).seen(&event.evidence);
     let found = found.seen_all(&verdict.source_evidence);
-    let found = found.detail(match verdict.source.as_deref() {
-        Some(current) => format!(
-            "Somebody asked for {name}, and the kernel kept {current}; the write to current_clocksource \
-             succeeds either way."
-        ),
-        None => format!(
-            "Somebody asked for {name}, and the kernel refused; the write to current_clocksource succeeds \
-             either way."
-        ),
-    });
-    let found = match is_tsc(name) {
-        true => found
-            .detail("Once tsc is marked unstable there is no way back to it before the next boot."),
-        false => found,
+    let found = match verdict.source.as_deref() {
+        Some(current) => found.tell_with("kept-current", &[("name", name), ("current", &current)]),
+        None => found.tell_with("refused", &[("name", name)]),
     };
+    let found = found.tell_if(is_tsc(name), "no-way-back");
     Some(found.forbid(&[Fix::SwitchToTsc]).fix(&[Fix::Reboot]))
 }
 
@@ -68,8 +56,8 @@ fn tsc_available(facts: &Facts) -> Option<Evidence> {
         return list.value.iter().any(|name| name == "tsc").then(|| list.evidence.clone());
     }
     let registers =
-        |event: &&Event| matches!(&event.kind, EventKind::Registered { name, .. } if name == "tsc");
-    facts.events().find(registers).map(|event| event.evidence.clone())
+        |kind: &EventKind| matches!(kind, EventKind::Registered { name, .. } if name == "tsc");
+    facts.logged(registers).map(|event| event.evidence.clone())
 }
 
 /// Whether tsc can be selected, and is not known to drift.
@@ -91,26 +79,20 @@ fn tsc_not_selected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         let found = found.tell_with("asked", &[("current", &current)]);
         return Some(found.seen(&line.evidence).fix(&[Fix::SwitchToTsc, Fix::RemoveParameter]));
     }
-    let found = found.detail(match current {
-        "xen" => "The kernel rates Xen's clock higher than tsc, or somebody selected it.".to_owned(),
-        _ => format!(
-            "The kernel has not refused tsc, rates it higher than {current}, and does not use it: somebody \
-             selected {current}, or the kernel did not get around to tsc."
-        ),
-    });
-    let doubt = trust::doubt(facts, &verdict.platforms);
-    let found = doubt.into_iter().fold(found, |found, doubt| {
-        found.detail(format!("That does not show that the TSC is good: {}.", doubt.why))
-    });
-    if current != "xen" {
-        return Some(found.fix(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]));
+    let is_xen = current == "xen";
+    let found =
+        found.tell_with(if is_xen { "xen" } else { "not-refused" }, &[("current", &current)]);
+    let found = match trust::doubt(facts, &verdict.platforms) {
+        Some(doubt) => found.tell_with("doubt", &[("why", &doubt.why)]),
+        None => found,
+    };
+    const USE: [Fix; 2] = [Fix::SwitchToTsc, Fix::ClocksourceTsc];
+    if !is_xen {
+        return Some(found.fix(&USE));
     }
     let slept = facts.logged(|kind| matches!(kind, EventKind::Suspended(_))).is_some();
     let found = found.severity(Severity::Slow).follows(Label::VdsoSupportDependsOnKernel);
-    Some(match slept {
-        true => found.forbid(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]),
-        false => found.fix(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]),
-    })
+    Some(if slept { found.forbid(&USE) } else { found.fix(&USE) })
 }
 
 /// A device is current while a faster one, or the hypervisor's clock, is listed.
@@ -142,23 +124,17 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     }
     let found = Finding::new(Label::BetterSourceAvailable).seen(&list.evidence);
     let found = found.seen_all(&verdict.source_evidence);
-    let found = found.detail(match *better {
-        "hpet" => format!("hpet is available too, and costs less than {current} or counts better."),
-        "acpi_pm" if counts_ticks(current) => {
-            format!("acpi_pm is available too, which does not lose time as {current} does.")
-        }
-        "acpi_pm" => format!("acpi_pm is available too, and costs less than {current}."),
-        name => format!("{name} is available too, which the vDSO can read without a system call."),
-    });
-    let line = facts.command_line.as_ref();
-    let asked =
-        line.and_then(|line| params::asked(&line.value)).is_some_and(|name| name == current);
-    let found = if asked { found.fix(&[Fix::RemoveParameter]) } else { found };
-    Some(match *better {
-        "hpet" => found.fix(&[Fix::SwitchToHpet]),
-        "kvm-clock" => found.fix(&[Fix::SwitchToKvmClock]),
-        _ => found.fix(&[Fix::SwitchSource]),
-    })
+    let (key, fix) = match *better {
+        "hpet" => ("hpet", Fix::SwitchToHpet),
+        "acpi_pm" if counts_ticks(current) => ("loses-none", Fix::SwitchSource),
+        "acpi_pm" => ("cheaper", Fix::SwitchSource),
+        "kvm-clock" => ("by-vdso", Fix::SwitchToKvmClock),
+        _ => ("by-vdso", Fix::SwitchSource),
+    };
+    let found = found.tell_with(key, &[("better", better), ("current", &current)]);
+    let asked = facts.command_line.as_ref().and_then(|line| params::asked(&line.value));
+    let found = if asked == Some(current) { found.fix(&[Fix::RemoveParameter]) } else { found };
+    Some(found.fix(&[fix]))
 }
 
 /// Time counted in timer ticks: every late tick is lost time.

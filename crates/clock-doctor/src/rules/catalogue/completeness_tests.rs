@@ -186,7 +186,8 @@ fn the_lines_for_the_program_are_known_to_it_and_it_asks_for_no_others() {
     for key in &sentences {
         assert!(code.contains(&format!("\"{key}\"")), "no rule says {key}");
     }
-    for call in [".tell(\"", ".tell_with(\""] {
+    let of_states = [" fast(\"", " slow(\"", " unknown(\"", " clause(\""];
+    for call in [".tell(\"", ".tell_with(\""].into_iter().chain(of_states) {
         for asked in code.split(call).skip(1) {
             let key = asked.split('"').next().unwrap();
             assert!(sentences.contains(key), "no label has the sentence {key}");

@@ -2,6 +2,7 @@
 
 use crate::facts::Facts;
 use crate::log::event::EventKind;
+use crate::rules::age::age;
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Severity, Verdict};
 
@@ -19,10 +20,10 @@ fn asks_hypervisor(verdict: &Verdict) -> bool {
 fn unstable_on_purpose(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let on_purpose = EventKind::is_about_hyperv;
     let event = facts.logged(on_purpose)?;
-    let mut found = Finding::new(Label::HypervTscUnstableBenign).seen(&event.evidence);
-    if let Some(event) = facts.logged(|kind| *kind == EventKind::HyperVNoInvariantTsc) {
-        found = found.seen(&event.evidence).tell("page-preferred");
-    }
+    let found = Finding::new(Label::HypervTscUnstableBenign).seen(&event.evidence);
+    let unavailable = facts.logged(|kind| *kind == EventKind::HyperVNoInvariantTsc);
+    let found = found.seen_all(unavailable.map(|event| &event.evidence));
+    let found = found.tell_if(unavailable.is_some(), "page-preferred");
     Some(match verdict.source.as_deref() {
         Some("hyperv_clocksource_tsc_page") => found.tell("nothing-lost"),
         Some(name) if asks_hypervisor(verdict) => found.tell_with("purpose", &[("name", &name)]),
@@ -41,25 +42,14 @@ fn page_needs_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let found = found.seen_all(&verdict.source_evidence);
     match &facts.kernel {
         Some(kernel) if !kernel.value.at_least(4, 12) => {
-            let release = &kernel.value.release;
-            let detail = match page {
-                true => format!(
-                    "The vDSO reads Hyper-V's TSC page from 4.12 on; {release} does so only if its vendor put \
-                     it in, and otherwise makes a system call for every read."
-                ),
-                false => format!(
-                    "{release} may lack the code for Hyper-V's TSC page, which the vDSO reads from 4.12 on: so \
-                     every read asks the hypervisor."
-                ),
-            };
-            Some(found.seen(&kernel.evidence).detail(detail).fix(&[Fix::Measure, Fix::NewerKernel]))
+            let key = if page { "page" } else { "register" };
+            let found = found.tell_with(key, &[("release", &kernel.value.release)]);
+            Some(found.seen(&kernel.evidence).fix(&[Fix::Measure, Fix::NewerKernel]))
         }
-        Some(_) => None,
-        None if page && crate::rules::age::age(facts).at_least < (4, 2) => {
-            let found = found.detail("The vDSO reads Hyper-V's TSC page from 4.12 on, and nothing here tells the version.");
-            Some(found.fix(&[Fix::Measure]))
+        None if page && age(facts).at_least < (4, 2) => {
+            Some(found.tell("page-unknown").fix(&[Fix::Measure]))
         }
-        None => None,
+        _ => None,
     }
 }
 
@@ -71,7 +61,6 @@ fn wsl_rate(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         return None;
     }
     let found = Finding::new(Label::NeedsRateMeasurement).severity(Severity::Note);
-    let found = facts.kernel.iter().fold(found, |found, kernel| found.seen(&kernel.evidence));
-    let found = found.tell("wsl");
-    Some(found.fix(&[Fix::Measure, Fix::WslShutdown]))
+    let found = found.seen_all(facts.kernel.as_ref().map(|kernel| &kernel.evidence));
+    Some(found.tell("wsl").fix(&[Fix::Measure, Fix::WslShutdown]))
 }
