@@ -7,6 +7,7 @@ pub use super::evidence::{Evidence, Known, Unread};
 pub use super::log::Log;
 use super::log::{Event, EventKind};
 use super::measured::{Cpuid, Measured};
+
 use std::collections::BTreeSet;
 
 /// A kernel, identified by its release.

@@ -387,6 +387,11 @@ impl EventKind {
         matches!(self, EventKind::Unstable { reason: HyperV | HyperVOtherwise, is_whole: true, .. })
     }
 
+    /// Whether the CPUs' counters disagreed.
+    pub(crate) fn is_warp(&self) -> bool {
+        matches!(self, EventKind::Warp(_) | EventKind::WarpRandom)
+    }
+
     /// The clocksources that the event names.
     pub(crate) fn clocksources(&self) -> impl Iterator<Item = &str> {
         let (one, other) = match self {

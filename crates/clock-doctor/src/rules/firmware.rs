@@ -1,7 +1,7 @@
 //! The firmware's changes of counters, and the kernel's lines about HPET and ACPI timer.
 
 use super::finding::{Finding, Severity, Verdict};
-use super::watchdog::episode;
+use super::watchdog::episode::{self, Episode};
 use super::watchdog::machine::Machine;
 use crate::facts::{Evidence, Facts};
 use crate::log::event::EventKind;
@@ -13,13 +13,7 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(adjusted(facts));
     let p0 = of(facts, Label::FirmwareP0Warning, |kind| *kind == EventKind::FirmwareP0);
-    findings.extend(p0.map(|finding| {
-        if machine.is_virtual {
-            finding.detail("In a virtual machine it says nothing of the hardware.")
-        } else {
-            finding
-        }
-    }));
+    findings.extend(p0.map(|finding| finding.tell_if(machine.is_virtual, "virtual")));
     findings.extend(
         of(facts, Label::HpetNotEnabledInBios, |kind| *kind == EventKind::HpetNotEnabled)
             .map(|finding| without_hpet(finding, facts, verdict, &machine)),
@@ -35,10 +29,9 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
 fn of(facts: &Facts, label: Label, is_it: impl Fn(&EventKind) -> bool) -> Option<Finding> {
     let lines: Vec<&Evidence> =
         facts.events().filter(|event| is_it(&event.kind)).map(|event| &event.evidence).collect();
-    let (first, rest) = lines.split_first()?;
+    lines.first()?;
     // Firmware lines are printed once for each CPU.
-    let finding =
-        rest.iter().take(3).fold(Finding::new(label).seen(first), |all, line| all.seen(line));
+    let finding = Finding::new(label).seen_all(lines.iter().take(4).copied());
     let more = lines.len();
     Some(if more > 4 { finding.detail(format!("There are {more} such lines.")) } else { finding })
 }
@@ -49,29 +42,18 @@ fn adjusted(facts: &Facts) -> Option<Finding> {
         matches!(kind, EventKind::AdjustDiffers(_) | EventKind::AdjustCompensated(_))
     };
     let finding = of(facts, Label::FirmwareTscAdjust, is_adjusted)?;
-    let after = facts.events().skip_while(|event| !is_adjusted(&event.kind));
-    let warped = after
-        .into_iter()
-        .find(|event| matches!(event.kind, EventKind::Warp(_) | EventKind::WarpRandom));
-    let Some(warped) = warped else { return Some(finding) };
-    Some(
-        finding
-            .severity(Severity::Wrong)
-            .seen(&warped.evidence)
-            .fix(&[Fix::BiosUpdate])
-            .tell("came-back"),
-    )
+    let mut after = facts.events().skip_while(|event| !is_adjusted(&event.kind));
+    let Some(warped) = after.find(|event| event.kind.is_warp()) else { return Some(finding) };
+    let finding = finding.severity(Severity::Wrong).seen(&warped.evidence);
+    Some(finding.fix(&[Fix::BiosUpdate]).tell("came-back"))
 }
 
 /// A missing HPET matters if the TSC is given up: the next best source is the slower ACPI timer.
 fn without_hpet(finding: Finding, facts: &Facts, verdict: &Verdict, machine: &Machine) -> Finding {
+    let is_given_up = |one: &Episode| one.is_of_tsc() && (one.is_skew() || one.is_delay());
     let is_lost =
         matches!(verdict.source.as_deref(), Some("acpi_pm" | "jiffies" | "refined-jiffies"))
-            || episode::gather(facts)
-                .iter()
-                .any(|one| one.is_of_tsc() && (one.is_skew() || one.is_delay()))
-            || facts
-                .logged(|kind| matches!(kind, EventKind::Warp(_) | EventKind::WarpRandom))
-                .is_some();
+            || episode::gather(facts).iter().any(is_given_up)
+            || facts.logged(EventKind::is_warp).is_some();
     if is_lost && !machine.is_virtual { finding.fix(&[Fix::EnableHpet]) } else { finding }
 }

@@ -35,26 +35,23 @@ fn early_switch(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     }
     let names: Vec<&str> =
         switches.iter().map(|(_, name)| *name).filter(|name| !name.is_empty()).collect();
-    let found =
-        switches.iter().fold(Finding::new(Label::EarlySwitchBenign), |found, (event, _)| {
-            found.seen(&event.evidence)
-        });
-    let found = match names.len() {
-        0 | 1 => found,
-        _ => found.tell_with("switches", &[("names", &names.join(" to "))]),
-    };
-    let refused = switches.iter().any(|(_, name)| name.is_empty());
-    Some(match refused {
-        true => found.tell_with("refused", &[("last", &last)]),
-        false => found,
-    })
+    let lines = switches.iter().map(|(event, _)| &event.evidence);
+    let mut found = Finding::new(Label::EarlySwitchBenign).seen_all(lines);
+    if names.len() > 1 {
+        found = found.tell_with("switches", &[("names", &names.join(" to "))]);
+    }
+    if names.len() < switches.len() {
+        found = found.tell_with("refused", &[("last", &last)]);
+    }
+    Some(found)
 }
 
 /// The quick calibration fails without a real timer chip, and the kernel calibrates in another way.
 fn calibration(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
-    let notes: Vec<&Event> =
-        facts.events().filter(|event| event.kind == EventKind::CalibrationNote).collect();
-    let first = notes.first()?;
+    let notes = facts.events().filter(|event| event.kind == EventKind::CalibrationNote);
+    let found = Finding::new(Label::CalibrationNoteBenign)
+        .seen_all(notes.take(4).map(|event| &event.evidence));
+    found.evidence.first()?;
     let failed = |kind: &EventKind| match kind {
         EventKind::Unstable { reason, .. } => *reason == UnstableReason::NotCalculated,
         EventKind::RateDiffers => true,
@@ -63,11 +60,7 @@ fn calibration(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if facts.logged(failed).is_some() {
         return None;
     }
-    let found =
-        notes.iter().skip(1).take(3).fold(
-            Finding::new(Label::CalibrationNoteBenign).seen(&first.evidence),
-            |found, event| found.seen(&event.evidence),
-        );
+
     let rate = facts.events().rev().find_map(|event| match event.kind {
         EventKind::Refined(mhz)
         | EventKind::DetectedTsc(mhz)
@@ -75,14 +68,11 @@ fn calibration(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         _ => None,
     });
     let is_vm = super::platform::has_hypervisor(facts, &verdict.platforms);
+    let remark = if is_vm { " In virtual machines that is the rule." } else { "" };
     Some(match rate {
-        Some((event, mhz)) => found.seen(&event.evidence).tell_with(
-            "rate",
-            &[
-                ("mhz", &mhz),
-                ("remark", &if is_vm { " In virtual machines that is the rule." } else { "" }),
-            ],
-        ),
+        Some((event, mhz)) => {
+            found.seen(&event.evidence).tell_with("rate", &[("mhz", &mhz), ("remark", &remark)])
+        }
         None => found,
     })
 }
@@ -98,7 +88,7 @@ fn hpet_pc10(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     }
     let found = Finding::new(Label::HpetPc10Benign).seen(&event.evidence);
     Some(match verdict.source.as_deref() {
-        Some(name) => found.detail(format!("Nothing reads the HPET here: {name} is current.")),
+        Some(name) => found.tell_with("unread", &[("name", &name)]),
         None => found,
     })
 }

@@ -52,9 +52,8 @@ fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
     }
     let finding = Finding::new(Label::VdsoOff)
         .seen(&seen("the process that measured was given no vDSO (AT_SYSINFO_EHDR is missing)"))
-        .detail("Every read of every clock is a system call here, the coarse ones too.");
-    let line = facts.line_with("vdso=0");
-    Some(match line {
+        .tell("every-read");
+    Some(match facts.line_with("vdso=0") {
         Some(line) => finding.seen(&line.evidence).fix(&[Fix::RemoveParameter]),
         None => finding.tell("process"),
     })
@@ -87,7 +86,7 @@ fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Optio
         finding = finding.tell_with("costs", &[("vdso", &cost(vdso)), ("syscall", &cost(syscall))]);
     }
     if let Some(device) = source.filter(|name| DEVICES.contains(name)) {
-        finding = finding.detail(format!("The vDSO cannot read {device}: only the kernel can."));
+        finding = finding.tell_with("device", &[("device", &device)]);
     }
     let page = measured.pvclock.as_ref().filter(|_| is_paravirtual(source));
     if let Some(page) = page.filter(|page| !page.is_stable) {
@@ -95,7 +94,7 @@ fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Optio
             .seen(&seen(format!("the page of the {} clock says that it is not stable", page.kind)))
             .tell("unstable-page");
     }
-    let coarse = measured.reads.iter().find(|read| read.clock == "CLOCK_MONOTONIC_COARSE");
+    let coarse = self::read(measured, "CLOCK_MONOTONIC_COARSE");
     if let Some(ns) = coarse.filter(|read| read.falls_back == Some(false)).and_then(|r| r.vdso_ns) {
         finding = finding.tell_with("coarse", &[("ns", &cost(ns))]);
     }
@@ -136,11 +135,8 @@ fn slow_read(measured: &Measured, source: Option<&str>) -> Option<Finding> {
             cost(coarse)
         )))
         .fix(&[Fix::Coarse]);
-    Some(if is_guest(measured) && source.is_none_or(|name| !name.starts_with("arch_sys")) {
-        finding.tell("trapped")
-    } else {
-        finding.detail("Something traps the instruction that reads the counter.")
-    })
+    let is_by_host = is_guest(measured) && source.is_none_or(|name| !name.starts_with("arch_sys"));
+    Some(finding.tell(if is_by_host { "trapped" } else { "trapped-by-something" }))
 }
 
 /// Counters with an offset: wrong time if the clock is read from them, and otherwise a reason to keep the present
@@ -184,7 +180,7 @@ fn offset(warp: &WarpMeasured, measured: &Measured, source: Option<&str>) -> Opt
         (false, ..) => finding.tell("once"),
         (true, false, _) => finding.tell("other-source"),
         (true, true, Some(ns)) => finding.tell_with("read", &[("ns", &cost(ns))]),
-        (true, true, None) => finding.detail("Threads on different CPUs can see time go back."),
+        (true, true, None) => finding.tell("goes-back"),
     };
     Some(if is_believed && reads_tsc { finding.fix(&[Fix::Measure]) } else { finding })
 }
@@ -203,28 +199,22 @@ fn traced(measured: &Measured) -> Option<Finding> {
         return None;
     }
     let mut finding = Finding::new(Label::SyscallsTraced).fix(&[Fix::StopTracing]);
-    for who in &tracing.who {
-        finding = finding.seen(&seen(who.as_str()));
-    }
     if tracing.who.is_empty() {
         finding = finding.seen(&seen("something is done beside every system call"));
     } else {
         // Notes are printed without their evidence, so the tracing process is named in the detail.
-        finding = finding.detail(format!("It is {}.", tracing.who.join("; ")));
+        finding = finding.tell_with("who", &[("who", &tracing.who.join("; "))]);
     }
+    finding = tracing.who.iter().fold(finding, |finding, who| finding.seen(&seen(who.as_str())));
     if let Some(note) = &tracing.note {
-        finding = finding.detail(format!("Not everything could be looked at: {note}."));
+        finding = finding.tell_with("not-seen", &[("note", note)]);
     }
     let monotonic = read(measured, "CLOCK_MONOTONIC");
-    let is_concerned = match monotonic.and_then(|read| read.falls_back) {
-        Some(true) => "Reads of the clock are system calls here, so they pay for it too.",
-        Some(false) => {
-            "Clock reads by the vDSO do not pay for it; CPU-time clocks and every other \
-                        system call do."
-        }
-        None => "Every system call pays for it.",
-    };
-    Some(finding.detail(is_concerned))
+    Some(finding.tell(match monotonic.and_then(|read| read.falls_back) {
+        Some(true) => "reads-pay",
+        Some(false) => "reads-do-not-pay",
+        None => "calls-pay",
+    }))
 }
 
 /// Properties of the process that measured; programs started in the same way share it.

@@ -3,7 +3,7 @@
 use super::finding::{Finding, Severity, State, Verdict};
 use super::state::source::is_tsc;
 use crate::facts::{CommandLine, Facts, Known};
-use crate::log::event::{Event, EventKind};
+use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
 
 /// The findings of these rules.
@@ -55,11 +55,11 @@ fn clocksource(facts: &Facts, verdict: &Verdict, line: &Known<CommandLine>) -> V
     let first = match verdict.source.as_deref() {
         _ if is_current && verdict.state == State::Slow && has("tsc") && name != "tsc" => first
             .severity(Severity::Slow)
-            .detail(format!("{word} keeps this machine on {name}, although tsc is available."))
+            .tell_with("keeps", &[("word", &word), ("name", &name)])
             .fix(&[Fix::RemoveParameter, Fix::SwitchToTsc]),
-        _ if is_current => first.detail(format!("It asks for {name}, which is current.")),
-        Some(other) => first.detail(format!("It asks for {name}; {other} is current.")),
-        None => first.detail(format!("It asks for {name}.")),
+        _ if is_current => first.tell_with("is-current", &[("name", &name)]),
+        Some(other) => first.tell_with("other-current", &[("name", &name), ("other", &other)]),
+        None => first.tell_with("asks", &[("name", &name)]),
     };
     let Some(list) = missing else {
         return vec![first];
@@ -67,20 +67,14 @@ fn clocksource(facts: &Facts, verdict: &Verdict, line: &Known<CommandLine>) -> V
     let others = list.value.join(", ");
     let second = found(Label::ParamClocksourceUnavailable, line, &word).seen(&list.evidence);
     let second = second.tell_with("absent", &[("name", &name), ("others", &others)]);
-    let second = match name {
-        "hpet" => second.tell("built-in"),
-        _ => second,
-    };
-    vec![first, second.fix(&[Fix::RemoveParameter])]
+    vec![first, second.tell_if(name == "hpet", "built-in").fix(&[Fix::RemoveParameter])]
 }
 
 fn reliable(line: &Known<CommandLine>) -> Option<Finding> {
     let word = "tsc=reliable";
-    line.value.has(word).then(|| {
-        found(Label::ParamTscReliable, line, word)
-            .detail("With tsc=reliable nothing on this machine would notice if the TSC went wrong.")
-            .fix(&[Fix::Measure])
-    })
+    line.value
+        .has(word)
+        .then(|| found(Label::ParamTscReliable, line, word).tell("unnoticed").fix(&[Fix::Measure]))
 }
 
 /// The first kernels with `tsc-early` ignored `tsc=reliable` for it: 4.16 to 5.4, and RHEL 8's early kernels.
@@ -88,8 +82,9 @@ fn reliable_ignored(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding>
     if !line.value.has("tsc=reliable") {
         return None;
     }
-    let early = |event: &&Event| matches!(&event.kind, EventKind::Marked { name, .. } if name == "tsc-early");
-    let event = facts.events().find(early)?;
+    let early =
+        |kind: &EventKind| matches!(kind, EventKind::Marked { name, .. } if name == "tsc-early");
+    let event = facts.logged(early)?;
     let found = found(Label::TscReliableIgnored, line, "tsc=reliable").seen(&event.evidence);
     let found = match facts.kernel() {
         Some(kernel) => found.tell_with("early", &[("release", &kernel.release)]),
@@ -104,11 +99,7 @@ fn no_tsc(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {
     let word = *words.last()?;
     let found = found(Label::ParamTscUnstable, line, word);
     if word == "notsc" && facts.kernel().is_some_and(|kernel| !kernel.at_least(4, 19)) {
-        return Some(
-            found
-                .severity(Severity::Note)
-                .detail("notsc has no effect on 64-bit kernels before 4.19."),
-        );
+        return Some(found.severity(Severity::Note).tell("no-effect"));
     }
     let found = found.tell_with("refused", &[("word", &word)]);
     Some(found.fix(&[Fix::RemoveParameter]))
@@ -119,15 +110,11 @@ fn no_hpet(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Finding> {
     let word = *words.last()?;
     let found = found(Label::ParamNoHpet, line, word);
     match verdict.source.as_deref() {
-        Some(name @ ("acpi_pm" | "jiffies" | "refined-jiffies")) => Some(
-            found
-                .severity(Severity::Slow)
-                .tell_with("leaves", &[("word", &word), ("name", &name)])
-                .fix(&[Fix::RemoveParameter]),
-        ),
-        _ => Some(found.detail(format!(
-            "{word} takes the HPET away, also from the watchdog as its reference."
-        ))),
+        Some(name @ ("acpi_pm" | "jiffies" | "refined-jiffies")) => {
+            let found = found.tell_with("leaves", &[("word", &word), ("name", &name)]);
+            Some(found.severity(Severity::Slow).fix(&[Fix::RemoveParameter]))
+        }
+        _ => Some(found.tell_with("takes-away", &[("word", &word)])),
     }
 }
 
@@ -137,35 +124,24 @@ fn no_paravirtual(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Findin
     let found = found(Label::ParamNoParavirtualClock, line, word);
     let lost =
         verdict.source.as_deref().is_some_and(|name| !is_tsc(name)) && verdict.state == State::Slow;
-    match lost {
-        true => Some(
-            found
-                .severity(Severity::Slow)
-                .tell_with("kept", &[("word", &word)])
-                .fix(&[Fix::RemoveParameter]),
-        ),
-        false => Some(found),
+    if !lost {
+        return Some(found);
     }
+    let found = found.severity(Severity::Slow).tell_with("kept", &[("word", &word)]);
+    Some(found.fix(&[Fix::RemoveParameter]))
 }
 
 fn vdso(line: &Known<CommandLine>) -> Vec<Finding> {
+    let off = |word| found(Label::ParamVdso, line, word).tell(word).fix(&[Fix::RemoveParameter]);
     let mut all = Vec::new();
     if line.value.has("vdso=0") {
-        let off = found(Label::ParamVdso, line, "vdso=0").fix(&[Fix::RemoveParameter]);
-        all.push(
-            off.detail("vdso=0 gives programs no vDSO at all: every clock read is a system call."),
-        );
+        all.push(off("vdso=0"));
     } else if line.value.has("vdso32=0") {
-        let off = found(Label::ParamVdso, line, "vdso32=0").severity(Severity::Note);
-        all.push(
-            off.detail("vdso32=0 concerns 32-bit programs only.").fix(&[Fix::RemoveParameter]),
-        );
+        all.push(off("vdso32=0").severity(Severity::Note));
     }
-    if let Some(value) = line.value.value("vsyscall") {
+    all.extend(line.value.value("vsyscall").map(|value| {
         let word = format!("vsyscall={value}");
-        all.push(
-            found(Label::ParamVsyscall, line, &word).tell_with("old-page", &[("word", &word)]),
-        );
-    }
+        found(Label::ParamVsyscall, line, &word).tell_with("old-page", &[("word", &word)])
+    }));
     all
 }

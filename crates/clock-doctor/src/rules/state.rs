@@ -196,11 +196,8 @@ fn kvm_clock(facts: &Facts) -> (State, String) {
     if let Some(kernel) = facts.kernel().filter(|kernel| !kernel.at_least(3, 8)) {
         return slow("kvm-before-3.8", &release(kernel));
     }
-    if let Some(list) = &facts.available {
-        return match list.value.iter().any(|name| source::is_tsc(name)) {
-            true => fast("kvm-with-tsc"),
-            false => unknown("kvm-without-tsc", &[]),
-        };
+    if let Some(lists_tsc) = source::lists_tsc(facts) {
+        return if lists_tsc { fast("kvm-with-tsc") } else { unknown("kvm-without-tsc", &[]) };
     }
     match super::hosts::breaks_kvm_clock(facts) {
         Some(_) => unknown("kvm-apart", &[]),

@@ -26,6 +26,19 @@ use crate::facts::Facts;
 use crate::log::event::{EventKind, Mark};
 use crate::rules::catalogue::{Fix, Label};
 
+/// One decision of the watchdog, with the properties of the machine that its remedies depend on.
+#[derive(Clone)]
+pub(crate) struct Decision<'a> {
+    /// Its lines.
+    pub episode: &'a Episode,
+    /// Its comparison.
+    pub interval: Interval,
+    /// The machine.
+    pub machine: &'a Machine,
+    /// The rate of the TSC was never compared with a timer.
+    pub rate_is_unchecked: bool,
+}
+
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let machine = Machine::of(facts, verdict);
@@ -34,11 +47,21 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
         episode::gather(facts).into_iter().partition(Episode::is_of_tsc);
     let mut findings = Vec::new();
     for episode in &episodes {
+        let alone = Decision {
+            episode,
+            interval: Interval::default(),
+            machine: &machine,
+            rate_is_unchecked: false,
+        };
         if episode.is_delay() {
-            findings.push(too_slow(episode, &machine));
+            // The reference was slow to read.
+            let finding = specific(Label::TscWatchdogReaddelay, &alone);
+            findings.push(finding.seen_all(&episode.lines));
         }
         if episode.is_skew() {
-            findings.extend(skewed(episode, &rates, facts, &machine));
+            let interval = Interval::of(episode, &rates);
+            let rate_is_unchecked = rate_is_unchecked(facts);
+            findings.extend(skewed(&Decision { interval, rate_is_unchecked, ..alone }, facts));
         }
     }
     if findings.is_empty() {
@@ -50,29 +73,25 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
 }
 
 /// All findings about one decision.
-fn skewed(episode: &Episode, rates: &Rates, facts: &Facts, machine: &Machine) -> Vec<Finding> {
-    let interval = Interval::of(episode, rates);
-    let unchecked = rate_is_unchecked(facts);
-    let mut labels = labels::labels(&interval);
+fn skewed(decision: &Decision, facts: &Facts) -> Vec<Finding> {
+    let Decision { episode, interval, machine, rate_is_unchecked } = decision;
+    let mut labels = labels::labels(interval);
     let is_rate = matches!(episode.marked, Some((_, Mark::FrequencySkew)));
-    if labels.is_empty() && labels::only_a_rate_decides(&interval, is_rate) {
+    if labels.is_empty() && labels::only_a_rate_decides(interval, is_rate) {
         labels.push(Label::NeedsRateMeasurement);
     }
-    let mut findings: Vec<Finding> = labels
-        .into_iter()
-        .map(|label| specific(label, episode, &interval, machine, unchecked))
-        .collect();
-    findings.extend(runtime_warp(episode, machine));
-    findings.extend(resume::by_counter(episode, &interval, machine));
-    findings.extend(reference::find(episode, &interval, facts, machine, unchecked));
+    let mut findings: Vec<Finding> =
+        labels.into_iter().map(|label| specific(label, decision)).collect();
+    findings.extend(runtime_warp(decision));
+    findings.extend(resume::by_counter(decision));
+    findings.extend(reference::find(decision, facts));
     link(&mut findings);
     let cause = findings.iter().find(|finding| is_cause(finding.label)).map(|found| found.label);
     let skew = Finding::new(Label::TscWatchdogSkew).seen_all(&episode.lines);
-    let mut skew = event_in_words(skew, episode, &interval, cause.is_none());
-    if findings.is_empty() || cause.is_none() {
-        let remedy = remedies::of(Label::TscWatchdogSkew, machine, unchecked);
-        skew = skew.fix(&remedy.fixes).forbid(&remedy.forbids);
-    } else if unchecked {
+    let mut skew = event_in_words(skew, episode, interval, cause.is_none());
+    if cause.is_none() {
+        skew = remedies::add(skew, machine, *rate_is_unchecked);
+    } else if *rate_is_unchecked {
         skew = skew.forbid(&[Fix::TscReliable]);
     }
     skew.follows_from = cause;
@@ -82,27 +101,16 @@ fn skewed(episode: &Episode, rates: &Rates, facts: &Facts, machine: &Machine) ->
 }
 
 /// A finding more specific than the decision itself.
-fn specific(
-    label: Label,
-    episode: &Episode,
-    interval: &Interval,
-    machine: &Machine,
-    unchecked: bool,
-) -> Finding {
-    let remedy = remedies::of(label, machine, unchecked);
-    let mut finding = Finding::new(label).fix(&remedy.fixes).forbid(&remedy.forbids);
-    finding.detail = explain::sentences(label, episode, interval, machine);
+fn specific(label: Label, decision: &Decision) -> Finding {
+    let Decision { episode, interval, machine, rate_is_unchecked } = decision;
+    let mut finding = remedies::add(Finding::new(label), machine, *rate_is_unchecked);
+    finding.detail = explain::sentences(label, decision);
     if label == Label::NeedsRateMeasurement && interval.second_agrees() == Some(true) {
         finding.severity = Severity::Note;
     }
     let lines = if episode.numbers.is_empty() { &episode.lines } else { &episode.numbers };
-    finding = finding.seen_all(lines);
-    if interval.reference_is_inferred
-        && let Some((_, line)) = &episode.fallback
-    {
-        finding = finding.seen(line);
-    }
-    finding
+    let fallback = episode.fallback.as_ref().filter(|_| interval.reference_is_inferred);
+    finding.seen_all(lines).seen_all(fallback.map(|(_, line)| line))
 }
 
 /// Whether a finding gives the reason for the watchdog's decision, rather than an open question.
@@ -148,38 +156,31 @@ fn event_in_words(
     if let Some((Some(current), true)) = &episode.current {
         skew = skew.tell_with("other-current", &[("current", current)]);
     }
-    if episode.has_bad_advice { skew.tell("bad-advice") } else { skew }
-}
-
-/// The finding for a reference that was slow to read.
-fn too_slow(episode: &Episode, machine: &Machine) -> Finding {
-    let label = Label::TscWatchdogReaddelay;
-    let finding = specific(label, episode, &Interval::default(), machine, false);
-    finding.seen_all(&episode.lines)
+    skew.tell_if(episode.has_bad_advice, "bad-advice")
 }
 
 /// The findings for a decision that two CPUs disagree (7.1 and later).
-fn runtime_warp(episode: &Episode, machine: &Machine) -> Vec<Finding> {
+fn runtime_warp(decision: &Decision) -> Vec<Finding> {
+    let episode = decision.episode;
     let says_so = matches!(episode.marked, Some((_, Mark::CpuSkew)));
     if !says_so && episode.cycles.is_none() {
         return Vec::new();
     }
     let interval = Interval::default();
-    let warp = specific(Label::TscWarpRuntime, episode, &interval, machine, false);
-    let apart = specific(Label::PerCpuSyncSuspicious, episode, &interval, machine, false);
-    vec![warp, apart]
+    let alone = Decision { interval, rate_is_unchecked: false, ..decision.clone() };
+    [Label::TscWarpRuntime, Label::PerCpuSyncSuspicious].map(|label| specific(label, &alone)).into()
 }
 
 /// The finding if the early clocksource was judged.
 fn early(episode: &Episode, machine: &Machine) -> Option<Finding> {
-    let line = episode.lines.iter().find(|line| line.text.contains("tsc-early"));
-    let line =
-        line.or(episode.lines.first()).filter(|_| episode.name.as_deref() == Some("tsc-early"))?;
-    let mut finding = Finding::new(Label::TscEarly).seen(line).follows(Label::TscWatchdogSkew);
-    if machine.since(5, 5) == Some(false) && machine.since(4, 16) != Some(false) {
-        finding = finding.fix(&[Fix::NewerKernel]);
+    if episode.name.as_deref() != Some("tsc-early") {
+        return None;
     }
-    Some(finding)
+    let line = episode.lines.iter().find(|line| line.text.contains("tsc-early"));
+    let line = line.or(episode.lines.first())?;
+    let finding = Finding::new(Label::TscEarly).seen(line).follows(Label::TscWatchdogSkew);
+    let is_mended = machine.since(5, 5) == Some(false) && machine.since(4, 16) != Some(false);
+    Some(if is_mended { finding.fix(&[Fix::NewerKernel]) } else { finding })
 }
 
 /// Whether the rate of the TSC comes from CPUID or the like and was never compared with a timer: the kernel prints it
@@ -192,12 +193,10 @@ fn rate_is_unchecked(facts: &Facts) -> bool {
 
 /// Messages of the watchdog without a consequence for the TSC.
 fn noise(facts: &Facts, delays: &[Episode], others: &[Episode]) -> Option<Finding> {
-    let lines = facts.events().filter(|event| event.kind == EventKind::WatchdogNoise);
-    let lines: Vec<_> = lines.map(|event| &event.evidence).collect();
+    let noise = facts.events().filter(|event| event.kind == EventKind::WatchdogNoise);
     let delayed = delays.iter().filter(|episode| episode.delay.is_some());
-    let of_others = others.iter().flat_map(|one| &one.lines);
-    let delayed = delayed.flat_map(|one| &one.lines);
-    let all: Vec<_> = lines.into_iter().chain(delayed).chain(of_others).collect();
+    let episodes = delayed.chain(others).flat_map(|one| &one.lines);
+    let all: Vec<_> = noise.map(|event| &event.evidence).chain(episodes).collect();
     let lines = all.len();
     let mut finding = Finding::new(Label::WatchdogNoise).seen_all(all.into_iter().take(5));
     if let Some(name) = others.iter().find_map(|one| one.name.as_deref()) {
@@ -214,8 +213,7 @@ fn noise(facts: &Facts, delays: &[Episode], others: &[Episode]) -> Option<Findin
 fn after_resume(mut findings: Vec<Finding>) -> Vec<Finding> {
     let resumed = findings.iter().find(|finding| finding.label == Label::AfterResume);
     if resumed.is_some_and(|finding| finding.severity == Severity::Wrong) {
-        let skew = findings.iter_mut().find(|finding| finding.label == Label::TscWatchdogSkew);
-        if let Some(skew) = skew {
+        for skew in findings.iter_mut().filter(|one| one.label == Label::TscWatchdogSkew) {
             skew.follows_from = skew.follows_from.or(Some(Label::AfterResume));
         }
     }

@@ -18,8 +18,7 @@ fn asks_hypervisor(verdict: &Verdict) -> bool {
 }
 
 fn unstable_on_purpose(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
-    let on_purpose = EventKind::is_about_hyperv;
-    let event = facts.logged(on_purpose)?;
+    let event = facts.logged(EventKind::is_about_hyperv)?;
     let found = Finding::new(Label::HypervTscUnstableBenign).seen(&event.evidence);
     let unavailable = facts.logged(|kind| *kind == EventKind::HyperVNoInvariantTsc);
     let found = found.seen_all(unavailable.map(|event| &event.evidence));

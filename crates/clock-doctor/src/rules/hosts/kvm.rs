@@ -6,7 +6,8 @@ use crate::log::event::{Event, EventKind, UnstableReason};
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Severity, State, Verdict};
 use crate::rules::platform;
-use crate::rules::state::source::is_tsc;
+use crate::rules::state::source::lists_tsc;
+
 use crate::rules::watchdog::figures::count;
 
 /// The findings of these rules.
@@ -21,20 +22,20 @@ pub(super) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
         EventKind::KvmClock => true,
         kind => kind.clocksources().any(|name| name == "kvm-clock"),
     };
-    let logged = facts.events().find(names).map(|event| event.evidence.clone());
+    let logged = facts.events().find(names).map(|event| &event.evidence);
     let current = facts.current.as_ref().filter(|current| current.value == "kvm-clock");
     let listed = facts.available.as_ref().filter(|_| facts.lists("kvm-clock") == Some(true));
     let file = current.map(|current| &current.evidence).or(listed.map(|list| &list.evidence));
-    file.cloned().or(logged)
+    file.or(logged).cloned()
 }
 
 /// A line showing that the host does not keep the virtual CPUs' counters together. Such a host cannot set the stable
 /// bit (`kvm_track_tsc_matching` in `arch/x86/kvm/x86.c`).
 pub(in crate::rules) fn breaks_kvm_clock(facts: &Facts) -> Option<&Event> {
-    facts.events().find(|event| match &event.kind {
-        EventKind::Warp(_) | EventKind::WarpRandom | EventKind::HotAdded => true,
+    facts.logged(|kind| match kind {
+        EventKind::HotAdded => true,
         EventKind::Unstable { reason: UnstableReason::SyncCheck, is_whole, .. } => *is_whole,
-        _ => false,
+        kind => kind.is_warp(),
     })
 }
 
@@ -53,7 +54,7 @@ fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     }
     let found = Finding::new(Label::KvmClockNoVdsoSuspected).seen(&clock);
     let listed = facts.available.as_ref().filter(|list| !list.value.is_empty());
-    let absent = listed.filter(|list| !list.value.iter().any(|name| is_tsc(name)));
+    let absent = listed.filter(|_| lists_tsc(facts) == Some(false));
     let broken = breaks_kvm_clock(facts);
     let found = match (broken, absent) {
         (Some(event), _) => {
@@ -69,16 +70,11 @@ fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         _ => return None,
     };
     let found = found.fix(&[Fix::Measure, Fix::HostTsc, Fix::Invtsc]);
-    Some(match breaks_kvm_clock(facts).map(|event| &event.kind) {
-        Some(EventKind::HotAdded) => found.follows(Label::TscWarpHotplug),
-        Some(_) => found.follows(Label::TscWarp),
-        None => found.follows(Label::TscAbsent),
-    })
-}
-
-/// Whether the kernel lists tsc, and so has not refused it.
-fn takes_tsc(facts: &Facts) -> bool {
-    facts.available.as_ref().is_some_and(|list| list.value.iter().any(|name| is_tsc(name)))
+    Some(found.follows(match broken.map(|event| &event.kind) {
+        Some(EventKind::HotAdded) => Label::TscWarpHotplug,
+        Some(_) => Label::TscWarp,
+        None => Label::TscAbsent,
+    }))
 }
 
 /// The guest's CPU model has no invariant TSC, and the kernel gave tsc up because of that.
@@ -102,8 +98,8 @@ fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let found = Finding::new(Label::GuestLacksInvtsc);
     let found = match refused {
         Some(event) => found.seen(&event.evidence).tell("unstated"),
-        // The kernel accepted tsc nevertheless, so slowness has another reason.
-        None if verdict.state == State::Fast || takes_tsc(facts) => return None,
+        // The kernel lists tsc, and so has not refused it: slowness has another reason.
+        None if verdict.state == State::Fast || lists_tsc(facts) == Some(true) => return None,
         None => {
             let lacks = |name: &&&str| facts.cpu.flag(name) == Some(false);
             let missing: Vec<&str> =
@@ -128,8 +124,7 @@ fn snapshots(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         return None;
     }
     let found = Finding::new(Label::SnapshotRestoreRisk);
-    let found = clock_evidence(facts).iter().fold(found, |found, line| found.seen(line));
     let absent = facts.logged(|kind| *kind == EventKind::DmiAbsent);
-    let found = absent.iter().fold(found, |found, event| found.seen(&event.evidence));
-    Some(found.tell("firecracker"))
+    let found = found.seen_all(clock_evidence(facts).as_ref());
+    Some(found.seen_all(absent.map(|event| &event.evidence)).tell("firecracker"))
 }

@@ -44,21 +44,15 @@ fn by_reason(reason: UnstableReason, text: &str, machine: &Machine) -> Vec<Findi
 
 fn unsynchronized(machine: &Machine) -> Vec<Finding> {
     let finding = Finding::new(Label::TscUnsynchronized);
-    if !machine.is_virtual {
-        return vec![finding.fix(&[Fix::Keep])];
-    }
-    vec![finding.fix(&[Fix::Invtsc]).tell("guest")]
+    let fix = if machine.is_virtual { Fix::Invtsc } else { Fix::Keep };
+    vec![finding.fix(&[fix]).tell_if(machine.is_virtual, "guest")]
 }
 
 fn halts(reason: UnstableReason) -> Finding {
     let finding = Finding::new(Label::TscHaltsInIdle).fix(&[Fix::Keep, Fix::MaxCstate]);
     match reason {
-        UnstableReason::HaltsInC1e => {
-            finding.detail("The state in which it stops is C1E, which the firmware turns on.")
-        }
-        UnstableReason::HaltsBelowC2 => {
-            finding.detail("It stops in states deeper than C2; in C1 and C2 it counts.")
-        }
+        UnstableReason::HaltsInC1e => finding.tell("c1e"),
+        UnstableReason::HaltsBelowC2 => finding.tell("below-c2"),
         _ => finding,
     }
 }
@@ -80,35 +74,28 @@ fn refused(reason: UnstableReason, text: &str, machine: &Machine) -> Finding {
     let text = text.trim().trim_start_matches(':').trim_end_matches('.').trim();
     let finding = Finding::new(Label::TscRefused);
     if text.is_empty() {
-        return finding.fix(&[Fix::ReadLog]).detail("The line is cut before the reason.");
+        return finding.fix(&[Fix::ReadLog]).tell("cut");
     }
-    let finding = finding.detail(format!("The kernel's reason: {text}."));
+    let finding = finding.tell_with("reason", &[("reason", &text)]);
     if reason == UnstableReason::CpuFrequency {
         return finding.fix(&[Fix::Keep]).forbid(TRUST).tell("frequency");
     }
-    // The hypervisor's own clock does not need a rate measured by the guest.
-    let stands_in = machine
-        .source
-        .as_deref()
-        .is_some_and(|name| matches!(name, "hyperv_clocksource_tsc_page" | "kvm-clock" | "xen"));
-    if reason == UnstableReason::NotCalculated && !machine.is_physical {
-        let finding = finding.forbid(&[Fix::TscReliable, Fix::TscNowatchdog]).tell("no-timer");
-        return match stands_in {
-            true => finding
-                .severity(Severity::Note)
-                .detail("The hypervisor's own clock is current: nothing is lost."),
-            false => finding.fix(&[Fix::KvmClock, Fix::TscEarlyKhz]),
-        };
+    let finding = finding.forbid(&[Fix::TscReliable, Fix::TscNowatchdog]);
+    match reason {
+        UnstableReason::NotCalculated if !machine.is_physical => {
+            let finding = finding.tell("no-timer");
+            // The hypervisor's own clock does not need a rate measured by the guest.
+            match machine.source.as_deref() {
+                Some("hyperv_clocksource_tsc_page" | "kvm-clock" | "xen") => {
+                    finding.severity(Severity::Note).tell("nothing-lost")
+                }
+                _ => finding.fix(&[Fix::KvmClock, Fix::TscEarlyKhz]),
+            }
+        }
+        UnstableReason::NotCalibrated => {
+            let first = if machine.is_virtual { Fix::KvmClock } else { Fix::BiosUpdate };
+            finding.fix(&[first, Fix::TscEarlyKhz]).tell("no-rate")
+        }
+        _ => finding.fix(&[Fix::Keep]),
     }
-    if reason == UnstableReason::NotCalibrated {
-        let fixes: &[Fix] = match machine.is_virtual {
-            true => &[Fix::KvmClock, Fix::TscEarlyKhz],
-            false => &[Fix::BiosUpdate, Fix::TscEarlyKhz],
-        };
-        return finding
-            .fix(fixes)
-            .forbid(&[Fix::TscReliable, Fix::TscNowatchdog])
-            .detail("Without its rate the counter tells no time.");
-    }
-    finding.fix(&[Fix::Keep]).forbid(&[Fix::TscReliable, Fix::TscNowatchdog])
 }

@@ -76,17 +76,13 @@ fn look(facts: &Facts) -> Seen<'_> {
 fn special(seen: &Seen, first: &Event, machine: &Machine) -> Option<Finding> {
     let is_late = first.at.is_some_and(|at| at > BOOT_S);
     let finding = if seen.hot_added.is_some() || is_late {
-        let mut late = Finding::new(Label::TscWarpHotplug);
-        if let Some(line) = seen.hot_added {
-            late = late.seen(line);
-        }
-        if seen.woke.is_some() {
+        let late = Finding::new(Label::TscWarpHotplug).seen_all(seen.hot_added);
+        let late = if seen.woke.is_some() {
             // On waking, the kernel brings the other CPUs up as if they were hot-added.
-            late =
-                late.fix(&[Fix::Reboot, Fix::BiosUpdate]).forbid(TRUST).follows(Label::AfterResume);
+            late.fix(&[Fix::Reboot, Fix::BiosUpdate]).forbid(TRUST).follows(Label::AfterResume)
         } else {
-            late = late.fix(&[Fix::ColdBoot]).forbid(&[Fix::SwitchToTsc]);
-        }
+            late.fix(&[Fix::ColdBoot]).forbid(&[Fix::SwitchToTsc])
+        };
         match (seen.hot_added, first.at) {
             (None, Some(at)) => late.tell_with("late", &[("delay", &duration(at * 1e9))]),
             _ => late,
@@ -102,15 +98,11 @@ fn special(seen: &Seen, first: &Event, machine: &Machine) -> Option<Finding> {
 }
 
 fn small_warp(machine: &Machine) -> Finding {
-    let mut finding = Finding::new(Label::TscWarpSmall).fix(&[Fix::Measure]);
+    let finding = Finding::new(Label::TscWarpSmall).fix(&[Fix::Measure]);
     if machine.is_physical {
         return finding.fix(&[Fix::BiosUpdate]).tell("physical");
     }
-    finding = trust_after_measuring(finding, machine);
-    if machine.is_virtual {
-        finding = finding.tell("rounded");
-    }
-    finding
+    trust_after_measuring(finding, machine).tell_if(machine.is_virtual, "rounded")
 }
 
 fn firmware_warp() -> Finding {
@@ -123,17 +115,11 @@ fn firmware_warp() -> Finding {
 fn trust_after_measuring(finding: Finding, machine: &Machine) -> Finding {
     match machine.since(3, 3) {
         Some(true) => finding.fix(&[Fix::Measure, Fix::TscReliable]),
-        Some(false) => finding.fix(&[Fix::NewerKernel, Fix::Measure]).forbid(&[Fix::TscReliable]).detail(
-            format!(
-                "This is {}: before 3.3 tsc=reliable does not turn this comparison off, so it cannot \
-                 help here by itself.",
-                machine.kernel_in_words()
-            ),
-        ),
-        None => finding.fix(&[Fix::Measure, Fix::TscReliable]).detail(
-            "Which kernel this is cannot be told: tsc=reliable turns this comparison off from 3.3 \
-             on only.",
-        ),
+        Some(false) => finding
+            .fix(&[Fix::NewerKernel, Fix::Measure])
+            .forbid(&[Fix::TscReliable])
+            .tell_with("before-3.3", &[("kernel", &machine.kernel_in_words())]),
+        None => finding.fix(&[Fix::Measure, Fix::TscReliable]).tell("since-3.3"),
     }
 }
 
@@ -178,8 +164,5 @@ fn in_words(mut warp: Finding, seen: &Seen, facts: &Facts, machine: &Machine) ->
         let time = time.unwrap_or_default();
         warp = warp.tell_with("ticks", &[("ticks", &count(cycles)), ("time", &time)]);
     }
-    if seen.is_random {
-        warp = warp.tell("random");
-    }
-    if machine.is_amd && !machine.is_virtual { warp.tell("amd") } else { warp }
+    warp.tell_if(seen.is_random, "random").tell_if(machine.is_amd && !machine.is_virtual, "amd")
 }

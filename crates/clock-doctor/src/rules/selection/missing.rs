@@ -4,7 +4,7 @@ use crate::facts::Facts;
 use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Severity, State, Verdict};
-use crate::rules::state::source::{is_tsc, tsc_given_up};
+use crate::rules::state::source::{lists_tsc, tsc_given_up};
 use crate::rules::{arm, params, refused, watchdog};
 
 /// The findings of these rules.
@@ -27,18 +27,15 @@ fn has_cause(facts: &Facts, verdict: &Verdict) -> bool {
 
 /// Whether these clocksources are a PC's.
 fn is_pc(facts: &Facts) -> bool {
-    let machine = facts.cpu.machine.as_ref().map(|machine| &machine.value[..]);
-    match machine {
-        Some(name) if name.starts_with('i') && name.ends_with("86") => true,
-        Some(name) => name == "x86_64",
+    match facts.cpu.machine.as_ref().map(|machine| &machine.value[..]) {
+        Some(name) => name == "x86_64" || name.starts_with('i') && name.ends_with("86"),
         None => !arm::is_arm(facts),
     }
 }
 
 /// On Hyper-V, Linux refuses tsc on purpose if it uses the TSC page.
 fn on_purpose(facts: &Facts, verdict: &Verdict) -> bool {
-    let said = EventKind::is_about_hyperv;
-    verdict.platforms.contains(&"hyperv") || facts.logged(said).is_some()
+    verdict.platforms.contains(&"hyperv") || facts.logged(EventKind::is_about_hyperv).is_some()
 }
 
 fn absent(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
@@ -46,22 +43,19 @@ fn absent(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     const OF_PC: [&str; 5] = ["hpet", "acpi_pm", "kvm-clock", "xen", "jiffies"];
     let pc =
         is_pc(facts) && list.value.iter().any(|name| OF_PC.iter().any(|of| name.ends_with(of)));
-    if !pc || list.value.iter().any(|name| is_tsc(name)) || on_purpose(facts, verdict) {
+    if !pc || lists_tsc(facts) == Some(true) || on_purpose(facts, verdict) {
         return None;
     }
     let found = Finding::new(Label::TscAbsent).seen(&list.evidence);
     // The vDSO reads the current clocksource nevertheless.
     let found = if verdict.state == State::Fast { found.severity(Severity::Note) } else { found };
-    Some(
-        found
-            .tell_with("only", &[("names", &list.value.join(" and "))])
-            .forbid(&[Fix::SwitchToTsc]),
-    )
+    let found = found.tell_with("only", &[("names", &list.value.join(" and "))]);
+    Some(found.forbid(&[Fix::SwitchToTsc]))
 }
 
 /// tsc is missing, without a known reason.
 fn needs_log(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
-    let listed = facts.available.as_ref().map(|list| list.value.iter().any(|name| is_tsc(name)));
+    let listed = lists_tsc(facts);
     let current = verdict.source.as_deref();
     let device = matches!(current, Some("hpet" | "acpi_pm" | "jiffies" | "refined-jiffies"));
     let asked = facts.command_line.as_ref().and_then(|line| params::asked(&line.value));
@@ -77,21 +71,16 @@ fn needs_log(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     if !gone || !pc {
         return Vec::new();
     }
-    let found = Finding::new(Label::CauseNeedsDmesg);
-    let lines =
-        verdict.source_evidence.iter().chain(facts.available.as_ref().map(|list| &list.evidence));
-    let found = lines.fold(found, |found, line| found.seen(line));
+    let found = Finding::new(Label::CauseNeedsDmesg).fix(&[Fix::ReadLog]);
+    let found = found.seen_all(&verdict.source_evidence);
+    let found = found.seen_all(facts.available.as_ref().map(|list| &list.evidence));
     let found = if listed == Some(false) { found.follows(Label::TscAbsent) } else { found };
     match facts.log.as_ref().filter(|log| !log.events.is_empty()) {
-        None => vec![found.fix(&[Fix::ReadLog]).tell("no-log")],
-        Some(log) if log.begins_at_boot => {
-            vec![found.fix(&[Fix::ReadLog]).tell_with("part", &[("file", &log.file)])]
-        }
+        None => vec![found.tell("no-log")],
+        Some(log) if log.begins_at_boot => vec![found.tell_with("part", &[("file", &log.file)])],
         Some(log) => {
-            let lost = Finding::new(Label::LogIncomplete)
-                .follows(Label::CauseNeedsDmesg)
-                .tell_with("lost", &[("file", &log.file)]);
-            vec![found.fix(&[Fix::ReadLog]), lost]
+            let lost = Finding::new(Label::LogIncomplete).follows(Label::CauseNeedsDmesg);
+            vec![found, lost.tell_with("lost", &[("file", &log.file)])]
         }
     }
 }

@@ -34,6 +34,11 @@ pub(in crate::rules) fn is_tsc(name: &str) -> bool {
     matches!(name, "tsc" | "tsc-early")
 }
 
+/// Whether one of the TSC's clocksources can be selected; `None` if the list is unknown.
+pub(in crate::rules) fn lists_tsc(facts: &Facts) -> Option<bool> {
+    Some(facts.available.as_ref()?.value.iter().any(|name| is_tsc(name)))
+}
+
 /// Whether the clocksource counts timer interrupts.
 pub(in crate::rules) fn counts_ticks(name: &str) -> bool {
     matches!(name, "jiffies" | "refined-jiffies")
@@ -126,7 +131,7 @@ fn settled<'a>(
     at: usize,
     name: &str,
 ) -> Option<Vec<&'a Evidence>> {
-    let ticks = matches!(name, "refined-jiffies" | "jiffies");
+    let ticks = counts_ticks(name);
     let stopgap = ticks || matches!(name, "hpet" | "acpi_pm");
     let line = facts.command_line.as_ref();
     let asked = line.is_some_and(|line| line.value.value("clocksource") == Some(name));
@@ -134,7 +139,7 @@ fn settled<'a>(
         return Some(Vec::new());
     }
     let begins = facts.log.as_ref().is_some_and(|log| log.begins_at_boot);
-    let given_up = events.iter().find(|event| gives_tsc_up(event)).map(|event| &event.evidence);
+    let given_up = tsc_given_up(facts).map(|event| &event.evidence);
     if let Some(stamp) = events[at].at {
         let end = events.iter().filter_map(|event| event.at).fold(0.0, f64::max);
         let last = facts.log.as_ref().and_then(|log| log.last.as_ref()).filter(|_| begins);
@@ -158,8 +163,8 @@ fn settled<'a>(
 
 /// If ARM's counter is registered, it has no rival.
 fn by_arm_counter(facts: &Facts) -> Option<Current> {
-    let registered = facts.events().find(
-        |event| matches!(&event.kind, EventKind::Registered { name, .. } if name == "arch_sys_counter"),
-    )?;
-    Some(Current::known("arch_sys_counter", &registered.evidence))
+    const NAME: &str = "arch_sys_counter";
+    let registers =
+        |kind: &EventKind| matches!(kind, EventKind::Registered { name, .. } if name == NAME);
+    Some(Current::known(NAME, &facts.logged(registers)?.evidence))
 }

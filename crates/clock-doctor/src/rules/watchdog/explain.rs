@@ -1,6 +1,6 @@
 //! The sentences of a label with this machine's figures.
 
-use super::episode::Episode;
+use super::Decision;
 use super::figures::{a_day, count, duration, fine, gigahertz, hertz, share};
 use super::interval::Interval;
 use super::labels::CHECK_NS;
@@ -12,12 +12,8 @@ use crate::rules::catalogue::Label;
 pub(crate) type Values = Vec<(&'static str, String)>;
 
 /// The sentences for `label`; none if its general explanation suffices.
-pub(crate) fn sentences(
-    label: Label,
-    episode: &Episode,
-    interval: &Interval,
-    machine: &Machine,
-) -> Vec<String> {
+pub(crate) fn sentences(label: Label, decision: &Decision) -> Vec<String> {
+    let Decision { episode, interval, machine, .. } = decision;
     let mut values = values(interval);
     values.push(("delay", duration(episode.delay.map_or(0.0, |(ns, _)| ns as f64))));
     if let Some((one, other)) = episode.cycles {
@@ -30,7 +26,7 @@ pub(crate) fn sentences(
     }
     let mut said: Vec<String> = match label {
         Label::WatchdogCounterWrapped => wrapped(interval, machine, &mut values),
-        _ => keys(label, episode, interval, machine),
+        _ => keys(label, decision),
     }
     .iter()
     .map(|key| label.sentence(key, &values))
@@ -43,12 +39,8 @@ pub(crate) fn sentences(
 }
 
 /// The keys of the label's sentences that apply.
-fn keys(
-    label: Label,
-    episode: &Episode,
-    interval: &Interval,
-    machine: &Machine,
-) -> Vec<&'static str> {
+fn keys(label: Label, decision: &Decision) -> Vec<&'static str> {
+    let Decision { episode, interval, machine, .. } = decision;
     let has_elapsed = interval.elapsed_ns.is_some();
     let both = both(interval).and_then(|_| interval.ppm()).and(interval.skew_ns);
     match label {

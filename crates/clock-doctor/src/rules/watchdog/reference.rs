@@ -1,12 +1,11 @@
 //! Whether the watchdog's reference was wrong instead of the TSC.
 
-use super::episode::Episode;
 use super::explain::{self, Values};
 use super::figures::{duration, fine, share};
 use super::interval::Interval;
 use super::labels::CRYSTAL_PPM;
-use super::machine::Machine;
-use super::remedies;
+
+use super::{Decision, remedies};
 use crate::facts::{Evidence, Facts};
 use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
@@ -14,19 +13,14 @@ use crate::rules::finding::Finding;
 use crate::rules::state::source::counts_ticks;
 
 /// The finding `watchdog-bad-reference`, if the reference is unfit as a judge, or if a second one agrees with the TSC.
-pub(crate) fn find(
-    episode: &Episode,
-    interval: &Interval,
-    facts: &Facts,
-    machine: &Machine,
-    rate_is_unchecked: bool,
-) -> Option<Finding> {
+pub(crate) fn find(decision: &Decision, facts: &Facts) -> Option<Finding> {
+    let Decision { episode, interval, machine, rate_is_unchecked } = decision;
     let name = interval.reference.as_deref().unwrap_or_default();
     let mut values = explain::values(interval);
     let mut keys = Vec::new();
     let mut lines: Vec<&Evidence> = episode.numbers.iter().collect();
     let mut fixes = Vec::new();
-    let is_doubtful = rate_is_unchecked && counts_ticks(name);
+    let is_doubtful = *rate_is_unchecked && counts_ticks(name);
     if interval.second_agrees() == Some(true) {
         keys.extend(second(interval, &mut values));
     }
@@ -58,16 +52,9 @@ pub(crate) fn find(
         lines.extend(episode.fallback.iter().map(|(_, line)| line));
     }
     let label = Label::WatchdogBadReference;
-    let remedy = remedies::of(label, machine, is_doubtful);
-    let mut finding = Finding::new(label).fix(&fixes).fix(&remedy.fixes);
-    finding = finding.forbid(&remedy.forbids);
+    let mut finding = remedies::add(Finding::new(label).fix(&fixes), machine, is_doubtful);
     finding.detail = keys.iter().map(|key| label.sentence(key, &values)).collect();
-    Some(
-        lines
-            .iter()
-            .chain(&episode.lines.iter().take(1).collect::<Vec<_>>())
-            .fold(finding, |finding, line| finding.seen(line)),
-    )
+    Some(finding.seen_all(lines.into_iter().chain(episode.lines.first())))
 }
 
 /// The line that the HPET stops, if the HPET may have been the reference.

@@ -2,92 +2,61 @@
 
 use super::machine::Machine;
 use crate::rules::catalogue::{Fix, Label, TRUST};
-
-/// Fixes that a label suggests, and fixes that it rules out.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Remedy {
-    /// The suggested fixes, best first.
-    pub fixes: Vec<Fix>,
-    /// The ruled-out fixes, in the order of the report.
-    pub forbids: Vec<Fix>,
-}
+use crate::rules::finding::Finding;
 
 /// Fixes that disable the watchdog for the TSC: `tsc=nowatchdog` if the kernel supports it, which keeps the check of
 /// the CPUs' counters; else `tsc=reliable`, which 4.16 to 5.4 ignored for `tsc-early`.
-pub(crate) fn no_watchdog(machine: &Machine) -> Vec<Fix> {
+fn no_watchdog(machine: &Machine) -> &'static [Fix] {
     match (machine.has_nowatchdog(), machine.since(3, 3)) {
-        (Some(true) | None, _) => vec![Fix::TscNowatchdog],
-        (Some(false), Some(true)) => vec![Fix::Measure, Fix::TscReliable],
-        (Some(false), _) => vec![Fix::NewerKernel],
+        (Some(true) | None, _) => &[Fix::TscNowatchdog],
+        (Some(false), Some(true)) => &[Fix::Measure, Fix::TscReliable],
+        (Some(false), _) => &[Fix::NewerKernel],
     }
 }
 
-/// The remedy for `label`.
-pub(crate) fn of(label: Label, machine: &Machine, rate_is_unchecked: bool) -> Remedy {
-    let mut fixes = Vec::new();
-    let mut forbids = Vec::new();
-    let vm = |fixes: &[Fix]| if machine.is_virtual { fixes.to_vec() } else { Vec::new() };
-    match label {
+/// Adds the fixes that the finding's label suggests, best first, and those that it rules out.
+pub(crate) fn add(finding: Finding, machine: &Machine, rate_is_unchecked: bool) -> Finding {
+    let when = |applies: bool, fixes: &'static [Fix]| if applies { fixes } else { &[] };
+    let vm = |fixes| when(machine.is_virtual, fixes);
+    let no_watchdog = no_watchdog(machine);
+    let keep = when(machine.source.as_deref() == Some("kvm-clock"), &[Fix::Keep]);
+    match finding.label {
         Label::WatchdogFalsePositiveLikely | Label::TscWatchdogGlitch => {
-            fixes.extend(no_watchdog(machine));
-            fixes.push(Fix::Reboot);
+            finding.fix(no_watchdog).fix(&[Fix::Reboot])
         }
         Label::WatchdogCounterWrapped | Label::WatchdogReadsTorn => {
-            fixes.push(Fix::FindStall);
-            fixes.extend(vm(&[Fix::PinVcpus, Fix::KvmClock]));
-            fixes.extend(no_watchdog(machine));
+            finding.fix(&[Fix::FindStall]).fix(vm(&[Fix::PinVcpus, Fix::KvmClock])).fix(no_watchdog)
         }
         Label::TscWatchdogLongInterval => {
-            fixes.push(Fix::FindStall);
-            fixes.extend(vm(&[Fix::PinVcpus]));
-            fixes.extend(no_watchdog(machine));
+            finding.fix(&[Fix::FindStall]).fix(vm(&[Fix::PinVcpus])).fix(no_watchdog)
         }
-        Label::TscWatchdogReaddelay => {
-            if machine.since(6, 12) != Some(true) {
-                fixes.push(Fix::NewerKernel);
-            }
-            fixes.extend(no_watchdog(machine));
-            fixes.extend(vm(&[Fix::PinVcpus]));
-        }
+        Label::TscWatchdogReaddelay => finding
+            .fix(when(machine.since(6, 12) != Some(true), &[Fix::NewerKernel]))
+            .fix(no_watchdog)
+            .fix(vm(&[Fix::PinVcpus])),
         Label::TscWatchdogShortInterval | Label::VmPaused => {
-            if machine.source.as_deref() == Some("kvm-clock") {
-                fixes.push(Fix::Keep);
-            }
-            fixes.extend([Fix::Reboot, Fix::TscNowatchdog]);
+            finding.fix(keep).fix(&[Fix::Reboot, Fix::TscNowatchdog])
         }
-        Label::TscWentBackwards | Label::AfterResume => {
-            fixes.extend(vm(&[Fix::SuspendGuests, Fix::KvmClock]));
-            if !machine.is_virtual {
-                fixes.push(Fix::BiosUpdate);
-            }
-            fixes.push(Fix::Reboot);
-            if label == Label::AfterResume {
-                forbids.extend(TRUST);
-            }
-        }
-        Label::TscJumped => fixes.extend([Fix::Measure, Fix::FindStall]),
+        label @ (Label::TscWentBackwards | Label::AfterResume) => finding
+            .fix(vm(&[Fix::SuspendGuests, Fix::KvmClock]))
+            .fix(when(!machine.is_virtual, &[Fix::BiosUpdate]))
+            .fix(&[Fix::Reboot])
+            .forbid(when(label == Label::AfterResume, TRUST)),
+        Label::TscJumped => finding.fix(&[Fix::Measure, Fix::FindStall]),
         Label::PerCpuSyncSuspicious | Label::TscWarpRuntime => {
-            fixes.push(Fix::Measure);
-            fixes.extend(if machine.is_virtual { [Fix::PinVcpus] } else { [Fix::BiosUpdate] });
+            let where_ = if machine.is_virtual { Fix::PinVcpus } else { Fix::BiosUpdate };
+            finding.fix(&[Fix::Measure, where_])
         }
-        Label::WatchdogBadReference if rate_is_unchecked => {
-            fixes.extend([Fix::Measure, Fix::EnableHpet, Fix::TscRecalibrate]);
-            forbids.push(Fix::TscReliable);
-        }
-        Label::WatchdogBadReference => fixes.extend(no_watchdog(machine)),
-        Label::NeedsRateMeasurement => fixes.push(Fix::Measure),
-        Label::TscWatchdogSkew => {
-            if machine.source.as_deref() == Some("kvm-clock") {
-                fixes.push(Fix::Keep);
-            }
-            fixes.extend([Fix::Measure, Fix::Reboot]);
-            if rate_is_unchecked {
-                forbids.push(Fix::TscReliable);
-            } else {
-                fixes.extend(no_watchdog(machine));
-            }
-        }
-        _ => {}
+        Label::WatchdogBadReference if rate_is_unchecked => finding
+            .fix(&[Fix::Measure, Fix::EnableHpet, Fix::TscRecalibrate])
+            .forbid(&[Fix::TscReliable]),
+        Label::WatchdogBadReference => finding.fix(no_watchdog),
+        Label::NeedsRateMeasurement => finding.fix(&[Fix::Measure]),
+        Label::TscWatchdogSkew => finding
+            .fix(keep)
+            .fix(&[Fix::Measure, Fix::Reboot])
+            .fix(if rate_is_unchecked { &[] } else { no_watchdog })
+            .forbid(when(rate_is_unchecked, &[Fix::TscReliable])),
+        _ => finding,
     }
-    Remedy { fixes, forbids }
 }

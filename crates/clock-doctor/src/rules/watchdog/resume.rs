@@ -1,10 +1,9 @@
 //! Whether the TSC was given up because the machine, or the guest, slept or was moved.
 
-use super::episode::Episode;
 use super::figures::duration;
-use super::interval::Interval;
+
 use super::machine::Machine;
-use super::{explain, remedies};
+use super::{Decision, explain, remedies};
 use crate::facts::Facts;
 use crate::log::event::{Event, EventKind, UnstableReason};
 use crate::rules::catalogue::Label;
@@ -32,11 +31,8 @@ pub(crate) fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
 }
 
 /// `after-resume` from the counter itself: it restarted, or reads as before its start.
-pub(crate) fn by_counter(
-    episode: &Episode,
-    interval: &Interval,
-    machine: &Machine,
-) -> Option<Finding> {
+pub(crate) fn by_counter(decision: &Decision) -> Option<Finding> {
+    let Decision { episode, interval, machine, .. } = decision;
     let (now, last) = interval.readings.filter(|_| interval.is_backwards)?;
     if !interval.is_before_zero && !explain::restarted(now, last) {
         return None;
@@ -53,29 +49,29 @@ pub(crate) fn is_soon(before: &Event, event: &Event) -> bool {
 }
 
 fn after(woke: &Event, loss: &Event, machine: &Machine) -> Finding {
-    let mut finding = lost(machine).seen(&woke.evidence).seen(&loss.evidence);
-    if let (Some(before), Some(now)) = (woke.at, loss.at) {
-        let delay = duration((now - before).max(0.0) * 1e9);
-        finding = finding.detail(format!("The TSC was given up {delay} after waking."));
+    let finding = lost(machine).seen(&woke.evidence).seen(&loss.evidence);
+    match woke.at.zip(loss.at) {
+        Some((before, now)) => {
+            let delay = duration((now - before).max(0.0) * 1e9);
+            finding.tell_with("given-up", &[("delay", &delay)])
+        }
+        None => finding,
     }
-    finding
 }
 
 fn lost(machine: &Machine) -> Finding {
-    let remedy = remedies::of(Label::AfterResume, machine, false);
-    Finding::new(Label::AfterResume).fix(&remedy.fixes).forbid(&remedy.forbids)
+    remedies::add(Finding::new(Label::AfterResume), machine, false)
 }
 
 /// The firmware wrote a CPU's `TSC_ADJUST` while the machine ran, and the kernel restored it.
 fn restored(facts: &Facts) -> Option<Finding> {
     let is_restoring = |kind: &EventKind| matches!(kind, EventKind::AdjustDiffers(true));
     let line = facts.logged(is_restoring)?;
-    let is_lost = facts.logged(is_loss).is_some();
-    let mut finding = Finding::new(Label::AfterResume).seen(&line.evidence);
-    if !is_lost {
-        finding = finding.severity(Severity::Note).tell("put-back");
-    }
-    Some(finding)
+    let finding = Finding::new(Label::AfterResume).seen(&line.evidence);
+    Some(match facts.logged(is_loss) {
+        Some(_) => finding,
+        None => finding.severity(Severity::Note).tell("put-back"),
+    })
 }
 
 /// Whether a line reports that the TSC was given up.
@@ -86,7 +82,6 @@ fn is_loss(kind: &EventKind) -> bool {
         | EventKind::Skewed { name, .. } => is_tsc(name),
         EventKind::Unstable { reason: UnstableReason::BootParameter, is_whole, .. } => !is_whole,
         EventKind::Unstable { .. } => !kind.is_about_hyperv(),
-        EventKind::Warp(_) | EventKind::WarpRandom => true,
-        _ => false,
+        kind => kind.is_warp(),
     }
 }
