@@ -33,6 +33,13 @@ pub struct Measured {
     pub unmeasured: Vec<String>,
 }
 
+impl Measured {
+    /// The cost of reading that clock.
+    pub(crate) fn read(&self, clock: &str) -> Option<&ReadCost> {
+        self.reads.iter().find(|read| read.clock == clock)
+    }
+}
+
 /// The cost of a read of one clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

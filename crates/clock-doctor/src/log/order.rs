@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::io::{self, Read};
 
+use super::prefix::MONTHS;
+
 /// Bytes that are examined to find the order: some hundred lines.
 const HEAD: u64 = 64 << 10;
 /// Maximum size of a log that is reversed, in bytes, counted from its beginning with the newest lines.
@@ -86,7 +88,7 @@ fn time(line: &[u8]) -> Option<(usize, Time<'_>)> {
         b'0'..=b'9' => (1, (0, line.get(.."2026-11-24T11:00:02".len())?)),
         b'A'..=b'Z' => {
             let time = line.get(.."Nov 24 11:52:52".len())?;
-            let month = MONTHS.iter().position(|month| time.starts_with(month))?;
+            let month = MONTHS.iter().position(|month| time.starts_with(month.as_bytes()))?;
             (2, (month, time))
         }
         _ => return None,
@@ -97,11 +99,6 @@ fn time(line: &[u8]) -> Option<(usize, Time<'_>)> {
 
 /// Maximum length of a stamp in seconds with its fraction, in bytes.
 const STAMP_MAX: usize = 40;
-#[rustfmt::skip]
-const MONTHS: [&[u8]; 12] = [
-    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;

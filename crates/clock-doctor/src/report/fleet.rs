@@ -9,6 +9,7 @@ use super::labels;
 use super::model::{DoctorReport, SCHEMA};
 use super::status::{NOTHING_TO_MEND, SLOW, UNKNOWN, WRONG};
 use super::text;
+use crate::root::paths::ARCHIVES;
 use crate::rules::finding::{Severity, State};
 
 /// Maximum number of hosts of a group that the text names.
@@ -90,21 +91,12 @@ fn verdict(status: i32) -> &'static str {
     }
 }
 
-/// File name endings of archives.
-const ENDINGS: [&str; 9] =
-    [".tar", ".tar.zst", ".tar.gz", ".tar.xz", ".tgz", ".txz", ".tzst", ".tar.zstd", ".tar.gzip"];
-
-/// Whether a file has an archive's ending.
-pub fn is_archive(name: &str) -> bool {
-    ENDINGS.iter().any(|ending| name.ends_with(ending))
-}
-
 /// The host from the name of its archive or folder: `clockscope-HOST-DATE.tar.zst`, `sosreport-HOST-CASE-DATE-ID`;
 /// otherwise the name without its ending.
 fn host(root: &str) -> String {
     let name = root.trim_end_matches('/').rsplit('/').next().unwrap_or(root);
     let ending =
-        ENDINGS.iter().filter(|ending| name.ends_with(**ending)).map(|ending| ending.len()).max();
+        ARCHIVES.iter().filter(|ending| name.ends_with(**ending)).map(|ending| ending.len()).max();
     let name = &name[..name.len() - ending.unwrap_or(0)];
     let Some(rest) = name.strip_prefix("clockscope-").or_else(|| name.strip_prefix("sosreport-"))
     else {

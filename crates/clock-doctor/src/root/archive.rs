@@ -213,12 +213,7 @@ impl Members {
             Some((parts[..depth].join("/"), paths::content(&below)?, below))
         });
         let Some((root, content, below)) = found else {
-            let is_archive = |name: &&&str| {
-                [".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.zst"]
-                    .iter()
-                    .any(|end| name.ends_with(end))
-            };
-            if let Some(name) = parts.last().filter(is_archive) {
+            if let Some(name) = parts.last().filter(|name| paths::is_archive(name)) {
                 self.nested.get_or_insert_with(|| short(name));
             }
             return Ok(());

@@ -84,6 +84,15 @@ pub(crate) const LOGS: [&str; 10] = [
     "var/log/syslog",
 ];
 
+/// File name endings of archives.
+pub(crate) const ARCHIVES: [&str; 9] =
+    [".tar", ".tar.zst", ".tar.gz", ".tar.xz", ".tgz", ".txz", ".tzst", ".tar.zstd", ".tar.gzip"];
+
+/// Whether a file has an archive's ending.
+pub fn is_archive(name: &str) -> bool {
+    ARCHIVES.iter().any(|ending| name.ends_with(ending))
+}
+
 /// All short files, sorted.
 pub fn small() -> Vec<String> {
     let below = |places: &[&str], names: &[&str]| -> Vec<String> {

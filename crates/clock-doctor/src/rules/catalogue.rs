@@ -15,8 +15,6 @@ pub(crate) const TRUST: &[Fix] =
     &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc];
 
 const TEXT: &str = include_str!("catalogue/pages.md");
-const HEADING: &str = "\n## ";
-const FIX: &str = "fix:";
 const PLATFORM: &str = "platform:";
 
 /// The text about one label, fix or platform, independent of the machine.
@@ -76,7 +74,7 @@ static PAGES: LazyLock<Vec<Page>> = LazyLock::new(|| {
     for line in TEXT.lines().filter(|line| !["", "<!--", "-->"].contains(line)) {
         if let Some(title) = line.strip_prefix("# ") {
             group = title;
-        } else if let Some(label) = line.strip_prefix(HEADING.trim_start()) {
+        } else if let Some(label) = line.strip_prefix("## ") {
             let (paragraphs, references, lines) = (Vec::new(), Vec::new(), Vec::new());
             let (severity, title) = (None, "");
             pages.push(Page { label, group, severity, title, paragraphs, references, lines });
@@ -147,46 +145,6 @@ impl Fix {
     pub fn reboots(self) -> bool {
         !self.page().paragraph("Reboot").is_empty()
     }
-}
-
-/// Pages of labels and fixes; those of platforms follow.
-const LABELED: usize = Label::ALL.len() + Fix::ALL.len();
-
-/// A compile-time check that the pages are in the order of the enums.
-const _: () = {
-    let mut text = TEXT.as_bytes();
-    let mut at = 0;
-    while let [_, rest @ ..] = text {
-        if let Some(heading) = after(text, HEADING) {
-            let (prefix, name) = if at < Label::ALL.len() {
-                ("", Label::ALL[at].name())
-            } else if at < LABELED {
-                (FIX, Fix::ALL[at - Label::ALL.len()].name())
-            } else {
-                break;
-            };
-            let Some(heading) = after(heading, prefix) else {
-                panic!("a page is not at its place")
-            };
-            let end = after(heading, name);
-            assert!(matches!(end, Some([b'\n', ..])), "a label or a fix has no page at its place");
-            at += 1;
-        }
-        text = rest;
-    }
-    assert!(at == LABELED, "a label or a fix has no page");
-};
-
-/// The rest of the text after `start`, if the text begins with it.
-const fn after<'a>(mut text: &'a [u8], start: &str) -> Option<&'a [u8]> {
-    let mut start = start.as_bytes();
-    while let [wanted, wants @ ..] = start {
-        match text {
-            [first, rest @ ..] if *first == *wanted => (text, start) = (rest, wants),
-            _ => return None,
-        }
-    }
-    Some(text)
 }
 
 #[cfg(test)]

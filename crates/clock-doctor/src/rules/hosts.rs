@@ -17,15 +17,18 @@ use crate::rules::catalogue::{Fix, Label};
 
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    let rules = [
+        missing_nonstop,
+        nested_or_overloaded,
+        migration_risk,
+        old_kernel,
+        xen_clock,
+        emulated_kernel,
+    ];
     let mut found = kvm::find(facts, verdict);
     found.extend(hyperv::find(facts, verdict));
     found.extend(vmware::find(facts, verdict));
-    found.extend(missing_nonstop(facts, verdict));
-    found.extend(nested_or_overloaded(facts, verdict));
-    found.extend(migration_risk(facts, verdict));
-    found.extend(old_kernel(facts));
-    found.extend(xen_clock(facts, verdict));
-    found.extend(emulated_kernel(facts, verdict));
+    found.extend(rules.iter().filter_map(|rule| rule(facts, verdict)));
     found
 }
 
@@ -87,7 +90,7 @@ fn migration_risk(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
 }
 
 /// Rules for kernels before 4.0, which differ from today's.
-fn old_kernel(facts: &Facts) -> Option<Finding> {
+fn old_kernel(facts: &Facts, _: &Verdict) -> Option<Finding> {
     let age = age(facts);
     if age.at_most >= (4, 0) {
         return None;

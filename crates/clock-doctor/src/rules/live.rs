@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Severity, Verdict};
 use crate::facts::{Evidence, Facts};
-use crate::measured::{Discipline, Measured, ReadCost, WarpMeasured};
+use crate::measured::{Discipline, Measured, WarpMeasured};
 use crate::rules::catalogue::{Fix, Label};
 
 /// Cost of a slow read through the vDSO, in nanoseconds, ...
@@ -59,11 +59,6 @@ fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
     })
 }
 
-/// The cost of reading a clock.
-fn read<'a>(measured: &'a Measured, clock: &str) -> Option<&'a ReadCost> {
-    measured.reads.iter().find(|read| read.clock == clock)
-}
-
 /// A cost in the usual form: `22.7 ns`, `1.53 us`.
 fn cost(ns: f64) -> String {
     match ns {
@@ -75,7 +70,7 @@ fn cost(ns: f64) -> String {
 }
 
 fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Option<Finding> {
-    let read = read(measured, "CLOCK_MONOTONIC");
+    let read = measured.read("CLOCK_MONOTONIC");
     let by_read = read.and_then(|read| read.falls_back);
     if by_read.or(measured.host.vdso.falls_back) != Some(true) {
         return None;
@@ -94,7 +89,7 @@ fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Optio
             .seen(&seen(format!("the page of the {} clock says that it is not stable", page.kind)))
             .tell("unstable-page");
     }
-    let coarse = self::read(measured, "CLOCK_MONOTONIC_COARSE");
+    let coarse = measured.read("CLOCK_MONOTONIC_COARSE");
     if let Some(ns) = coarse.filter(|read| read.falls_back == Some(false)).and_then(|r| r.vdso_ns) {
         finding = finding.tell_with("coarse", &[("ns", &cost(ns))]);
     }
@@ -120,9 +115,9 @@ fn is_paravirtual(source: Option<&str>) -> bool {
 /// The costs of a read and of a coarse read in nanoseconds, if the vDSO answers by itself and is so slow that the
 /// instruction which reads the counter must be trapped. A trapped `rdtsc` shows only in its cost.
 pub(crate) fn trapped(measured: &Measured) -> Option<(f64, f64)> {
-    let monotonic = read(measured, "CLOCK_MONOTONIC")?;
+    let monotonic = measured.read("CLOCK_MONOTONIC")?;
     let ns = monotonic.vdso_ns.filter(|ns| *ns >= SLOW_NS)?;
-    let coarse = read(measured, "CLOCK_MONOTONIC_COARSE")?.vdso_ns.filter(|ns| *ns > 0.0)?;
+    let coarse = measured.read("CLOCK_MONOTONIC_COARSE")?.vdso_ns.filter(|ns| *ns > 0.0)?;
     (monotonic.falls_back == Some(false) && ns >= coarse * SLOW_TIMES).then_some((ns, coarse))
 }
 
@@ -175,7 +170,7 @@ fn offset(warp: &WarpMeasured, measured: &Measured, source: Option<&str>) -> Opt
             Fix::ClocksourceTsc,
         ]);
     }
-    let read = read(measured, "CLOCK_MONOTONIC").and_then(|read| read.vdso_ns);
+    let read = measured.read("CLOCK_MONOTONIC").and_then(|read| read.vdso_ns);
     finding = match (is_believed, reads_tsc, read) {
         (false, ..) => finding.tell("once"),
         (true, false, _) => finding.tell("other-source"),
@@ -209,7 +204,7 @@ fn traced(measured: &Measured) -> Option<Finding> {
     if let Some(note) = &tracing.note {
         finding = finding.tell_with("not-seen", &[("note", note)]);
     }
-    let monotonic = read(measured, "CLOCK_MONOTONIC");
+    let monotonic = measured.read("CLOCK_MONOTONIC");
     Some(finding.tell(match monotonic.and_then(|read| read.falls_back) {
         Some(true) => "reads-pay",
         Some(false) => "reads-do-not-pay",
@@ -228,7 +223,7 @@ fn process(measured: &Measured) -> Vec<Finding> {
         );
     }
     if host.seccomp.as_deref() == Some("filter") {
-        let syscall = read(measured, "CLOCK_MONOTONIC").and_then(|read| read.syscall_ns);
+        let syscall = measured.read("CLOCK_MONOTONIC").and_then(|read| read.syscall_ns);
         let finding =
             Finding::new(Label::SeccompFilter).seen(&seen("Seccomp: 2 in /proc/self/status"));
         findings.push(match syscall {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::facts::{CommandLine, Known};
-use crate::measured::{Cpuid, Pvclock};
+use crate::measured::{Cpuid, Pvclock, ReadCost};
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::State;
 use clockscope_model::host::{HostState, SyscallTracing, VdsoState};

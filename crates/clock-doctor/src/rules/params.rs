@@ -21,10 +21,9 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     found
 }
 
-/// The words of the line that equal one of these names.
-fn words<'a>(line: &'a CommandLine, names: &[&str]) -> Vec<&'a str> {
-    let is = |word: &&str| names.contains(word);
-    line.words.iter().map(|word| &word[..]).filter(is).collect()
+/// The last word of the line that is one of these.
+fn last_of<'a>(line: &'a CommandLine, words: &[&str]) -> Option<&'a str> {
+    line.words.iter().map(|word| &word[..]).rfind(|word| words.contains(word))
 }
 
 fn found(label: Label, line: &Known<CommandLine>, what: &str) -> Finding {
@@ -37,12 +36,13 @@ fn found(label: Label, line: &Known<CommandLine>, what: &str) -> Finding {
 }
 
 /// The clocksource that the line requests; `clock=` is the old name of the parameter.
-pub(super) fn asked(line: &CommandLine) -> Option<&str> {
+pub(super) fn asked(facts: &Facts) -> Option<&str> {
+    let line = &facts.command_line.as_ref()?.value;
     line.value("clocksource").or_else(|| line.value("clock")).filter(|name| !name.is_empty())
 }
 
 fn clocksource(facts: &Facts, verdict: &Verdict, line: &Known<CommandLine>) -> Vec<Finding> {
-    let Some(name) = asked(&line.value) else {
+    let Some(name) = asked(facts) else {
         return Vec::new();
     };
     let word = format!("clocksource={name}");
@@ -95,8 +95,7 @@ fn reliable_ignored(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding>
 }
 
 fn no_tsc(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {
-    let words = words(&line.value, &["tsc=unstable", "notsc"]);
-    let word = *words.last()?;
+    let word = last_of(&line.value, &["tsc=unstable", "notsc"])?;
     let found = found(Label::ParamTscUnstable, line, word);
     if word == "notsc" && facts.kernel().is_some_and(|kernel| !kernel.at_least(4, 19)) {
         return Some(found.severity(Severity::Note).tell("no-effect"));
@@ -106,8 +105,7 @@ fn no_tsc(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {
 }
 
 fn no_hpet(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Finding> {
-    let words = words(&line.value, &["nohpet", "hpet=disable"]);
-    let word = *words.last()?;
+    let word = last_of(&line.value, &["nohpet", "hpet=disable"])?;
     let found = found(Label::ParamNoHpet, line, word);
     match verdict.source.as_deref() {
         Some(name @ ("acpi_pm" | "jiffies" | "refined-jiffies")) => {
@@ -119,8 +117,7 @@ fn no_hpet(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Finding> {
 }
 
 fn no_paravirtual(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Finding> {
-    let words = words(&line.value, &["no-kvmclock", "no-kvmclock-vsyscall", "nopv", "xen_nopv"]);
-    let word = *words.last()?;
+    let word = last_of(&line.value, &["no-kvmclock", "no-kvmclock-vsyscall", "nopv", "xen_nopv"])?;
     let found = found(Label::ParamNoParavirtualClock, line, word);
     let lost =
         verdict.source.as_deref().is_some_and(|name| !is_tsc(name)) && verdict.state == State::Slow;

@@ -1,7 +1,5 @@
 //! Recognises the machine, hypervisor or cloud.
 
-use std::collections::BTreeSet;
-
 use crate::facts::{Facts, Known, Sign};
 use crate::log::event::EventKind;
 
@@ -23,12 +21,41 @@ struct Hints {
     /// A device tree names the board.
     board: bool,
     /// Platforms with a line in the log that no other platform prints.
-    lines: BTreeSet<&'static str>,
+    lines: Vec<&'static str>,
     /// `Booting paravirtualized kernel on bare hardware`
     bare_hardware: bool,
     /// The CPU reports a hypervisor.
     flag: bool,
 }
+
+/// Words that show a platform: in DMI, in names of hypervisors, and beginnings of names of clocksources.
+const WORDS: [(&str, &[&str], &[&str], &[&str]); 11] = [
+    ("virtualbox", &["virtualbox", "innotek"], &["oracle", "vboxvbox"], &[]),
+    ("vmware", &["vmware"], &["vmware"], &[]),
+    ("xen", &["xen"], &["xen"], &["xen"]),
+    (
+        "kvm",
+        &[
+            "kvm",
+            "openstack",
+            "kubevirt",
+            "ovirt",
+            "nutanix",
+            "alibaba cloud",
+            "digitalocean",
+            "rhev",
+        ],
+        &["kvm", "linux kvm", "linux,kvm"],
+        &["kvm-clock"],
+    ),
+    ("qemu", &["qemu", "bochs", "red hat kvm", "standard pc ("], &["qemu", "tcgtcg"], &[]),
+    ("hyperv", &["hyper-v"], &["microsoft", "hyper-v", "hyperv"], &["hyperv_clocksource"]),
+    ("aws", &["amazon"], &["amazon"], &[]),
+    ("gce", &["google compute engine"], &["google"], &[]),
+    ("bhyve", &["bhyve"], &["bhyve"], &[]),
+    ("cloud-hypervisor", &["cloud hypervisor", "cloud-hypervisor"], &[], &[]),
+    ("riscv64", &[], &[], &["riscv_clocksource"]),
+];
 
 impl Hints {
     fn of(facts: &Facts) -> Hints {
@@ -79,18 +106,10 @@ impl Hints {
             EventKind::RateFromHypervisor(_) | EventKind::NoRateFromHypervisor => {
                 self.names.push("vmware".to_owned());
             }
-            EventKind::HyperV | EventKind::HyperVNoInvariantTsc => {
-                self.lines.insert("hyperv");
-            }
-            kind @ EventKind::Unstable { .. } if kind.is_about_hyperv() => {
-                self.lines.insert("hyperv");
-            }
-            EventKind::PvclockUnstable => {
-                self.lines.insert("xen");
-            }
-            EventKind::OfPlatform(name) => {
-                self.lines.insert(name);
-            }
+            EventKind::HyperV | EventKind::HyperVNoInvariantTsc => self.lines.push("hyperv"),
+            kind if kind.is_about_hyperv() => self.lines.push("hyperv"),
+            EventKind::PvclockUnstable => self.lines.push("xen"),
+            EventKind::OfPlatform(name) => self.lines.push(name),
             EventKind::Confidential { .. } | EventKind::VirtualMachine => self.flag = true,
             EventKind::CpuModel { name, .. } => self.cpus.push(name.to_lowercase()),
             EventKind::LinuxVersion(text) => self.kernel.push_str(&text.to_lowercase()),
@@ -98,8 +117,13 @@ impl Hints {
         }
     }
 
-    fn line_of(&self, platform: &str) -> bool {
-        self.lines.contains(platform)
+    /// Whether a line or a word shows the platform.
+    fn show(&self, platform: &str) -> bool {
+        let words = WORDS.iter().find(|(name, ..)| *name == platform);
+        self.lines.contains(&platform)
+            || words.is_some_and(|(_, dmi, names, sources)| {
+                self.dmi(dmi) || self.named(names) || sources.iter().any(|name| self.source(name))
+            })
     }
 
     fn dmi(&self, words: &[&str]) -> bool {
@@ -117,29 +141,15 @@ impl Hints {
         self.sources.iter().any(|name| name.starts_with(start))
     }
 
-    fn cpu(&self, words: &[&str]) -> bool {
-        self.cpus.iter().any(|name| words.iter().any(|word| name.contains(word)))
-    }
-
-    fn is_kvm(&self) -> bool {
-        self.named(&["kvm", "linux kvm", "linux,kvm"])
-            || self.line_of("kvm")
-            || self.source("kvm-clock")
-            || self.dmi(&["kvm", "openstack", "kubevirt", "ovirt", "nutanix", "alibaba cloud"])
-            || self.dmi(&["digitalocean", "rhev"])
-    }
-
     fn is_qemu(&self) -> bool {
-        self.dmi(&["qemu", "bochs", "red hat kvm", "standard pc ("])
-            || self.named(&["qemu", "tcgtcg"])
-            || self.line_of("qemu")
-            || self.cpu(&["qemu virtual cpu", "common kvm processor", "32-bit kvm processor"])
+        const CPUS: [&str; 3] =
+            ["qemu virtual cpu", "common kvm processor", "32-bit kvm processor"];
+        self.show("qemu") || self.cpus.iter().any(|name| CPUS.iter().any(|cpu| name.contains(cpu)))
     }
 
     fn is_hyperv(&self) -> bool {
         let machine = self.dmi(&["microsoft corporation"]) && self.dmi(&["virtual machine"]);
-        let named = self.named(&["microsoft", "hyper-v", "hyperv"]) || self.dmi(&["hyper-v"]);
-        self.line_of("hyperv") || machine || named || self.source("hyperv_clocksource")
+        machine || self.show("hyperv")
     }
 
     fn is_wsl(&self) -> bool {
@@ -151,7 +161,8 @@ impl Hints {
         let linuxkit = self.kernel.contains("linuxkit");
         let old = facts.kernel().is_some_and(|kernel| !kernel.at_least(5, 15));
         let bhyve = self.dmi(&["bhyve"]) || self.named(&["bhyve"]);
-        self.dmi(&["hyperkit"]) || linuxkit && (bhyve || old && !self.is_hyperv() && !self.is_kvm())
+        self.dmi(&["hyperkit"])
+            || linuxkit && (bhyve || old && !self.is_hyperv() && !self.show("kvm"))
     }
 
     /// The fixed version that gVisor's Sentry reports.
@@ -199,8 +210,8 @@ pub(crate) fn platforms(facts: &Facts) -> Vec<&'static str> {
         Some("aarch64" | "arm64") => found.push("arm64"),
         Some(name) if name.starts_with("armv") => found.push("arm32"),
         Some("riscv64") => found.push("riscv64"),
-        _ if hints.line_of("riscv64") || hints.source("riscv_clocksource") => found.push("riscv64"),
-        _ if hints.line_of("arm64") || boots_arm64(facts) => found.push("arm64"),
+        _ if hints.show("riscv64") => found.push("riscv64"),
+        _ if hints.show("arm64") || boots_arm64(facts) => found.push("arm64"),
         // The global timer of Cortex-A5 and A9, which no 64-bit core has.
         _ if hints.source("arm_global_timer") => found.push("arm32"),
         _ => {}
@@ -210,50 +221,38 @@ pub(crate) fn platforms(facts: &Facts) -> Vec<&'static str> {
 
 fn virtual_platforms(hints: &Hints, facts: &Facts) -> Vec<&'static str> {
     // With its provider kvm or hyperv, VirtualBox identifies itself as KVM or Hyper-V everywhere except in DMI.
-    let virtualbox = hints.dmi(&["virtualbox", "innotek"])
-        || hints.named(&["oracle", "vboxvbox"])
-        || hints.line_of("virtualbox");
-    if virtualbox {
+    if hints.show("virtualbox") {
         return vec!["virtualbox"];
     }
-    let vmware = hints.dmi(&["vmware"]) || hints.named(&["vmware"]) || hints.line_of("vmware");
-    let xen =
-        hints.named(&["xen"]) || hints.dmi(&["xen"]) || hints.source("xen") || hints.line_of("xen");
-    let (kvm, qemu) = (hints.is_kvm(), hints.is_qemu());
+    let (vmware, xen) = (hints.show("vmware"), hints.show("xen"));
+    let (kvm, qemu) = (hints.show("kvm"), hints.is_qemu());
     let wsl = hints.is_wsl();
     let hyperv = wsl || hints.is_hyperv();
     let release = |word: &str| hints.kernel.contains(word);
-    let aws = hints.dmi(&["amazon"]) || hints.named(&["amazon"]) || hints.line_of("aws");
-    let aws = aws || (kvm || xen) && !qemu && (release("-aws") || release(".amzn"));
+    let of_aws = (kvm || xen) && !qemu && (release("-aws") || release(".amzn"));
     let by_google = hints.dmi.iter().any(|field| field == "google") && (kvm || hints.flag);
-    let gce = hints.dmi(&["google compute engine"])
-        || hints.named(&["google"])
-        || by_google
-        || hints.line_of("gce");
     let tag = hints.dmi(&["7783-7084-3265-9085-8269-3286-77"]);
     let hyperkit = hints.is_hyperkit(facts);
-    let bhyve = hints.dmi(&["bhyve"]) || hints.named(&["bhyve"]) || hints.line_of("bhyve");
+
     // Two hypervisors that do not belong together: the log names the inner one.
     let nested = xen && (qemu || vmware || hints.dmi(&["virtual machine"]));
     let no_dmi = kvm && hints.dmi_absent && !hyperv && !boots_arm64(facts);
-    let firecracker = no_dmi || hints.line_of("firecracker");
-    let cloud_hypervisor =
-        hints.dmi(&["cloud hypervisor", "cloud-hypervisor"]) || hints.line_of("cloud-hypervisor");
+
     let all = [
         (hints.is_gvisor(), "gvisor"),
         (wsl, "wsl"),
         (hyperv && !wsl && (tag || release("-azure")), "azure"),
-        (aws, "aws"),
-        (gce || kvm && !qemu && release("-gcp"), "gce"),
-        (firecracker, "firecracker"),
-        (cloud_hypervisor, "cloud-hypervisor"),
+        (hints.show("aws") || of_aws, "aws"),
+        (hints.show("gce") || by_google || kvm && !qemu && release("-gcp"), "gce"),
+        (hints.show("firecracker") || no_dmi, "firecracker"),
+        (hints.show("cloud-hypervisor"), "cloud-hypervisor"),
         (vmware, "vmware"),
         (xen, "xen"),
         (kvm, "kvm"),
         (qemu, "qemu"),
         (hyperv, "hyperv"),
         (hyperkit, "hyperkit"),
-        (bhyve && !hyperkit, "bhyve"),
+        (hints.show("bhyve") && !hyperkit, "bhyve"),
         (nested, "nested"),
     ];
     all.into_iter().filter_map(|(is, name)| is.then_some(name)).collect()

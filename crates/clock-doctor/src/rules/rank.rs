@@ -15,10 +15,9 @@ use crate::facts::Facts;
 /// no warnings and no questions.
 pub(crate) fn diagnosis(facts: &Facts, verdict: Verdict, findings: Vec<Finding>) -> Diagnosis {
     let findings = order::ordered(findings);
-    let worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok);
-    let is_well = worst <= Severity::Note && verdict.state == State::Fast;
     let mut diagnosis = Diagnosis { verdict, findings, ..Diagnosis::default() };
-    if is_well {
+    let worst = diagnosis.worst();
+    if worst <= Severity::Note && diagnosis.verdict.state == State::Fast {
         return diagnosis;
     }
     diagnosis.advice = fixes::advice(facts, &diagnosis.verdict, &diagnosis.findings);

@@ -1,6 +1,8 @@
 //! The rate of the TSC, and of the system clock.
 
-use super::finding::{Finding, Verdict};
+use std::fmt::Display;
+
+use super::finding::{Finding, Verdict, append, merged};
 use super::watchdog::figures::{a_day, hertz, share};
 use super::watchdog::rates::Rates;
 use crate::facts::{Evidence, Facts};
@@ -24,28 +26,15 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     if reads_tsc(verdict) || is_settled(facts) {
         signs.extend(by_measurement(facts));
     }
-    if signs.is_empty() { Vec::new() } else { vec![wrong(signs)] }
-}
-
-/// A sign of a wrong rate.
-struct Sign {
-    said: Vec<String>,
-    evidence: Vec<Evidence>,
-    fixes: Vec<Fix>,
-}
-
-fn wrong(signs: Vec<Sign>) -> Finding {
-    let mut finding = Finding::new(Label::TscRateWrong);
-    for sign in signs {
-        finding.detail.extend(sign.said);
-        finding = finding.fix(&sign.fixes);
-        finding = finding.seen_all(&sign.evidence);
+    let mut found = merged(signs, append);
+    for finding in &mut found {
+        if finding.fixes.contains(&Fix::TscEarlyKhz) {
+            // Recalibration would only print the rate that is known already.
+            finding.fixes.retain(|fix| *fix != Fix::TscRecalibrate);
+        }
+        finding.fixes.push(Fix::Measure);
     }
-    if finding.fixes.contains(&Fix::TscEarlyKhz) {
-        // Recalibration would only print the rate that is known already.
-        finding.fixes.retain(|fix| *fix != Fix::TscRecalibrate);
-    }
-    finding.fix(&[Fix::Measure])
+    found
 }
 
 /// Whether the system clock runs at the TSC's rate: not if another counter is read.
@@ -69,9 +58,9 @@ fn is_settled(facts: &Facts) -> bool {
 }
 
 /// The kernel compared the rate with a timer and found it wrong.
-fn by_log(facts: &Facts) -> Option<Sign> {
+fn by_log(facts: &Facts) -> Option<Finding> {
     let line = facts.logged(|kind| *kind == EventKind::RateDiffers)?;
-    let mut evidence = vec![line.evidence.clone()];
+    let mut found = Finding::new(Label::TscRateWrong).seen(&line.evidence);
     let (mut stated, mut timed) = (None, None);
     for event in facts.events() {
         let place = match &event.kind {
@@ -80,89 +69,68 @@ fn by_log(facts: &Facts) -> Option<Sign> {
             _ => continue,
         };
         *place.0 = Some(*place.1).filter(|mhz| *mhz > 0.0 && mhz.is_finite());
-        evidence.push(event.evidence.clone());
+        found = found.seen(&event.evidence);
     }
-    let mut said = Vec::new();
-    let mut fixes = vec![Fix::BiosUpdate];
-    if let (Some(stated), Some(timed)) = (stated, timed) {
-        fixes.insert(0, Fix::TscEarlyKhz);
-        said.push(rates_in_words(stated, timed));
-        said.push(format!(
-            "The kernel only notes it and goes on with {stated:.3} MHz. The parameter that gives it \
-             the measured rate is tsc_early_khz={:.0}.",
-            timed * 1e3
-        ));
-    } else {
-        fixes.push(Fix::TscRecalibrate);
-    }
-    Some(Sign { said, evidence, fixes })
-}
-
-/// The kernel's and the true rate in MHz, and the effect on the clock.
-fn rates_in_words(kernel: f64, truth: f64) -> String {
-    let ppm = (truth / kernel - 1.0) * 1e6;
+    let Some((stated, timed)) = stated.zip(timed) else {
+        return Some(found.fix(&[Fix::BiosUpdate, Fix::TscRecalibrate]));
+    };
+    let ppm = (timed / stated - 1.0) * 1e6;
     let way = if ppm > 0.0 { "fast" } else { "slow" };
-    format!(
-        "The kernel takes the TSC to run at {kernel:.3} MHz, a timer says {truth:.3} MHz: the clock \
-         is {} {way}, {}.",
-        share(ppm),
-        a_day(ppm)
-    )
+    let (stated, khz) = (format!("{stated:.3}"), format!("{:.0}", timed * 1e3));
+    let timed = format!("{timed:.3}");
+    let (share, a_day) = (share(ppm), a_day(ppm));
+    let effect: [(&str, &dyn Display); 5] = [
+        ("stated", &stated),
+        ("timed", &timed),
+        ("share", &share),
+        ("way", &way),
+        ("a-day", &a_day),
+    ];
+    let found = found.tell_with("by-timer", &effect);
+    let found = found.tell_with("kept-rate", &[("stated", &stated), ("khz", &khz)]);
+    Some(found.fix(&[Fix::TscEarlyKhz, Fix::BiosUpdate]))
 }
 
 /// The time daemon recorded a drift too large for a crystal.
-fn by_drift(facts: &Facts) -> Option<Sign> {
+fn by_drift(facts: &Facts) -> Option<Finding> {
     let known = facts.drift_ppm.as_ref()?;
-    let ppm = known.value;
-    if !(ppm.abs() > WRONG_PPM && ppm.is_finite()) {
-        return None;
-    }
-    let mut said = vec![format!(
-        "The time daemon corrects the clock by {}, {}; a crystal is off by less than {}.",
-        share(ppm),
-        a_day(ppm),
-        share(NORMAL_PPM)
-    )];
-    let mut fixes = vec![Fix::BiosUpdate, Fix::TscRecalibrate];
+    let found = off_by(known.value, &known.evidence, "by-drift")?;
     // chrony's drift is the gain of the clock; ntpd's has the opposite sign.
-    let gains = known.evidence.file.contains("chrony").then_some(ppm);
-    if let (Some(gains), Some(rate)) = (gains, Rates::of(facts).tsc("tsc")) {
-        let truth = rate.hz / (1.0 - gains / 1e6);
-        if (1e8..1e10).contains(&truth) {
-            fixes.insert(0, Fix::TscEarlyKhz);
-            said.push(format!(
-                "With {} as the kernel's rate, the true one is {}: tsc_early_khz={:.0}.",
-                hertz(rate.hz),
-                hertz(truth),
-                truth / 1e3
-            ));
-        }
-    }
-    Some(Sign { said, evidence: vec![known.evidence.clone()], fixes })
+    let gains = known.evidence.file.contains("chrony").then_some(known.value);
+    let rate = gains.zip(Rates::of(facts).tsc("tsc"));
+    let truth = rate.map(|(gains, rate)| (rate.hz, rate.hz / (1.0 - gains / 1e6)));
+    let Some((hz, truth)) = truth.filter(|(_, truth)| (1e8..1e10).contains(truth)) else {
+        return Some(found.fix(&[Fix::BiosUpdate, Fix::TscRecalibrate]));
+    };
+    let khz = format!("{:.0}", truth / 1e3);
+    let values: [(&str, &dyn Display); 3] =
+        [("rate", &hertz(hz)), ("truth", &hertz(truth)), ("khz", &khz)];
+    Some(found.tell_with("true-rate", &values).fix(&[Fix::TscEarlyKhz, Fix::BiosUpdate]))
 }
 
 /// The kernel's clock is presently corrected by that much.
-fn by_correction(facts: &Facts) -> Option<Sign> {
+fn by_correction(facts: &Facts) -> Option<Finding> {
     let discipline = facts.measured.as_ref()?.discipline.as_ref()?;
     // `tick` is in microseconds for a hundredth of a second: one more is 100 ppm.
     let by_tick =
         if discipline.tick_us > 0 { (discipline.tick_us - 10_000) as f64 * 100.0 } else { 0.0 };
-    let ppm = discipline.frequency_ppm + by_tick;
-    if !(ppm.abs() > WRONG_PPM && ppm.is_finite()) {
-        return None;
-    }
     let text = format!("frequency {} ppm, tick {}", discipline.frequency_ppm, discipline.tick_us);
-    let said = format!(
-        "The kernel's clock is being corrected by {}, {} (adjtimex).",
-        share(ppm),
-        a_day(ppm)
-    );
-    let evidence = vec![Evidence::of("measured", &text)];
-    Some(Sign { said: vec![said], evidence, fixes: vec![Fix::BiosUpdate, Fix::TscRecalibrate] })
+    let evidence = Evidence::of("measured", &text);
+    let found = off_by(discipline.frequency_ppm + by_tick, &evidence, "by-correction")?;
+    Some(found.fix(&[Fix::BiosUpdate, Fix::TscRecalibrate]))
+}
+
+/// The finding that a clock is corrected by `ppm`, if that is too much.
+fn off_by(ppm: f64, evidence: &Evidence, key: &str) -> Option<Finding> {
+    let is_wrong = ppm.abs() > WRONG_PPM && ppm.is_finite();
+    let values: [(&str, &dyn Display); 3] =
+        [("share", &share(ppm)), ("a-day", &a_day(ppm)), ("normal", &share(NORMAL_PPM))];
+    let finding = Finding::new(Label::TscRateWrong).seen(evidence).tell_with(key, &values);
+    is_wrong.then_some(finding)
 }
 
 /// The TSC's rate, measured against the kernel's clock, differs from the kernel's rate.
-fn by_measurement(facts: &Facts) -> Option<Sign> {
+fn by_measurement(facts: &Facts) -> Option<Finding> {
     let host = &facts.measured.as_ref()?.host;
     let (kernel, measured) = (host.tsc_hz_kernel?, host.tsc_hz_measured?);
     let ppm = measured_ppm(kernel, measured, host.tsc_bound_ppm)?;
@@ -170,16 +138,18 @@ fn by_measurement(facts: &Facts) -> Option<Sign> {
         return None;
     }
     let from = host.tsc_hz_source.as_deref().unwrap_or("the kernel");
-    let text = format!("TSC {} measured, {} by {from}", hertz(measured), hertz(kernel));
-    let said = format!(
-        "The TSC runs at {} against CLOCK_MONOTONIC_RAW and at {} by {from}: they differ by {}, {}.",
-        hertz(measured),
-        hertz(kernel),
-        share(ppm),
-        a_day(ppm)
-    );
-    let evidence = vec![Evidence::of("measured", &text)];
-    Some(Sign { said: vec![said], evidence, fixes: vec![Fix::BiosUpdate] })
+    let (measured, kernel) = (hertz(measured), hertz(kernel));
+    let text = format!("TSC {measured} measured, {kernel} by {from}");
+    let finding = Finding::new(Label::TscRateWrong).seen(&Evidence::of("measured", &text));
+    let (share, a_day) = (share(ppm), a_day(ppm));
+    let values: [(&str, &dyn Display); 5] = [
+        ("measured", &measured),
+        ("kernel", &kernel),
+        ("from", &from),
+        ("share", &share),
+        ("a-day", &a_day),
+    ];
+    Some(finding.tell_with("by-measurement", &values).fix(&[Fix::BiosUpdate]))
 }
 
 /// Difference of two rates in parts per million, if it exceeds the measurement's bound.

@@ -12,11 +12,9 @@ use crate::rules::catalogue::{Fix, Label};
 
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    let rules = [rejected, tsc_not_selected, better_source, ticks];
     let mut found = missing::find(facts, verdict);
-    found.extend(rejected(facts, verdict));
-    found.extend(tsc_not_selected(facts, verdict));
-    found.extend(better_source(facts, verdict));
-    found.extend(ticks(facts, verdict));
+    found.extend(rules.iter().filter_map(|rule| rule(facts, verdict)));
     found.extend(state::disagreement(facts));
     found
 }
@@ -74,8 +72,7 @@ fn tsc_not_selected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let found = Finding::new(Label::TscAvailableNotSelected).seen(&evidence);
     let found = found.seen_all(&verdict.source_evidence);
     let line = facts.command_line.as_ref();
-    let asked = line.and_then(|line| params::asked(&line.value)).filter(|name| *name == current);
-    if let (Some(_), Some(line)) = (asked, line) {
+    if let Some(line) = line.filter(|_| params::asked(facts) == Some(current)) {
         let found = found.tell_with("asked", &[("current", &current)]);
         return Some(found.seen(&line.evidence).fix(&[Fix::SwitchToTsc, Fix::RemoveParameter]));
     }
@@ -132,7 +129,7 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         _ => ("by-vdso", Fix::SwitchSource),
     };
     let found = found.tell_with(key, &[("better", better), ("current", &current)]);
-    let asked = facts.command_line.as_ref().and_then(|line| params::asked(&line.value));
+    let asked = params::asked(facts);
     let found = if asked == Some(current) { found.fix(&[Fix::RemoveParameter]) } else { found };
     Some(found.fix(&[fix]))
 }

@@ -77,7 +77,7 @@ fn every_platform_has_a_title_and_says_what_is_normal() {
         assert!(!page.title.is_empty() && is_prose(page.explanation()), "{page:?}");
         check_the_rest(page, &[""]);
     }
-    assert_eq!(pages().len(), LABELED + platforms.count());
+    assert_eq!(pages().len(), Label::ALL.len() + Fix::ALL.len() + platforms.count());
     assert_eq!(platform("kvm").map(|page| page.title), Some("KVM"));
     assert_eq!(platform("fix:keep"), None);
 }

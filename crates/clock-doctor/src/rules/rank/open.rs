@@ -51,10 +51,9 @@ pub(super) fn meanwhile(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
 
 /// The measured cost of a coarse read, or the usual one.
 fn coarse_cost(facts: &Facts) -> String {
-    let reads = facts.measured.iter().flat_map(|measured| &measured.reads);
-    let mut coarse = reads.filter(|read| read.clock == "CLOCK_MONOTONIC_COARSE");
-    let measured = coarse.find_map(|read| read.vdso_ns);
-    measured.map_or_else(|| "4 to 13 ns".to_owned(), duration)
+    let measured = facts.measured.as_ref();
+    let read = measured.and_then(|measured| measured.read("CLOCK_MONOTONIC_COARSE"));
+    read.and_then(|read| read.vdso_ns).map_or_else(|| "4 to 13 ns".to_owned(), duration)
 }
 
 fn instead_of(cost: &Cost) -> String {

@@ -1,79 +1,61 @@
 //! Orders findings: causes first, the worst first, each followed by its consequences.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::iter::successors;
 
 use super::super::catalogue::Label;
-use super::super::finding::{Finding, append, merged};
+use super::super::finding::{Finding, Severity, append, merged};
 
 /// The findings in order, one for each label; `follows_from` is cleared if its finding is absent.
 pub(super) fn ordered(findings: Vec<Finding>) -> Vec<Finding> {
     let mut findings = merged(findings, append);
     let parents = parents(&findings);
-    for (index, finding) in findings.iter_mut().enumerate() {
-        finding.follows_from = parents[index].0;
+    for finding in &mut findings {
+        finding.follows_from = parents.get(&finding.label).copied();
     }
-    let parents: Vec<Option<usize>> = parents.into_iter().map(|(_, index)| index).collect();
-    let tree = Tree { findings: &findings, parents: &parents };
-    let mut order = Vec::with_capacity(findings.len());
-    tree.visit(None, &mut order);
-    let mut taken: Vec<Option<Finding>> = findings.into_iter().map(Some).collect();
-    order.into_iter().filter_map(|index| taken[index].take()).collect()
+    let mut ordered = Vec::with_capacity(findings.len());
+    add_below(None, &findings, &mut ordered);
+    ordered
 }
 
-/// The parent of each finding, without cycles: a rule's statement has precedence over the catalogue's.
-fn parents(findings: &[Finding]) -> Vec<(Option<Label>, Option<usize>)> {
-    let find = |label: Label| findings.iter().position(|finding| finding.label == label);
-    let mut parents: Vec<Option<usize>> = vec![None; findings.len()];
-    let leads_to = |parents: &[Option<usize>], from: usize, to: usize| {
-        let mut at = Some(from);
-        while let Some(index) = at {
-            if index == to {
-                return true;
+/// The cause of each finding that has one, without cycles: a rule's statement has precedence over the catalogue's.
+fn parents(findings: &[Finding]) -> HashMap<Label, Label> {
+    let mut parents: HashMap<Label, Label> = HashMap::new();
+    let is_found = |label: Label| findings.iter().any(|finding| finding.label == label);
+    for is_by_rule in [true, false] {
+        for Finding { label, follows_from, .. } in findings {
+            let usual = &label.bearing().follows[..];
+            let causes = if is_by_rule { follows_from.as_slice() } else { usual };
+            let leads_back = |cause: Label| {
+                let mut above = successors(Some(cause), |label| parents.get(label).copied());
+                above.any(|above| above == *label)
+            };
+            let mut causes = causes.iter().copied();
+            if let Some(cause) = causes.find(|&cause| is_found(cause) && !leads_back(cause)) {
+                parents.entry(*label).or_insert(cause);
             }
-            at = parents[index];
-        }
-        false
-    };
-    for (index, finding) in findings.iter().enumerate() {
-        let said = finding.follows_from.and_then(find);
-        parents[index] = said.filter(|&parent| !leads_to(&parents, parent, index));
-    }
-    for (index, finding) in findings.iter().enumerate() {
-        let mut usual = finding.label.bearing().follows.iter();
-        if parents[index].is_none() {
-            parents[index] = usual.find_map(|&label| {
-                find(label).filter(|&parent| !leads_to(&parents, parent, index))
-            });
         }
     }
-    parents.into_iter().map(|index| (index.map(|index| findings[index].label), index)).collect()
+    parents
 }
 
-struct Tree<'a> {
-    findings: &'a [Finding],
-    parents: &'a [Option<usize>],
+fn add_below(parent: Option<Label>, findings: &[Finding], ordered: &mut Vec<Finding>) {
+    let mut here: Vec<&Finding> =
+        findings.iter().filter(|finding| finding.follows_from == parent).collect();
+    here.sort_by_key(|finding| {
+        (Reverse(worst(finding, findings)), Reverse(finding.label.bearing().weight))
+    });
+    for finding in here {
+        ordered.push(finding.clone());
+        add_below(Some(finding.label), findings, ordered);
+    }
 }
 
-impl Tree<'_> {
-    fn visit(&self, parent: Option<usize>, order: &mut Vec<usize>) {
-        let all = 0..self.findings.len();
-        let mut here: Vec<usize> = all.filter(|&index| self.parents[index] == parent).collect();
-        here.sort_by_key(|&index| {
-            let finding = &self.findings[index];
-            (Reverse(self.worst(index)), Reverse(finding.label.bearing().weight), index)
-        });
-        for index in here {
-            order.push(index);
-            self.visit(Some(index), order);
-        }
-    }
-
-    /// The worst severity of a finding and its consequences.
-    fn worst(&self, index: usize) -> super::Severity {
-        let children = (0..self.findings.len()).filter(|&one| self.parents[one] == Some(index));
-        let below = children.map(|child| self.worst(child)).max();
-        self.findings[index].severity.max(below.unwrap_or(super::Severity::Ok))
-    }
+/// The worst severity of a finding and its consequences.
+fn worst(finding: &Finding, findings: &[Finding]) -> Severity {
+    let below = findings.iter().filter(|one| one.follows_from == Some(finding.label));
+    below.map(|one| worst(one, findings)).fold(finding.severity, Severity::max)
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ fn needs_log(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let listed = lists_tsc(facts);
     let current = verdict.source.as_deref();
     let device = matches!(current, Some("hpet" | "acpi_pm" | "jiffies" | "refined-jiffies"));
-    let asked = facts.command_line.as_ref().and_then(|line| params::asked(&line.value));
+    let asked = params::asked(facts);
     let chosen = asked.is_some() && asked == current;
     // A missing tsc is a question only if the remaining clocksource is slow, or may be.
     let gone = match listed {

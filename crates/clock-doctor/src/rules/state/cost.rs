@@ -10,8 +10,7 @@ pub(super) fn cost(facts: &Facts, state: State, source: &str, is_vm: bool) -> Op
 }
 
 fn measured(facts: &Facts) -> Option<Cost> {
-    let reads = &facts.measured.as_ref()?.reads;
-    let read = reads.iter().find(|read| read.clock == "CLOCK_MONOTONIC")?;
+    let read = facts.measured.as_ref()?.read("CLOCK_MONOTONIC")?;
     let nanos = read.vdso_ns.or(read.syscall_ns)?;
     Some(Cost { low_ns: nanos, high_ns: nanos, is_measured: true })
 }

@@ -56,7 +56,7 @@ impl Interval {
             ..Interval::default()
         };
         interval.name_reference(episode);
-        interval.tsc = rates.tsc(episode.name.as_deref().unwrap_or("tsc")).cloned();
+        interval.tsc = rates.tsc(episode.name.as_deref().unwrap_or("tsc"));
         interval.count_watched(episode);
         interval.count_reference(episode, rates);
         interval.compare(episode);

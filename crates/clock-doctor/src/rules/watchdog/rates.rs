@@ -1,6 +1,6 @@
 //! The rate of each clocksource, from the kernel's log.
 
-use crate::facts::{Evidence, Facts};
+use crate::facts::Facts;
 use crate::log::event::EventKind;
 
 /// Rate of the ACPI power management timer, in hertz (`drivers/clocksource/acpi_pm.c`).
@@ -23,14 +23,12 @@ pub(crate) enum Origin {
 }
 
 /// The rate of a clocksource as the kernel assumes it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rate {
     /// In hertz; above 0.
     pub hz: f64,
     /// Its origin.
     pub origin: Origin,
-    /// The line that gives the rate, if there is one.
-    pub evidence: Option<Evidence>,
 }
 
 impl Rate {
@@ -70,16 +68,11 @@ impl Rates {
     pub(crate) fn of(facts: &Facts) -> Rates {
         let mut rates = Rates::default();
         for event in facts.events() {
-            let stated = |mhz: f64| Rate {
-                hz: mhz * 1e6,
-                origin: Origin::Stated,
-                evidence: Some(event.evidence.clone()),
-            };
+            let stated = |mhz: f64| Rate { hz: mhz * 1e6, origin: Origin::Stated };
             match &event.kind {
                 EventKind::Registered { name, max_cycles, max_idle_ns, .. } => {
                     if let Some(hz) = from_registration(*max_cycles, *max_idle_ns) {
-                        let evidence = Some(event.evidence.clone());
-                        let rate = Rate { hz, origin: Origin::Registration, evidence };
+                        let rate = Rate { hz, origin: Origin::Registration };
                         rates.registered.push((name.clone(), rate));
                     }
                 }
@@ -93,48 +86,40 @@ impl Rates {
                 EventKind::DetectedProcessor(mhz) if plausible(*mhz) => {
                     rates.processor = Some(stated(*mhz));
                 }
-                EventKind::CpuModel { name, .. } => {
-                    rates.model = from_model(name, &event.evidence).or(rates.model);
-                }
+                EventKind::CpuModel { name, .. } => rates.model = from_model(name).or(rates.model),
                 _ => {}
             }
         }
         if let Some(model) = &facts.cpu.model {
-            rates.model = from_model(&model.value, &model.evidence).or(rates.model);
+            rates.model = from_model(&model.value).or(rates.model);
         }
         rates
     }
 
     /// Rate of the TSC under the clocksource name `name` (`tsc` or `tsc-early`).
-    pub(crate) fn tsc(&self, name: &str) -> Option<&Rate> {
+    pub(crate) fn tsc(&self, name: &str) -> Option<Rate> {
         let other = if name == "tsc" { "tsc-early" } else { "tsc" };
-        self.registration(name)
-            .or_else(|| self.registration(other))
-            .or(self.stated.as_ref())
-            .or(self.processor.as_ref())
-            .or(self.model.as_ref())
+        let registered = self.registration(name).or_else(|| self.registration(other));
+        registered.or(self.stated).or(self.processor).or(self.model)
     }
 
     /// Rate of a reference, from its registration line or the usual one.
     pub(crate) fn reference(&self, name: &str) -> Option<Rate> {
-        if let Some(rate) = self.registration(name) {
-            return Some(rate.clone());
-        }
-        let usual = |hz: f64| Rate { hz, origin: Origin::Usual, evidence: None };
-        match name {
-            "acpi_pm" => Some(usual(ACPI_PM_HZ)),
-            "hpet" => Some(usual(HPET_HZ[0])),
+        let usual = match name {
+            "acpi_pm" => Some(ACPI_PM_HZ),
+            "hpet" => Some(HPET_HZ[0]),
             // These clocksources count nanoseconds.
-            "kvm-clock" | "xen" => Some(usual(1e9)),
+            "kvm-clock" | "xen" => Some(1e9),
             "hyperv_clocksource_tsc_page" | "hyperv_clocksource_msr" | "hyperv_clocksource" => {
-                Some(usual(1e7))
+                Some(1e7)
             }
             _ => None,
-        }
+        };
+        self.registration(name).or(usual.map(|hz| Rate { hz, origin: Origin::Usual }))
     }
 
-    fn registration(&self, name: &str) -> Option<&Rate> {
-        self.registered.iter().rev().find(|(one, _)| one == name).map(|(_, rate)| rate)
+    fn registration(&self, name: &str) -> Option<Rate> {
+        self.registered.iter().rev().find(|(one, _)| one == name).map(|(_, rate)| *rate)
     }
 }
 
@@ -143,7 +128,7 @@ fn plausible(mhz: f64) -> bool {
     (100.0..=10_000.0).contains(&mhz)
 }
 
-fn from_model(name: &str, evidence: &Evidence) -> Option<Rate> {
+fn from_model(name: &str) -> Option<Rate> {
     let (_, rate) = name.rsplit_once('@')?;
     let digits: String =
         rate.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
@@ -154,8 +139,7 @@ fn from_model(name: &str, evidence: &Evidence) -> Option<Rate> {
         unit if unit.starts_with("MHz") => mhz,
         _ => return None,
     };
-    let rate = Rate { hz: mhz * 1e6, origin: Origin::ModelName, evidence: Some(evidence.clone()) };
-    plausible(mhz).then_some(rate)
+    plausible(mhz).then_some(Rate { hz: mhz * 1e6, origin: Origin::ModelName })
 }
 
 #[cfg(test)]
@@ -181,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_model_name_tells_a_rounded_rate() {
-        let hz = |name: &str| from_model(name, &Evidence::default()).map(|rate| rate.hz);
+        let hz = |name: &str| from_model(name).map(|rate| rate.hz);
         assert_eq!(hz("Intel(R) Core(TM) i7-8700K CPU @ 3.70GHz (family: 0x6)"), Some(3.7e9));
         assert_eq!(hz("Intel(R) Xeon(TM) CPU @ 2.80 GHz"), Some(2.8e9));
         for bad in ["AMD EPYC 7763", "@", "@ GHz", "@ 3.7.1GHz", "@ 1e9GHz", "@ 99GHz", "a@b.c"] {

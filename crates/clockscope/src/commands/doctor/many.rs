@@ -19,7 +19,7 @@ use crate::printing::streams;
 use clock_doctor::collect;
 use clock_doctor::report::fleet::{self, MachineLine, Tally};
 use clock_doctor::report::model::DoctorReport;
-use clock_doctor::root::{self, Root};
+use clock_doctor::root::{self, Root, paths};
 use clock_doctor::rules;
 use clockscope_text::foreign::json_document;
 
@@ -309,7 +309,7 @@ impl Walk {
             };
             // A link to a folder may lead back, and a folder may hold other files.
             entries.retain(|entry| !entry.is_symlink() || entry.is_file());
-            entries.retain(|entry| entry.is_dir() || fleet::is_archive(&entry.to_string_lossy()));
+            entries.retain(|entry| entry.is_dir() || paths::is_archive(&entry.to_string_lossy()));
             entries.sort_by(|one, other| other.cmp(one));
             self.inside.extend(entries);
             return None;
