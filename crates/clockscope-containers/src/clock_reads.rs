@@ -23,33 +23,18 @@ pub struct Refused {
     pub answer: Answer,
 }
 
-/// The kernel's call numbers for 64-bit and 32-bit programs. In both 32-bit tables `getpid` is 20 and `clock_gettime64`
-/// is 403.
-struct Numbers {
-    clock_gettime: i64,
-    gettimeofday: i64,
-    narrow: u32,
-    narrow_clock_gettime: i64,
-}
-
-impl Numbers {
-    const X86: Self =
-        Self { clock_gettime: 228, gettimeofday: 96, narrow: ARCH_I386, narrow_clock_gettime: 265 };
-    const ARM: Self =
-        Self { clock_gettime: 113, gettimeofday: 169, narrow: ARCH_ARM, narrow_clock_gettime: 263 };
-}
-
 /// The reads of `CLOCK_REALTIME` and `CLOCK_MONOTONIC` that are refused; `answer` gives the result for a call. `arch`:
 /// the table of the kernel's 64-bit programs, [`ARCH_X86_64`](crate::filter::ARCH_X86_64) or [`ARCH_AARCH64`].
 pub fn refused(arch: u32, answer: &dyn Fn(&Call) -> Answer) -> Vec<Refused> {
-    let numbers = if arch == ARCH_AARCH64 { Numbers::ARM } else { Numbers::X86 };
-    let narrow = numbers.narrow;
+    // In both tables of 32-bit programs `getpid` is 20 and `clock_gettime64` is 403.
+    let (clock_gettime, gettimeofday, narrow, narrow_clock_gettime) = match arch {
+        ARCH_AARCH64 => (113, 169, ARCH_ARM, 263),
+        _ => (228, 96, ARCH_I386, 265),
+    };
     let read = |name, number, arch| {
         // Some filters test the clock's id.
-        let of = |clock| {
-            let call = Call { name, number, arch, at: 0, arguments: [clock, 0, 0, 0, 0, 0] };
-            answer(&call)
-        };
+        let of =
+            |clock| answer(&Call { name, number, arch, at: 0, arguments: [clock, 0, 0, 0, 0, 0] });
         [of(0), of(1)].into_iter().find(|answer| is_refusal(*answer)).unwrap_or(Answer::Passes)
     };
     let mut found = Vec::new();
@@ -58,13 +43,13 @@ pub fn refused(arch: u32, answer: &dyn Fn(&Call) -> Answer) -> Vec<Refused> {
             found.push(Refused { call, bits, answer });
         }
     };
-    add("clock_gettime", 64, read("clock_gettime", numbers.clock_gettime, arch));
-    add("gettimeofday", 64, read("gettimeofday", numbers.gettimeofday, arch));
+    add("clock_gettime", 64, read("clock_gettime", clock_gettime, arch));
+    add("gettimeofday", 64, read("gettimeofday", gettimeofday, arch));
     // If `getpid` is refused to 32-bit programs, none can run.
     if answer(&Call { name: "getpid", number: 20, arch: narrow, at: 0, arguments: [0; 6] })
         == Answer::Passes
     {
-        let old = read("clock_gettime", numbers.narrow_clock_gettime, narrow);
+        let old = read("clock_gettime", narrow_clock_gettime, narrow);
         add("clock_gettime", 32, old);
         match read("clock_gettime64", 403, narrow) {
             Answer::Fails(ENOSYS) if !is_refusal(old) => {}
@@ -87,6 +72,7 @@ mod tests {
     const ALLOW: u32 = 0x7fff_0000;
     const ERRNO: u32 = 0x0005_0000;
     const KILL: u32 = 0x8000_0000;
+    const BOTH: [&str; 2] = ["clock_gettime 64 Fails(1)", "gettimeofday 64 Fails(1)"];
 
     /// A filter that gives the `listed` answers for these numbers of table `arch`, `others` for the rest of the table,
     /// and `foreign` for other tables.
@@ -102,8 +88,8 @@ mod tests {
         program
     }
 
-    fn told(filters: &[Vec<Instruction>]) -> Vec<String> {
-        told_of(ARCH_X86_64, filters)
+    fn told(filter: Vec<Instruction>) -> Vec<String> {
+        told_of(ARCH_X86_64, &[filter])
     }
 
     fn told_of(arch: u32, filters: &[Vec<Instruction>]) -> Vec<String> {
@@ -113,65 +99,52 @@ mod tests {
 
     #[test]
     fn no_filter_and_one_that_allows_reads_refuse_nothing() {
-        assert_eq!(told(&[]), [""; 0]);
-        assert_eq!(told(&[filter(ARCH_X86_64, &[], ALLOW, ALLOW)]), [""; 0]);
+        assert_eq!(told_of(ARCH_X86_64, &[]), [""; 0]);
+        assert_eq!(told(filter(ARCH_X86_64, &[], ALLOW, ALLOW)), [""; 0]);
         let only = [(228, ALLOW), (96, ALLOW), (0, ALLOW)];
-        assert_eq!(told(&[filter(ARCH_X86_64, &only, KILL, KILL)]), [""; 0]);
-        assert_eq!(told(&[filter(ARCH_X86_64, &only, ERRNO | 1, ERRNO | 38)]), [""; 0]);
+        assert_eq!(told(filter(ARCH_X86_64, &only, KILL, KILL)), [""; 0]);
+        assert_eq!(told(filter(ARCH_X86_64, &only, ERRNO | 1, ERRNO | 38)), [""; 0]);
     }
 
     #[test]
     fn a_hardened_profile_refuses_reads_of_64_bit_programs() {
         let without = [(0, ALLOW), (1, ALLOW), (60, ALLOW)];
-        assert_eq!(
-            told(&[filter(ARCH_X86_64, &without, ERRNO | 1, KILL)]),
-            ["clock_gettime 64 Fails(1)", "gettimeofday 64 Fails(1)"]
-        );
-        assert_eq!(
-            told(&[filter(ARCH_X86_64, &[(228, KILL)], ALLOW, KILL)]),
-            ["clock_gettime 64 Kills"]
-        );
+        assert_eq!(told(filter(ARCH_X86_64, &without, ERRNO | 1, KILL)), BOTH);
+        let kills = filter(ARCH_X86_64, &[(228, KILL)], ALLOW, KILL);
+        assert_eq!(told(kills), ["clock_gettime 64 Kills"]);
         // The second of two filters refuses, with ENOSYS, which no 64-bit program expects.
         let allows = filter(ARCH_X86_64, &[], ALLOW, ALLOW);
         let refuses = filter(ARCH_X86_64, &[(228, ERRNO | 38)], ALLOW, ALLOW);
-        assert_eq!(told(&[allows, refuses]), ["clock_gettime 64 Fails(38)"]);
+        assert_eq!(told_of(ARCH_X86_64, &[allows, refuses]), ["clock_gettime 64 Fails(38)"]);
     }
 
     #[test]
     fn a_filter_of_arm64_is_asked_about_the_calls_of_arm64() {
+        let told = |filter| told_of(ARCH_AARCH64, &[filter]);
         let healthy = [(113, ALLOW), (169, ALLOW), (172, ALLOW)];
-        assert_eq!(
-            told_of(ARCH_AARCH64, &[filter(ARCH_AARCH64, &healthy, ERRNO | 1, KILL)]),
-            [""; 0]
-        );
+        assert_eq!(told(filter(ARCH_AARCH64, &healthy, ERRNO | 1, KILL)), [""; 0]);
         let hardened = [(63, ALLOW), (64, ALLOW), (228, ALLOW), (96, ALLOW)];
-        assert_eq!(
-            told_of(ARCH_AARCH64, &[filter(ARCH_AARCH64, &hardened, ERRNO | 1, KILL)]),
-            ["clock_gettime 64 Fails(1)", "gettimeofday 64 Fails(1)"]
-        );
+        assert_eq!(told(filter(ARCH_AARCH64, &hardened, ERRNO | 1, KILL)), BOTH);
         let old = [(20, ALLOW), (263, ALLOW)];
-        assert_eq!(
-            told_of(ARCH_AARCH64, &[filter(ARCH_ARM, &old, ERRNO | 1, ALLOW)]),
-            ["clock_gettime64 32 Fails(1)"]
-        );
+        assert_eq!(told(filter(ARCH_ARM, &old, ERRNO | 1, ALLOW)), ["clock_gettime64 32 Fails(1)"]);
     }
 
     #[test]
     fn an_old_docker_refuses_clock_gettime64_to_32_bit_programs() {
         let old = [(20, ALLOW), (265, ALLOW), (78, ALLOW)];
         assert_eq!(
-            told(&[filter(ARCH_I386, &old, ERRNO | 1, ALLOW)]),
+            told(filter(ARCH_I386, &old, ERRNO | 1, ALLOW)),
             ["clock_gettime64 32 Fails(1)"]
         );
         // After ENOSYS the C library tries clock_gettime.
-        assert_eq!(told(&[filter(ARCH_I386, &old, ERRNO | 38, ALLOW)]), [""; 0]);
+        assert_eq!(told(filter(ARCH_I386, &old, ERRNO | 38, ALLOW)), [""; 0]);
         let none = [(20, ALLOW)];
         assert_eq!(
-            told(&[filter(ARCH_I386, &none, ERRNO | 38, ALLOW)]),
+            told(filter(ARCH_I386, &none, ERRNO | 38, ALLOW)),
             ["clock_gettime 32 Fails(38)", "clock_gettime64 32 Fails(38)"]
         );
         // If no 32-bit program can run, nothing is reported for them.
-        assert_eq!(told(&[filter(ARCH_I386, &[], ERRNO | 1, ALLOW)]), [""; 0]);
+        assert_eq!(told(filter(ARCH_I386, &[], ERRNO | 1, ALLOW)), [""; 0]);
     }
 
     #[test]
@@ -186,6 +159,6 @@ mod tests {
             at(0x06, 0, 0, ERRNO | 1),
             at(0x06, 0, 0, ALLOW),
         ];
-        assert_eq!(told(&[only_monotonic]), ["clock_gettime 64 Fails(1)"]);
+        assert_eq!(told(only_monotonic), ["clock_gettime 64 Fails(1)"]);
     }
 }

@@ -56,15 +56,13 @@ impl Lookup {
 
     fn find(&self, runtime: Option<Runtime>, id: &str, user: u32) -> Option<Names> {
         self.roots.iter().find_map(|root| {
-            let home = home_of(root, user).filter(|_| user != 0);
-            let of_system =
-                places(runtime, id, None).into_iter().map(|(form, path)| (form, path, 0));
-            let of_user = home.map(|home| places(runtime, id, Some(&home))).unwrap_or_default();
-            let of_user = of_user.into_iter().map(|(form, path)| (form, path, user));
-            of_system.chain(of_user).find_map(|(form, path, owner)| {
-                let text = read(&root.join(path), owner)?;
-                state::names(form, &text, id)
-            })
+            let names = |home: Option<&str>, owner| {
+                places(runtime, id, home).into_iter().find_map(|(form, path)| {
+                    state::names(form, &read(&root.join(path), owner)?, id)
+                })
+            };
+            let of_user = || names(Some(&home_of(root, user).filter(|_| user != 0)?), user);
+            names(None, 0).or_else(of_user)
         })
     }
 }
@@ -74,12 +72,8 @@ fn places(runtime: Option<Runtime>, id: &str, home: Option<&str>) -> Vec<(Form, 
     let may_be = |of: &[Runtime]| runtime.is_none_or(|runtime| of.contains(&runtime));
     let mut places = Vec::new();
     if may_be(&[Runtime::Podman, Runtime::CriO]) {
-        let storage = match home {
-            Some(home) => {
-                format!("{}/.local/share/containers/storage", home.trim_start_matches('/'))
-            }
-            None => "var/lib/containers/storage".to_owned(),
-        };
+        let of_user = home.map(|home| format!("{}/.local/share", home.trim_start_matches('/')));
+        let storage = of_user.unwrap_or("var/lib".to_owned()) + "/containers/storage";
         for driver in DRIVERS {
             for file in ["containers.json", "volatile-containers.json"] {
                 places.push((Form::Storage, format!("{storage}/{driver}-containers/{file}")));
@@ -159,8 +153,7 @@ mod tests {
 
     /// A file of podman, owned by the user that runs the test.
     fn of_podman(root: &Path) -> PathBuf {
-        let home = put(root, "etc/passwd", &format!("a:x:{}:0::/var/a:/bin/sh\n", own_uid(root)));
-        assert!(home.exists());
+        put(root, "etc/passwd", &format!("a:x:{}:0::/var/a:/bin/sh\n", own_uid(root)));
         let folder = if own_uid(root) == 0 { "var/lib" } else { "var/a/.local/share" };
         let text = format!(r#"[{{"id":"{ID}","names":["web"]}}]"#);
         put(root, &format!("{folder}/containers/storage/overlay-containers/containers.json"), &text)
@@ -172,14 +165,10 @@ mod tests {
         let root = root.path();
         assert_eq!(name(root, None), None);
         of_podman(root);
-        for (runtime, wanted) in [
-            (Some(Runtime::Podman), Some("web")),
-            (Some(Runtime::CriO), Some("web")),
-            (None, Some("web")),
-            (Some(Runtime::Docker), None),
-        ] {
-            assert_eq!(name(root, runtime).as_deref(), wanted, "{runtime:?}");
+        for runtime in [Some(Runtime::Podman), Some(Runtime::CriO), None] {
+            assert_eq!(name(root, runtime).as_deref(), Some("web"), "{runtime:?}");
         }
+        assert_eq!(name(root, Some(Runtime::Docker)), None);
         if own_uid(root) == 0 {
             put(
                 root,

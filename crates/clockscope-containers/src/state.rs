@@ -6,9 +6,7 @@
 //! specification's `config.json`, with the annotations of containerd (`pkg/cri/annotations`), CRI-O
 //! (`pkg/annotations`) and nerdctl (`pkg/labels`)
 
-use std::collections::HashMap;
-
-use serde::Deserialize;
+use serde_json::Value;
 
 use crate::place::{Place, Pod};
 use clockscope_text::foreign::Foreign;
@@ -48,42 +46,19 @@ impl Names {
     }
 }
 
-#[derive(Deserialize)]
-struct Stored {
-    id: String,
-    names: Option<Vec<String>>,
-}
-
-#[derive(Deserialize)]
-struct OfDocker {
-    #[serde(rename = "ID")]
-    id: String,
-    #[serde(rename = "Name")]
-    name: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Bundle {
-    annotations: Option<HashMap<String, String>>,
-}
-
 /// The names of a container in a file; `None` if the file has none, or is malformed.
 pub fn names(form: Form, text: &[u8], id: &str) -> Option<Names> {
+    let file: Value = serde_json::from_slice(text).ok()?;
     match form {
         Form::Storage => {
-            let all: Vec<Stored> = serde_json::from_slice(text).ok()?;
-            let own = all.into_iter().find(|stored| stored.id == id)?;
-            own.names?.first().map(|name| named(name))
+            let own = file.as_array()?.iter().find(|stored| stored["id"] == id)?;
+            own["names"][0].as_str().map(named)
         }
         Form::Docker => {
-            let own: OfDocker = serde_json::from_slice(text).ok()?;
-            let name = own.name.filter(|_| own.id == id)?;
-            Some(named(name.strip_prefix('/').unwrap_or(&name)))
+            let name = file["Name"].as_str().filter(|_| file["ID"] == id)?;
+            Some(named(name.strip_prefix('/').unwrap_or(name)))
         }
-        Form::Bundle => {
-            let bundle: Bundle = serde_json::from_slice(text).ok()?;
-            annotated(&bundle.annotations?)
-        }
+        Form::Bundle => annotated(&file["annotations"]),
     }
 }
 
@@ -101,10 +76,9 @@ fn named(name: &str) -> Names {
     Names { container: Some(name.into()), ..Names::default() }
 }
 
-fn annotated(annotations: &HashMap<String, String>) -> Option<Names> {
-    let first = |keys: &[&str]| {
-        keys.iter().find_map(|key| annotations.get(*key)).map(|value| Foreign::from(value.as_str()))
-    };
+fn annotated(annotations: &Value) -> Option<Names> {
+    let first =
+        |keys: &[&str]| keys.iter().find_map(|key| annotations[*key].as_str()).map(Foreign::from);
     let names = Names {
         container: first(&[
             "io.kubernetes.cri.container-name",
@@ -132,50 +106,22 @@ mod tests {
             .join("/")
     }
 
+    /// Form, text and names of files, the names as namespace, pod and container.
+    const FILES: &str = include_str!("state_files.txt");
+
     #[test]
     fn every_runtime_s_file_is_read() {
-        for (form, text, wanted) in [
-            (
-                Form::Storage,
-                r#"[{"id":"other","names":["db"]},{"id":"ID_","names":["web"],"image":"","layer":"6491",
-                    "metadata":"{\"image-name\":\"\",\"name\":\"web\"}","created":"2026-11-23T16:17:24Z","flags":{}}]"#,
-                "-/-/web",
-            ),
-            (
-                Form::Storage,
-                r#"[{"id":"ID_","names":["k8s_nginx_web-0_shop_9b7d2f4e-1c3a_0"]}]"#,
-                "shop/web-0/nginx",
-            ),
-            (Form::Storage, r#"[{"id":"ID_"}]"#, "nothing"),
-            (Form::Storage, r#"[{"id":"ID_","names":null}]"#, "nothing"),
-            (Form::Storage, r#"[{"id":"another","names":["db"]}]"#, "nothing"),
-            (
-                Form::Docker,
-                r#"{"ID":"ID_","Name":"/web","State":{"Pid":7},"Config":{"Hostname":"a"}}"#,
-                "-/-/web",
-            ),
-            (Form::Docker, r#"{"ID":"ID_","Name":"/k8s_POD_web-0_shop_9b7d_1"}"#, "shop/web-0/POD"),
-            (Form::Docker, r#"{"ID":"another","Name":"/web"}"#, "nothing"),
-            (
-                Form::Bundle,
-                r#"{"ociVersion":"1.1.0","process":{"args":["nginx"]},"annotations":{
-                    "io.kubernetes.cri.container-name":"nginx","io.kubernetes.cri.container-type":"container",
-                    "io.kubernetes.cri.sandbox-id":"aa","io.kubernetes.cri.sandbox-name":"web-0",
-                    "io.kubernetes.cri.sandbox-namespace":"shop"}}"#,
-                "shop/web-0/nginx",
-            ),
-            (
-                Form::Bundle,
-                r#"{"annotations":{"io.kubernetes.container.name":"nginx","io.kubernetes.pod.name":"web-0",
-                    "io.kubernetes.pod.namespace":"shop"}}"#,
-                "shop/web-0/nginx",
-            ),
-            (Form::Bundle, r#"{"annotations":{"nerdctl/name":"web"}}"#, "-/-/web"),
-            (Form::Bundle, r#"{"annotations":{"org.systemd.property":"1"}}"#, "nothing"),
-            (Form::Bundle, r#"{"annotations":null}"#, "nothing"),
-            (Form::Bundle, "{}", "nothing"),
-        ] {
-            assert_eq!(told(form, text), wanted, "{text}");
+        assert_eq!(FILES.lines().count(), 14);
+        for row in FILES.lines() {
+            let [form, text, wanted] = row.split(" | ").collect::<Vec<_>>()[..] else {
+                panic!("{row}")
+            };
+            let form = match form {
+                "Storage" => Form::Storage,
+                "Docker" => Form::Docker,
+                _ => Form::Bundle,
+            };
+            assert_eq!(told(form, text), wanted, "{row}");
         }
     }
 
@@ -183,17 +129,8 @@ mod tests {
     fn a_damaged_file_says_nothing() {
         let deep = "[".repeat(100_000);
         for form in [Form::Storage, Form::Docker, Form::Bundle] {
-            for text in [
-                "",
-                "null",
-                "7",
-                "\"a\"",
-                "{",
-                "[{}]",
-                r#"{"ID":7}"#,
-                r#"{"annotations":[]}"#,
-                &deep,
-            ] {
+            let no_object = ["", "null", "7", "\"a\"", "{", "[{}]", &deep];
+            for text in [r#"{"ID":7}"#, r#"{"annotations":[]}"#].into_iter().chain(no_object) {
                 assert_eq!(told(form, text), "nothing", "{text:.40}");
             }
             assert_eq!(names(form, b"\xff\x00", ID), None);
