@@ -30,7 +30,7 @@ struct Kind {
     name: &'static str,
     /// DMI's vendor and product.
     dmi: (&'static str, &'static str),
-    /// Log lines that show the platform.
+    /// Log lines that show the platform, separated by `; `.
     log: &'static str,
     /// The hypervisor's clock, if the kernel has one.
     clock: Option<&'static str>,
@@ -44,88 +44,34 @@ struct Kind {
     cpu: (&'static str, u32),
 }
 
-const PC: Kind = Kind {
-    name: "bare-metal",
-    dmi: ("Dell Inc.", "PowerEdge R640"),
-    log: "",
-    clock: None,
-    is_invariant: true,
-    device: "hpet",
-    other: None,
-    cpu: ("GenuineIntel", 6),
-};
 const KVM: &str = "[    0.000000] Hypervisor detected: KVM\n[    0.000000] kvm-clock: Using msrs 4b564d01 and 4b564d00\n";
-const HYPERV: &str = "[    0.000000] Hypervisor detected: Microsoft Hyper-V\n";
 const K8: &str = "bare-metal with an AMD K8";
 const PAGE: &str = "hyperv_clocksource_tsc_page";
 
-/// All platforms; a platform with several kinds of guest has an entry for each.
+/// All platforms; a platform with several kinds of guest has a row for each. `-` stands for nothing.
+const KINDS: &str = include_str!("table_kinds.txt");
+
 fn kinds() -> Vec<Kind> {
-    let of = |name, dmi| Kind { name, dmi, is_invariant: false, device: "acpi_pm", ..PC };
-    let kvm = |kind: Kind| Kind { log: KVM, clock: Some("kvm-clock"), ..kind };
-    let invariant = |kind: Kind| Kind { is_invariant: true, ..kind };
-    let hyperv = |kind: Kind| Kind { log: HYPERV, clock: Some(PAGE), ..kind };
-    let other = |name, machine| Kind {
-        other: Some(machine),
-        device: "arch_sys_counter",
-        ..of(name, ("", ""))
-    };
-    let xen = Kind {
-        log: "[    0.000000] Hypervisor detected: Xen HVM\n",
-        clock: Some("xen"),
-        ..of("xen", ("Xen", "HVM domU"))
-    };
-    let qemu = ("QEMU", "Standard PC (Q35 + ICH9, 2009)");
-    let says = |kind: Kind, log: &'static str| Kind { log, ..kind };
-    vec![
-        PC,
-        Kind { name: "bare-metal without HPET", device: "acpi_pm", ..PC },
-        Kind { name: K8, cpu: ("AuthenticAMD", 15), is_invariant: false, ..PC },
+    let kind = |row: &'static str| {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let [name, vendor, product, clock, invariant, device, other, log] = cells[..] else {
+            panic!("{row}")
+        };
+        let some = |cell: &'static str| Some(cell).filter(|cell| *cell != "-");
+        let dmi = (some(vendor).unwrap_or_default(), some(product).unwrap_or_default());
+
         Kind {
-            log: "[    0.000000] DMI not present or invalid.\n",
-            device: "refined-jiffies",
-            ..of("microvm without a timer", ("", ""))
-        },
-        of("virtualbox", ("innotek GmbH", "VirtualBox")),
-        kvm(Kind {
-            name: "virtualbox with the provider kvm",
-            ..of("", ("innotek GmbH", "VirtualBox"))
-        }),
-        of("vmware", ("VMware, Inc.", "VMware Virtual Platform")),
-        kvm(of("kvm", qemu)),
-        invariant(kvm(of("kvm with invtsc", qemu))),
-        of("qemu without KVM's clock", qemu),
-        xen,
-        Kind { name: "aws (Xen)", dmi: ("Xen", "HVM domU amazon"), ..invariant(xen) },
-        invariant(kvm(of("aws (Nitro)", ("Amazon EC2", "m6i.large")))),
-        invariant(kvm(of("gce", ("Google", "Google Compute Engine")))),
-        hyperv(of("hyperv", ("Microsoft Corporation", "Virtual Machine"))),
-        invariant(hyperv(of(
-            "hyperv with an invariant TSC",
-            ("Microsoft Corporation", "Virtual Machine"),
-        ))),
-        Kind {
-            log: "[    0.000000] DMI not present or invalid.\n[    0.000000] Hypervisor detected: KVM\n[    0.000000] kvm-clock: Using msrs 4b564d01 and 4b564d00\n",
-            clock: Some("kvm-clock"),
-            ..of("firecracker", ("", ""))
-        },
-        kvm(of("cloud-hypervisor", ("Cloud Hypervisor", "cloud-hypervisor"))),
-        of("bhyve", ("BHYVE", "BHYVE")),
-        hyperv(of(
-            "azure",
-            ("Microsoft Corporation 7783-7084-3265-9085-8269-3286-77", "Virtual Machine"),
-        )),
-        says(
-            hyperv(of("wsl", ("", ""))),
-            "[    0.000000] Hypervisor detected: Microsoft Hyper-V\n[    1.0] systemd[1]: Detected virtualization wsl.\n",
-        ),
-        of("hyperkit", ("hyperkit", "BHYVE")),
-        Kind { name: "nested (Xen in QEMU)", dmi: qemu, ..xen },
-        says(of("gvisor", ("", "")), "[    0.000000] Hypervisor detected: gVisor\n"),
-        other("arm64", "aarch64"),
-        other("arm32", "armv7l"),
-        other("riscv64", "riscv64"),
-    ]
+            name,
+            dmi,
+            log: some(log).unwrap_or_default(),
+            clock: some(clock),
+            is_invariant: invariant == "invariant",
+            device,
+            other: some(other),
+            cpu: if name == K8 { ("AuthenticAMD", 15) } else { ("GenuineIntel", 6) },
+        }
+    };
+    KINDS.lines().skip(1).map(kind).collect()
 }
 
 /// The model of the kernel's choice: its platform and version, and its command line.
@@ -227,8 +173,7 @@ impl Chooser {
             Fix::NewerKernel => after.version = KERNELS[KERNELS.len() - 1].2,
             Fix::Use64Bit => after.kind.other = Some("aarch64"),
             Fix::GuestSupport => {
-                after.kind.log =
-                    "[    0.000000] vmware: TSC freq read from hypervisor : 2394.000 MHz\n";
+                after.kind.log = "vmware: TSC freq read from hypervisor : 2394.000 MHz";
             }
             _ => {}
         }
@@ -238,7 +183,10 @@ impl Chooser {
     /// The kernel's log.
     fn log(&self, release: &str) -> String {
         let booted = Chooser { is_lost: false, ..self.clone() };
-        let mut log = format!("[    0.000000] Linux version {release} (gcc)\n{}", self.kind.log);
+        let mut log = format!("[    0.000000] Linux version {release} (gcc)\n");
+        for line in self.kind.log.split("; ").filter(|line| !line.is_empty()) {
+            log += &format!("[    0.000000] {line}\n");
+        }
         if self.kind.clock == Some("kvm-clock") && !log.contains("kvm-clock") {
             log += "[    0.000000] kvm-clock: Using msrs 4b564d01 and 4b564d00\n";
         }
@@ -319,53 +267,8 @@ fn written(fix: Fix, machine: &Chooser, release: &str, known: &mut Known) -> Opt
     write(fix, facts, verdict, &findings.iter().collect::<Vec<_>>())
 }
 
-/// Lines of Verify with results that do not follow from the machine, and the reason.
-const OPEN: &[(Fix, &str, &str)] = &[
-    (
-        Fix::TscRecalibrate,
-        "sudo dmesg | grep -i 'tsc freq'   # `differs from`: boot with tsc_early_khz=N",
-        RATE,
-    ),
-    (Fix::TscEarlyKhz, "sudo dmesg | grep -i 'tsc.*mhz'   # must name the right rate last", RATE),
-    (Fix::TscEarlyKhz, "chronyc tracking   # after an hour: Frequency below 100 ppm", RATE),
-    (
-        Fix::WslShutdown,
-        "clockscope wrongness --time 60   # in WSL; the drift must be below 100 ppm",
-        RATE,
-    ),
-    (Fix::BiosUpdate, "clockscope wrongness   # must find no warp", "it measures the counters"),
-    (
-        Fix::PinVcpus,
-        "vmstat 1 10   # in the guest: column st must be 0",
-        "the load of the host decides",
-    ),
-    (
-        Fix::HostTsc,
-        "cat /sys/devices/system/clocksource/clocksource0/current_clocksource   # on the host; must print tsc",
-        "the host is another machine",
-    ),
-    (
-        Fix::SuspendGuests,
-        "clockscope doctor   # in the guest, after the next suspend",
-        PROMISES_NOTHING,
-    ),
-    (Fix::HostTsc, "clockscope doctor   # in the guest", PROMISES_NOTHING),
-    (Fix::NewerKernel, "clockscope doctor", PROMISES_NOTHING),
-    (Fix::Vsyscall64, "clockscope doctor", PROMISES_NOTHING),
-    (Fix::SetClockAfterRestore, "timedatectl", PROMISES_NOTHING),
-    (
-        Fix::StopTracing,
-        "clockscope doctor   # must not name it any more",
-        "who traces is a program's matter",
-    ),
-    (
-        Fix::Synchronise,
-        "timedatectl show -p NTPSynchronized   # must print yes, after a minute",
-        "the network decides",
-    ),
-];
-const RATE: &str = "the right rate is not known";
-const PROMISES_NOTHING: &str = "it is to be read, and promises nothing";
+/// Lines of Verify with results that do not follow from the machine: the fix, the line, and the reason.
+const OPEN: &str = include_str!("table_open.tsv");
 const HAVE: &str = "/proc/cmdline   # must have ";
 
 /// Whether `grep` with those patterns prints a line of the log.
@@ -494,17 +397,8 @@ fn table() -> (String, Tried) {
     (table, tried)
 }
 
-const INTRODUCTION: &str = "# What each fix promises\n\n\
-`clockscope doctor` ends each fix with *Verify*. This table says for every fix, platform and kernel whether the fix applies, and what `current_clocksource` has to print afterwards. A fix that\n\
-aims at the TSC does not apply where the kernel would take the hypervisor's clock all the same.\n\n\
-`-`: the fix is not advised there. `yes`: it is, and its *Verify* asks for something else than the clocksource. A name: what `current_clocksource` prints. Rows without any are left out. In a container the fixes are\n\
-those of its host. The machine is one whose watchdog gave the TSC up; for a switch to another clocksource and clocksource=tsc somebody chose a device, for remove-parameter the command line has `notsc`.\n\n\
-This page is generated: `CLOCKSCOPE_WRITE_FIXES=1 cargo test -p clock-doctor table_tests` writes it, and the same test\n\
-lets a small kernel with the real ratings do what each fix says and holds each *Verify* against it.\n\n";
-
-const NOT_FORETOLD: &str = "\n## What is not foretold\n\n\
-These lines of *Verify* are not held against the small kernel; all others are.\n\n\
-| fix | line | why |\n|---|---|---|\n";
+/// The page without its two tables.
+const PAGE_TEXT: &str = include_str!("table_page.md");
 
 #[test]
 fn every_verify_can_come_true_and_the_table_says_what_it_prints() {
@@ -514,13 +408,15 @@ fn every_verify_can_come_true_and_the_table_says_what_it_prints() {
     let without: Vec<Fix> = Fix::ALL.into_iter().filter(|fix| !has_row(fix)).collect();
     assert_eq!(without, [], "fixes that no machine of the table gets");
     assert!(tried.wrong.is_empty(), "{}", tried.wrong.join("\n"));
-    let open = OPEN.iter().map(|(fix, line, _)| (fix.name().to_owned(), (*line).to_owned()));
-    assert_eq!(tried.open, open.collect(), "lines that are not predicted, and those listed so");
-    let row = |(fix, line, why): &(Fix, &str, &str)| {
-        format!("| {fix} | `{}` | {why} |\n", line.replace('|', "\\|").replace('`', "'"))
+    let open: Vec<Vec<&str>> = OPEN.lines().map(|row| row.split('\t').collect()).collect();
+    let listed = open.iter().map(|row| (row[0].to_owned(), row[1].to_owned()));
+    assert_eq!(tried.open, listed.collect(), "lines that are not predicted, and those listed so");
+    let row = |row: &Vec<&str>| {
+        let line = row[1].replace('|', "\\|").replace('`', "'");
+        format!("| {} | `{line}` | {} |\n", row[0], row[2])
     };
-    let rows: String = OPEN.iter().map(row).collect();
-    let page = format!("{INTRODUCTION}{table}{NOT_FORETOLD}{rows}");
+    let rows: String = open.iter().map(row).collect();
+    let page = PAGE_TEXT.replace("{table}\n", &table).replace("{open}\n", &rows);
     if std::env::var_os("CLOCKSCOPE_WRITE_FIXES").is_some() {
         std::fs::write(&path, &page).unwrap();
     }
