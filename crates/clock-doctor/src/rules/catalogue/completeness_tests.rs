@@ -7,23 +7,6 @@ use super::super::finding::{State, Verdict};
 use super::*;
 use crate::facts::Facts;
 
-/// The labels of the recorded machines: states and findings, in the order of their list.
-const VOCABULARY: &str = "
-state:fast state:slow state:slow-unless-pvclock-vdso
-tsc-warp tsc-warp-small tsc-warp-firmware tsc-warp-hotplug tsc-warp-runtime tsc-unsynchronized
-tsc-halts-in-idle tsc-absent tsc-early hyperv-tsc-unstable-benign missing-nonstop_tsc
-tsc-watchdog-skew tsc-watchdog-readdelay tsc-watchdog-glitch tsc-watchdog-long-interval
-tsc-watchdog-short-interval tsc-went-backwards tsc-jumped watchdog-noise watchdog-bad-reference
-watchdog-counter-wrapped watchdog-reads-torn watchdog-false-positive-likely
-per-cpu-sync-suspicious needs-rate-measurement tsc-rate-wrong vm-paused
-tsc-available-not-selected override-rejected param-clocksource param-clocksource-unavailable
-param-tsc-reliable param-tsc-unstable tsc-reliable-ignored rate-risk-ticks cause-needs-dmesg
-tsc-trusted-by-hypervisor guest-lacks-invtsc kvm-clock-present kvm-clock-no-vdso-suspected
-nested-or-overloaded after-resume migration-risk vmware-guest-support-missing old-kernel
-vdso-support-depends-on-kernel arm-erratum-vdso-off arm-erratum-compat-only arm-cntvct-trapped
-arm32-vdso-off firmware-tsc-adjust firmware-p0-warning hpet-not-enabled-in-bios
-hpet-pc10-benign early-switch-benign calibration-note-benign";
-
 /// Whether a text begins like a sentence, or with a command or a parameter, and ends like a sentence.
 fn is_prose(text: &str) -> bool {
     let first = text.chars().next().unwrap_or(' ');
@@ -98,13 +81,6 @@ fn names_are_unique_and_fit_a_list_of_labels() {
         assert!(seen.insert(name), "{name} twice");
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_:=".contains(c);
         assert!(name.chars().all(fits), "{name}");
-    }
-}
-
-#[test]
-fn the_shared_vocabulary_is_here() {
-    for name in VOCABULARY.split_whitespace() {
-        assert!(Label::ALL.iter().any(|label| label.name() == name), "{name}");
     }
 }
 

@@ -24,6 +24,11 @@ fn facts(kernel: &str, log: &[EventKind]) -> Facts {
     Facts { kernel, log, ..Facts::default() }
 }
 
+/// The diagnosis of a slow machine with this kernel and clocksource.
+fn slow(kernel: &str, source: &str, findings: Vec<Finding>) -> Diagnosis {
+    diagnosis(&facts(kernel, &[]), verdict(State::Slow, source, &[]), findings)
+}
+
 fn names(diagnosis: &Diagnosis) -> Vec<Fix> {
     let fix = |advice: &Advice| Fix::ALL.into_iter().find(|fix| advice.is(*fix)).unwrap();
     diagnosis.advice.iter().map(fix).collect()
@@ -40,11 +45,8 @@ fn a_healthy_machine_hears_nothing_else() {
         Finding::new(Label::ClockUnsynchronised).fix(&[Fix::Synchronise]),
         Finding::new(Label::ParamTscReliable).fix(&[Fix::Measure, Fix::RemoveParameter]),
     ];
-    let well = diagnosis(
-        &facts("6.12", &[EventKind::HpetPc10]),
-        verdict(State::Fast, "tsc", &[]),
-        findings,
-    );
+    let facts = facts("6.12", &[EventKind::HpetPc10]);
+    let well = diagnosis(&facts, verdict(State::Fast, "tsc", &[]), findings);
     assert_eq!(well.findings.len(), 3);
     assert!(well.advice.is_empty() && well.never.is_empty());
     assert!(well.meanwhile.is_empty() && well.missing.is_empty());
@@ -67,7 +69,7 @@ fn what_one_finding_forbids_no_other_gets() {
         Finding::new(Label::TscWatchdogSkew).fix(&[Fix::Reboot, Fix::TscReliable]),
         Finding::new(Label::WatchdogBadReference).forbid(&[Fix::TscReliable]),
     ];
-    let told = diagnosis(&facts("6.12", &[]), verdict(State::Slow, "acpi_pm", &[]), findings);
+    let told = slow("6.12", "acpi_pm", findings);
     assert_eq!(names(&told), [Fix::Reboot]);
     assert!(never(&told, "add tsc=reliable: nothing shows"));
 }
@@ -83,13 +85,10 @@ fn some_labels_forbid_by_themselves() {
         Label::TscWarpRuntime,
         Label::TscUnsynchronized,
     ] {
-        let asks = Finding::new(Label::TscWatchdogSkew).fix(&[
-            Fix::TscNowatchdog,
-            Fix::TscReliable,
-            Fix::ClocksourceTsc,
-        ]);
+        let asked = [Fix::TscNowatchdog, Fix::TscReliable, Fix::ClocksourceTsc];
+        let asks = Finding::new(Label::TscWatchdogSkew).fix(&asked);
         let findings = vec![asks, Finding::new(label)];
-        let told = diagnosis(&facts("6.12", &[]), verdict(State::Slow, "hpet", &[]), findings);
+        let told = slow("6.12", "hpet", findings);
         assert_eq!(names(&told), [Fix::Coarse], "{label}");
         assert!(never(&told, "tsc=reliable"), "{label}: {:?}", told.never);
     }
@@ -100,7 +99,7 @@ fn the_milder_parameter_is_preferred_where_the_kernel_has_it() {
     let told = |kernel: &str| {
         let asks = [Fix::TscReliable, Fix::Reboot, Fix::TscNowatchdog];
         let findings = vec![Finding::new(Label::TscWatchdogGlitch).fix(&asks)];
-        let told = diagnosis(&facts(kernel, &[]), verdict(State::Slow, "acpi_pm", &[]), findings);
+        let told = slow(kernel, "acpi_pm", findings);
         names(&told).into_iter().map(Fix::name).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(told("6.5.0"), "reboot tsc=nowatchdog");
@@ -111,7 +110,7 @@ fn the_milder_parameter_is_preferred_where_the_kernel_has_it() {
 #[test]
 fn an_old_kernel_gets_the_parameter_that_stands_in() {
     let findings = vec![Finding::new(Label::TscWatchdogGlitch).fix(&[Fix::TscNowatchdog])];
-    let told = diagnosis(&facts("4.4.0", &[]), verdict(State::Slow, "acpi_pm", &[]), findings);
+    let told = slow("4.4.0", "acpi_pm", findings);
     assert_eq!(names(&told), [Fix::TscReliable]);
     assert!(told.advice[0].commands[0].contains("wrongness"), "{:?}", told.advice[0]);
 }
@@ -126,7 +125,7 @@ fn the_watchdogs_parameter_does_not_help_against_a_warp() {
 #[test]
 fn before_3_3_the_parameter_is_never_advised_alone() {
     let findings = vec![Finding::new(Label::TscWarp).fix(&[Fix::TscReliable])];
-    let told = diagnosis(&facts("3.2.0", &[]), verdict(State::Slow, "acpi_pm", &[]), findings);
+    let told = slow("3.2.0", "acpi_pm", findings);
     assert_eq!(told.advice[0].title, "a kernel from 3.3 on, booted with tsc=reliable");
     assert!(never(&told, "rely on tsc=reliable alone"));
 }
@@ -137,7 +136,7 @@ fn a_measurement_comes_before_what_rests_on_it() {
         Finding::new(Label::WatchdogBadReference).fix(&[Fix::TscNowatchdog]),
         Finding::new(Label::NeedsRateMeasurement).fix(&[Fix::Measure]),
     ];
-    let told = diagnosis(&facts("6.12", &[]), verdict(State::Slow, "sgi_rtc", &[]), findings);
+    let told = slow("6.12", "sgi_rtc", findings);
     assert_eq!(names(&told), [Fix::Measure, Fix::TscNowatchdog]);
     assert!(told.advice[1].commands[0].starts_with("# only once `clockscope wrongness` found"));
 }
@@ -161,7 +160,7 @@ fn a_slow_machine_is_shown_the_clock_by_the_tsc_only_if_nothing_speaks_against_i
 #[test]
 fn a_slow_machine_without_a_cause_is_told_to_read_its_log() {
     let findings = vec![Finding::new(Label::TscAbsent)];
-    let told = diagnosis(&facts("6.12", &[]), verdict(State::Slow, "hpet", &[]), findings);
+    let told = slow("6.12", "hpet", findings);
     assert_eq!(names(&told), [Fix::ReadLog]);
     assert!(told.meanwhile[0].contains("run --clock coarse"));
     let board =
@@ -176,10 +175,8 @@ fn the_kernels_own_advice_is_contradicted_where_it_gave_it() {
         let findings = vec![Finding::new(label)];
         diagnosis(&facts("6.12", log), verdict(State::Slow, "hpet", &[]), findings)
     };
-    assert!(never(
-        &told(&[EventKind::BrokenBiosAdvice], Label::TscWatchdogSkew),
-        "the kernel's own message"
-    ));
+    let advised = told(&[EventKind::BrokenBiosAdvice], Label::TscWatchdogSkew);
+    assert!(never(&advised, "the kernel's own message"));
     assert!(!never(&told(&[], Label::TscWarp), "tsc=unstable"));
     assert!(never(&told(&[EventKind::HpetPc10], Label::TscWarp), "hpet=force"));
     assert!(!never(&told(&[], Label::TscWarp), "hpet=force"));
@@ -199,14 +196,9 @@ fn a_parameter_that_is_set_is_not_to_be_kept() {
 fn what_is_not_known_is_asked_for() {
     let findings = vec![Finding::new(Label::TscWatchdogSkew)];
     let told = diagnosis(&facts("6.12", &[]), verdict(State::Unknown, "", &[]), findings);
-    assert!(
-        told.missing[0].starts_with("the current clocksource: `cat /sys"),
-        "{:?}",
-        told.missing
-    );
-    assert!(
-        told.missing[1].starts_with("what the watchdog's reference counted"),
-        "{:?}",
-        told.missing
-    );
+    let begins = ["the current clocksource: `cat /sys", "what the watchdog's reference counted"];
+    for (sentence, begin) in told.missing.iter().zip(begins) {
+        assert!(sentence.starts_with(begin), "{:?}", told.missing);
+    }
+    assert!(told.missing.len() >= 2, "{:?}", told.missing);
 }
