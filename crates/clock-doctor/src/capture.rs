@@ -11,8 +11,8 @@ use super::facts::{Facts, Log, Unread};
 use super::log::event::{Event, EventKind};
 use super::log::reader;
 use super::measured;
+use super::root::Root;
 use super::root::paths::{self, Content};
-use super::root::{Root, SMALL};
 
 /// The folder in the archive. It does not name the machine.
 const TOP: &str = "clockscope-capture";
@@ -56,7 +56,7 @@ pub fn collect(root: &Root, facts: &Facts) -> io::Result<Capture> {
         paths::content(path) == Some(Content::Small) && !is_left_out
     };
     for path in facts.read.iter().filter(small) {
-        match bytes(root, path) {
+        match root.bytes(path) {
             Ok(Some(bytes)) => capture.members.push(reduced(path, bytes)),
             Ok(None) => {}
             Err(unread) => capture.unread.push(unread),
@@ -84,13 +84,6 @@ pub fn collect(root: &Root, facts: &Facts) -> io::Result<Capture> {
     }
     capture.members.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(capture)
-}
-
-fn bytes(root: &Root, path: &str) -> Result<Option<Vec<u8>>, Unread> {
-    let Some(file) = root.file(path)? else { return Ok(None) };
-    let mut bytes = Vec::new();
-    let read = file.take(SMALL).read_to_end(&mut bytes);
-    read.map(|_| Some(bytes)).map_err(|error| Unread::of(path, &error))
 }
 
 /// The part of a file that doctor uses.

@@ -24,26 +24,24 @@ pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)
     let mut files = Files::of(root);
     let kernel = kernel(&mut files);
     let log = log_choice::choose(&mut files, kernel.as_ref(), kernel_log);
-    let from_log = |said: fn(&EventKind) -> Option<&str>| {
-        let mut events = log.iter().flat_map(|log| &log.events).rev();
-        events.find_map(|event| Some((said(&event.kind)?, event.evidence.clone())))
-    };
+    let mut logged = (None, None);
+    for event in log.iter().flat_map(|log| &log.events) {
+        match &event.kind {
+            EventKind::LinuxVersion(release) => logged.0 = Some((release, &event.evidence)),
+            EventKind::CommandLine(line) => logged.1 = Some((line, &event.evidence)),
+            _ => {}
+        }
+    }
     let kernel = kernel.or_else(|| {
-        let (release, evidence) = from_log(|kind| match kind {
-            EventKind::LinuxVersion(release) => Some(release),
-            _ => None,
-        })?;
-        Some(Known { value: Kernel::parse(release)?, evidence })
+        let (release, evidence) = logged.0?;
+        Some(Known { value: Kernel::parse(release)?, evidence: evidence.clone() })
     });
     let command_line = files.value("proc/cmdline", |text| {
         Some(CommandLine::parse(text)).filter(|line| !line.words.is_empty())
     });
     let command_line = command_line.or_else(|| {
-        let (text, evidence) = from_log(|kind| match kind {
-            EventKind::CommandLine(line) => Some(line),
-            _ => None,
-        })?;
-        Some(Known { value: CommandLine::parse(text), evidence })
+        let (text, evidence) = logged.1?;
+        Some(Known { value: CommandLine::parse(text), evidence: evidence.clone() })
     });
     Facts {
         is_live: false,

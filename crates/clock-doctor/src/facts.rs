@@ -92,6 +92,10 @@ pub struct CpuFacts {
 }
 
 impl CpuFacts {
+    /// The machine's name by `uname -m`, if known.
+    pub(crate) fn machine_name(&self) -> Option<&str> {
+        self.machine.as_ref().map(|machine| machine.value.as_str())
+    }
     /// Whether the flag is present; `None` if it is not seen but may be present.
     pub fn flag(&self, name: &str) -> Option<bool> {
         let flags = &self.flags.as_ref()?.value;

@@ -97,24 +97,22 @@ impl Root {
         }
     }
 
-    /// Opens a regular file below the root that is listed in [`paths`]; `None` if there is none. In an archive only
-    /// short files; [`Root::log`] gives its logs.
+    /// The first `SMALL` bytes of a regular file below the root that is listed in [`paths`]; `None` if there is none. In
+    /// an archive only short files; [`Root::log`] gives its logs.
     ///
     /// # Errors
     ///
-    /// If the file exists but could not be opened: the reason.
-    pub fn file(&self, below: &str) -> Result<Option<Box<dyn Read + '_>>, Unread> {
+    /// If the file exists but could not be read: the reason.
+    pub fn bytes(&self, below: &str) -> Result<Option<Vec<u8>>, Unread> {
         debug_assert!(paths::content(below).is_some(), "{below} is not in the table of paths");
-        match &self.tree {
-            Tree::Directory(directory) => {
-                let file = directory.file(below)?;
-                Ok(file.map(|file| Box::new(file) as Box<dyn Read>))
-            }
-            Tree::Archive(archive) => match archive.file(below) {
-                Ok(bytes) => Ok(bytes.map(|bytes| Box::new(bytes) as Box<dyn Read>)),
-                Err(why) => Err(unread(below, &why)),
-            },
-        }
+        let directory = match &self.tree {
+            Tree::Directory(directory) => directory,
+            Tree::Archive(archive) => return Ok(archive.file(below)?.map(<[u8]>::to_vec)),
+        };
+        let Some(file) = directory.file(below)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        file.take(SMALL).read_to_end(&mut bytes).map_err(|error| Unread::of(below, &error))?;
+        Ok(Some(bytes))
     }
 
     /// The text of a short file: at most `SMALL` bytes. Control characters and bytes that are not UTF-8 are replaced. A
@@ -124,10 +122,7 @@ impl Root {
     ///
     /// If the file exists but could not be read: the reason.
     pub fn text(&self, below: &str) -> Result<Option<String>, Unread> {
-        let Some(file) = self.file(below)? else { return Ok(None) };
-        let mut bytes = Vec::new();
-        file.take(SMALL).read_to_end(&mut bytes).map_err(|error| Unread::of(below, &error))?;
-        Ok(Some(clean(&String::from_utf8_lossy(&bytes))))
+        Ok(self.bytes(below)?.map(|bytes| clean(&String::from_utf8_lossy(&bytes))))
     }
 
     /// Reads a log; `None` if there is none.
@@ -136,11 +131,10 @@ impl Root {
     ///
     /// If the log exists but could not be read: the reason.
     pub fn log(&self, below: &str) -> Result<Option<Log>, Unread> {
-        if let Tree::Archive(archive) = &self.tree {
-            let log = archive.log(below).map_err(|why| unread(below, &why))?;
-            return Ok(log.cloned());
-        }
-        let Tree::Directory(directory) = &self.tree else { return Ok(None) };
+        let directory = match &self.tree {
+            Tree::Directory(directory) => directory,
+            Tree::Archive(archive) => return Ok(archive.log(below)?.cloned()),
+        };
         let Some(file) = directory.file(below)? else { return Ok(None) };
         self.end_of_log(file, below).map(Some).map_err(|error| Unread::of(below, &error))
     }
@@ -189,10 +183,6 @@ impl Root {
             Tree::Archive(archive) => archive.names(folder),
         }
     }
-}
-
-fn unread(below: &str, why: &str) -> Unread {
-    Unread::new(below, clean(why))
 }
 
 #[cfg(test)]

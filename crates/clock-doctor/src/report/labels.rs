@@ -8,37 +8,23 @@ use clockscope_text::names::nearest;
 /// Prefixes of the words in `labels` that are no findings.
 const PREFIXES: [&str; 4] = ["state:", "source:", "platform:", "fix:"];
 
-/// There is no such label.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoSuchLabel {
-    word: String,
-    nearest: Option<String>,
-}
-
-impl std::fmt::Display for NoSuchLabel {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        write!(f, "there is no label `{}`; ", self.word)?;
-        match &self.nearest {
-            Some(name) => write!(f, "did you mean `{name}`?"),
-            None => write!(f, "clockscope doctor --list has all of them"),
-        }
-    }
-}
-
 /// The page of a label. The prefix may be omitted if the rest is unambiguous.
 ///
 /// # Errors
 ///
-/// If there is no such label.
-pub fn page(word: &str) -> Result<&'static Page, NoSuchLabel> {
+/// If there is no such label: a clause that names the nearest one.
+pub fn page(word: &str) -> Result<&'static Page, String> {
     let word = word.trim();
     let exact = |name: &str| pages().iter().find(|page| page.label == name);
     let with_prefix = PREFIXES.iter().find_map(|prefix| exact(&format!("{prefix}{word}")));
     exact(word).or(with_prefix).ok_or_else(|| {
         let names = pages().iter().map(|page| page.label);
         let bare = names.clone().map(|name| name.split_once(':').map_or(name, |(_, bare)| bare));
-        let near = nearest(word, names.chain(bare));
-        NoSuchLabel { word: word.escape_debug().to_string(), nearest: near.map(str::to_owned) }
+        let hint = match nearest(word, names.chain(bare)) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => "clockscope doctor --list has all of them".to_owned(),
+        };
+        format!("there is no label `{}`; {hint}", word.escape_debug())
     })
 }
 
@@ -107,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_slip_finds_its_label() {
-        let said = |word: &str| page(word).unwrap_err().to_string();
+        let said = |word: &str| page(word).unwrap_err();
         assert_eq!(said("tsc-wrap"), "there is no label `tsc-wrap`; did you mean `tsc-warp`?");
         assert!(said("zebra crossing").ends_with("clockscope doctor --list has all of them"));
         assert!(!said("\u{1b}[2J").contains('\u{1b}'));

@@ -60,7 +60,8 @@ fn verdict(report: &DoctorReport) -> Vec<Family> {
 
 /// One series for each machine, with labels for grouping in rules and alerts.
 fn verdict_in_words(report: &DoctorReport) -> Family {
-    let word = |word: Option<&str>| word.unwrap_or_default().to_owned();
+    let cause = report.cause().map(|row| row.id.as_str());
+    let fix = report.advice.first().map(|advice| advice.name.as_str());
     Family::gauge(
         "clockscope_doctor_verdict_info",
         "The state of the clock, its cause and the best advice, by their labels; empty where there is none",
@@ -68,10 +69,10 @@ fn verdict_in_words(report: &DoctorReport) -> Family {
     .with(
         &[
             ("state", report.state.name()),
-            ("clocksource", &word(report.source.as_deref())),
-            ("platform", &word(report.platform.as_deref())),
-            ("cause", &word(report.cause().map(|row| row.id.as_str()))),
-            ("fix", &word(report.advice.first().map(|advice| advice.name.as_str()))),
+            ("clocksource", report.source.as_deref().unwrap_or_default()),
+            ("platform", report.platform.as_deref().unwrap_or_default()),
+            ("cause", cause.unwrap_or_default()),
+            ("fix", fix.unwrap_or_default()),
         ],
         1.0,
     )
@@ -89,34 +90,26 @@ fn findings(report: &DoctorReport) -> Family {
     let family = Family::gauge("clockscope_doctor_finding_info", "What doctor found");
     report.findings.iter().fold(family, |family, finding| {
         let severity = finding.severity.name();
-        family.with(
-            &[("rule", group(&finding.id)), ("label", &finding.id), ("severity", severity)],
-            1.0,
-        )
+        let page = catalogue::pages().iter().find(|page| page.label == finding.id);
+        let rule = page.map_or("", |page| page.group);
+        family.with(&[("rule", rule), ("label", &finding.id), ("severity", severity)], 1.0)
     })
 }
 
-/// The catalogue's group of a label.
-fn group(label: &str) -> &'static str {
-    catalogue::pages().iter().find(|page| page.label == label).map_or("", |page| page.group)
-}
-
 fn clocksources(report: &DoctorReport) -> [Family; 2] {
-    let mut available = Family::gauge(
+    let add = |family: Family, name: &String| {
+        family.with(&[("device", DEVICE), ("clocksource", name)], 1.0)
+    };
+    let available = Family::gauge(
         "clockscope_clocksource_available_info",
         "Available clocksources, as node_time_clocksource_available_info of node_exporter",
     );
-    for name in report.available.iter().flatten() {
-        available = available.with(&[("device", DEVICE), ("clocksource", name)], 1.0);
-    }
-    let mut current = Family::gauge(
+    let current = Family::gauge(
         "clockscope_clocksource_current_info",
         "The current clocksource, as node_time_clocksource_current_info of node_exporter",
     );
-    if let Some(name) = &report.source {
-        current = current.with(&[("device", DEVICE), ("clocksource", name)], 1.0);
-    }
-    [available, current]
+    let available = report.available.iter().flatten().fold(available, add);
+    [available, report.source.iter().fold(current, add)]
 }
 
 /// How often a clocksource is given up in the log of this boot; no series without a log. A line that only repeats the

@@ -81,7 +81,7 @@ pub(super) fn verdict(report: &DoctorReport) -> String {
 /// The headline with its first words in the colour of the worst finding.
 fn painted(headline: &str, report: &DoctorReport, options: TextOptions) -> String {
     let word = headline::word(report);
-    match headline.strip_prefix(word) {
+    match headline.strip_prefix(&word) {
         Some(rest) if options.colour => format!("{}{word}{PLAIN}{rest}", colour(report)),
         _ => headline.to_owned(),
     }

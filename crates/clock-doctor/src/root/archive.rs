@@ -41,7 +41,7 @@ pub(super) struct Archive {
 enum Kept {
     Small(Vec<u8>),
     Log(Box<Log>),
-    Refused(String),
+    Refused(&'static str),
     /// A link to a member of this name.
     Link(String),
 }
@@ -67,21 +67,18 @@ impl Archive {
     }
 
     /// A short file; `None` if there is none.
-    pub(super) fn file(&self, below: &str) -> Result<Option<&[u8]>, String> {
+    pub(super) fn file(&self, below: &str) -> Result<Option<&[u8]>, Unread> {
         match self.files.get(below) {
-            None => Ok(None),
             Some(Kept::Small(bytes)) => Ok(Some(bytes)),
-            Some(Kept::Log(_)) => Err("a log, which is not kept as it was".to_owned()),
-            Some(kept) => self.refusal(kept),
+            kept => self.refusal(below, kept),
         }
     }
 
     /// A log; `None` if there is none.
-    pub(super) fn log(&self, below: &str) -> Result<Option<&Log>, String> {
+    pub(super) fn log(&self, below: &str) -> Result<Option<&Log>, Unread> {
         match self.files.get(below) {
             Some(Kept::Log(log)) => Ok(Some(log)),
-            None | Some(Kept::Small(_)) => Ok(None),
-            Some(kept) => self.refusal(kept),
+            kept => self.refusal(below, kept),
         }
     }
 
@@ -94,13 +91,17 @@ impl Archive {
         self.files.keys().filter_map(name).collect()
     }
 
-    fn refusal<T>(&self, kept: &Kept) -> Result<Option<T>, String> {
-        match kept {
-            Kept::Refused(why) => Err(why.clone()),
+    /// The reason why a member has no content of the wanted kind; `None` if there is no such member.
+    fn refusal<T>(&self, below: &str, kept: Option<&Kept>) -> Result<Option<T>, Unread> {
+        let why = match kept {
+            None | Some(Kept::Small(_)) => return Ok(None),
+            Some(Kept::Log(_)) => "a log, which is not kept as it was",
+            Some(Kept::Refused(why)) => why,
             // The target is read by its own name: sosreport links its most important files in this way.
-            Kept::Link(target) if self.files.contains_key(target) => Ok(None),
-            _ => Err("a link in the archive, which is not followed".to_owned()),
-        }
+            Some(Kept::Link(target)) if self.files.contains_key(target) => return Ok(None),
+            Some(Kept::Link(_)) => "a link in the archive, which is not followed",
+        };
+        Err(Unread::new(below, why))
     }
 }
 
@@ -178,9 +179,8 @@ impl Members {
                 }
                 EntryType::GNULongLink | EntryType::XGlobalHeader => {}
                 EntryType::GNUSparse if is_extended(&entry) => {
-                    return Err(io::Error::other(
-                        "it has sparse members: pack it without --sparse",
-                    ));
+                    let text = "it has sparse members: pack it without --sparse";
+                    return Err(io::Error::other(text));
                 }
                 _ => {
                     let path = name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
@@ -263,9 +263,7 @@ impl Members {
         let mut refused: Vec<Unread> =
             self.with_dots.said("`..` in its path").into_iter().collect();
         refused.extend(self.absolute.said("an absolute path"));
-        let mut say = |file: &str, why: &str| {
-            refused.push(Unread::new(file, why));
-        };
+        let mut say = |file: &str, why: &str| refused.push(Unread::new(file, why));
         self.twice.retain(|(at, _)| *at == root);
         self.twice.dedup();
         for (_, below) in &self.twice {
@@ -301,7 +299,7 @@ fn kept(content: Content, below: &str, entry: &mut Entry<impl Read>) -> io::Resu
         EntryType::Block | EntryType::Char => "a device, not a file",
         _ => "not a plain file",
     };
-    Ok(Kept::Refused(why.to_owned()))
+    Ok(Kept::Refused(why))
 }
 
 /// The target of a link below the root; empty if the link leads out.

@@ -103,9 +103,9 @@ fn what_is_no_plain_file_is_refused_with_a_word() {
         ("uname", "device"),
         ("dmidecode", "directory"),
     ] {
-        assert!(archive.file(below).unwrap_err().contains(word), "{below}");
+        assert!(archive.file(below).unwrap_err().why.contains(word), "{below}");
     }
-    assert!(archive.log("dmesg").unwrap_err().contains("link"));
+    assert!(archive.log("dmesg").unwrap_err().why.contains("link"));
 }
 
 #[test]

@@ -16,9 +16,8 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
 
 /// Whether this is an ARM.
 pub(super) fn is_arm(facts: &Facts) -> bool {
-    let machine = facts.cpu.machine.as_ref();
-    let named =
-        machine.is_some_and(|it| it.value.starts_with("arm") || it.value.starts_with("aarch64"));
+    let is_name = |name: &str| name.starts_with("arm") || name.starts_with("aarch64");
+    let named = facts.cpu.machine_name().is_some_and(is_name);
     let source = |name: &str| name.starts_with("arm") || name == "arch_sys_counter";
     let logged = |event: &Event| match &event.kind {
         EventKind::ArmBoot | EventKind::ArmWorkaround(_) | EventKind::ArmTrapping => true,
@@ -45,7 +44,7 @@ pub(super) fn erratum(facts: &Facts) -> Option<(&Event, &str)> {
 /// Whether the device tree makes a 32-bit kernel remove the clock functions from the vDSO (`cntvct_functional` in
 /// `arch/arm/kernel/vdso.c`).
 pub(super) fn entries_removed(facts: &Facts) -> Option<(Evidence, &'static str)> {
-    let machine = facts.cpu.machine.as_ref().map(|machine| &machine.value[..]);
+    let machine = facts.cpu.machine_name();
     if matches!(machine, Some("aarch64" | "arm64")) && !facts.cpu.is_arm32 {
         return None;
     }

@@ -213,52 +213,45 @@ fn traced(measured: &Measured) -> Option<Finding> {
 }
 
 /// Properties of the process that measured; programs started in the same way share it.
-fn process(measured: &Measured) -> Vec<Finding> {
+fn process(measured: &Measured) -> impl Iterator<Item = Finding> {
     let host = &measured.host;
-    let mut findings = Vec::new();
-    if let Some(pid) = host.traced_by {
-        findings.push(
-            Finding::new(Label::TracedByPtrace)
-                .seen(&seen(format!("TracerPid: {pid} in /proc/self/status"))),
-        );
-    }
-    if host.seccomp.as_deref() == Some("filter") {
-        let syscall = measured.read("CLOCK_MONOTONIC").and_then(|read| read.syscall_ns);
+    let traced = host.traced_by.map(|pid| {
+        Finding::new(Label::TracedByPtrace)
+            .seen(&seen(format!("TracerPid: {pid} in /proc/self/status")))
+    });
+    let is_filtered = host.seccomp.as_deref() == Some("filter");
+    let filtered = is_filtered.then(|| {
         let finding =
             Finding::new(Label::SeccompFilter).seen(&seen("Seccomp: 2 in /proc/self/status"));
-        findings.push(match syscall {
+        match measured.read("CLOCK_MONOTONIC").and_then(|read| read.syscall_ns) {
             Some(ns) => finding.tell_with("filtered", &[("ns", &cost(ns))]),
             None => finding,
-        });
-    }
-    if let Some(offsets) = host.time_namespace.as_deref().filter(|offsets| *offsets != "none") {
-        findings.push(
-            Finding::new(Label::InTimeNamespace)
-                .seen(&seen(format!("time namespace: {offsets}")))
-                .tell("namespace"),
-        );
-    }
-    findings
+        }
+    });
+    let offsets = host.time_namespace.as_deref().filter(|offsets| *offsets != "none");
+    let shifted = offsets.map(|offsets| {
+        Finding::new(Label::InTimeNamespace)
+            .seen(&seen(format!("time namespace: {offsets}")))
+            .tell("namespace")
+    });
+    [traced, filtered, shifted].into_iter().flatten()
 }
 
-fn discipline(one: &Discipline, measured: &Measured) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if !one.is_synchronised {
-        let finding = Finding::new(Label::ClockUnsynchronised)
-            .seen(&seen(format!(
-                "adjtimex: STA_UNSYNC is set, greatest error {:.1} s",
-                one.max_error_us as f64 / 1e6
-            )))
-            .fix(&[Fix::Synchronise]);
-        findings.push(if is_guest(measured) { finding.tell("guest") } else { finding });
-    }
-    if matches!(one.leap.as_str(), "insert" | "delete") {
-        findings.push(Finding::new(Label::LeapSecondPending).seen(&seen(format!(
-            "adjtimex: a leap second is to be {}ed",
-            one.leap.trim_end_matches('e')
-        ))));
-    }
-    findings
+fn discipline(one: &Discipline, measured: &Measured) -> impl Iterator<Item = Finding> {
+    let unsynchronised = (!one.is_synchronised).then(|| {
+        let error = one.max_error_us as f64 / 1e6;
+        let text = format!("adjtimex: STA_UNSYNC is set, greatest error {error:.1} s");
+        Finding::new(Label::ClockUnsynchronised)
+            .seen(&seen(text))
+            .fix(&[Fix::Synchronise])
+            .tell_if(is_guest(measured), "guest")
+    });
+    let leap = matches!(one.leap.as_str(), "insert" | "delete").then(|| {
+        let is_to_be = one.leap.trim_end_matches('e');
+        let text = format!("adjtimex: a leap second is to be {is_to_be}ed");
+        Finding::new(Label::LeapSecondPending).seen(&seen(text))
+    });
+    unsynchronised.into_iter().chain(leap)
 }
 
 #[cfg(test)]

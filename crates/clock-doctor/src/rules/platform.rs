@@ -205,7 +205,7 @@ pub(crate) fn platforms(facts: &Facts) -> Vec<&'static str> {
     if found.iter().all(|name| *name == "aws") && is_bare_metal(&hints, facts) {
         found.push("bare-metal");
     }
-    match facts.cpu.machine.as_ref().map(|machine| &machine.value[..]) {
+    match facts.cpu.machine_name() {
         _ if facts.cpu.is_arm32 => found.push("arm32"),
         Some("aarch64" | "arm64") => found.push("arm64"),
         Some(name) if name.starts_with("armv") => found.push("arm32"),

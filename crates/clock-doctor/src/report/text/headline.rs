@@ -51,27 +51,25 @@ pub(super) fn evidence(report: &DoctorReport, options: &TextOptions) -> String {
 }
 
 /// State and worst finding in plain words.
-pub(super) fn word(report: &DoctorReport) -> &'static str {
-    match (report.state, report.severity) {
-        (State::Fast, Severity::Wrong) => "fast, but wrong time is possible",
-        (State::Fast, Severity::Slow) => "fast, with something to mend",
+pub(super) fn word(report: &DoctorReport) -> String {
+    let state = match (report.state, report.severity) {
         (State::Fast, _) => "fast",
-        (State::Slow, Severity::Wrong) => "slow, and wrong time is possible",
         (State::Slow, _) => "slow",
-        (State::SlowUnlessPvclockVdso, Severity::Wrong) => {
-            "slow unless the vDSO reads it, and wrong time is possible"
-        }
         (State::SlowUnlessPvclockVdso, _) => "slow unless the vDSO reads it",
-        (State::Unknown, Severity::Wrong) if report.source.is_some() => {
-            "fast or slow, and wrong time is possible"
-        }
-        (State::Unknown, Severity::Wrong) => "wrong time is possible",
         (State::Unknown, _) if report.source.is_some() => "fast or slow",
+        (State::Unknown, Severity::Wrong) => return "wrong time is possible".to_owned(),
         // kvm-clock replaces a TSC that is given up, and the vDSO may read it.
         (State::Unknown, Severity::Slow) if has_kvm_clock(report) => "fast or slow",
         (State::Unknown, Severity::Slow) => "probably slow",
         (State::Unknown, _) => "not enough evidence",
-    }
+    };
+    let finding = match (report.state, report.severity) {
+        (State::Fast, Severity::Wrong) => ", but wrong time is possible",
+        (State::Fast, Severity::Slow) => ", with something to mend",
+        (_, Severity::Wrong) => ", and wrong time is possible",
+        _ => "",
+    };
+    format!("{state}{finding}")
 }
 
 fn has_kvm_clock(report: &DoctorReport) -> bool {

@@ -53,14 +53,9 @@ impl Case<'_> {
         Some(kernel.at_least(major, minor) || backported)
     }
 
-    /// Whether that clocksource can be selected; `None` if the list is unknown.
-    pub(super) fn is_available(&self, name: &str) -> Option<bool> {
-        self.facts.lists(name)
-    }
-
-    /// Whether the command line contains this word.
-    pub(super) fn has_parameter(&self, word: &str) -> bool {
-        self.facts.line_with(word).is_some()
+    /// Whether the command line lacks this word, or is unknown.
+    pub(super) fn lacks(&self, word: &str) -> bool {
+        self.facts.line_with(word).is_none()
     }
 
     /// The reason for the fix, as a clause: from the costly finding that says most about the cause.

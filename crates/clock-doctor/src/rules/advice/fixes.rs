@@ -28,7 +28,7 @@ pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
         Fix::TscNowatchdog => no_watchdog(case)?,
         Fix::TscReliable => reliable(case)?,
         Fix::TscRecalibrate => {
-            lacks(case, "tsc=recalibrate").then_some(())?;
+            case.lacks("tsc=recalibrate").then_some(())?;
             Draft::default().needs_kernel(has(case, (6, 3), None)?)
         }
         Fix::TscEarlyKhz => early_khz(case)?,
@@ -36,11 +36,11 @@ pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
         Fix::HpetDisable => {
             // From 5.4 on, the kernel disables such an HPET by itself.
             let is_old = case.kernel_since(5, 4, None) != Some(true);
-            (is_old && lacks(case, "hpet=disable")).then(Draft::default)?
+            (is_old && case.lacks("hpet=disable")).then(Draft::default)?
         }
         Fix::NoKvmclock => {
             let is_current = case.verdict.source.as_deref() == Some("kvm-clock");
-            (is_current && lacks(case, "no-kvmclock")).then(Draft::default)?
+            (is_current && case.lacks("no-kvmclock")).then(Draft::default)?
         }
         Fix::NewerKernel => newer_kernel(case)?,
         Fix::Measure => measure(case),
@@ -50,7 +50,7 @@ pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
         Fix::EnableHpet => {
             // A PC's firmware provides DMI tables.
             let no_firmware = case.facts.logged(|kind| *kind == EventKind::DmiAbsent).is_some();
-            let has_hpet = case.is_available("hpet") == Some(true);
+            let has_hpet = case.facts.lists("hpet") == Some(true);
             (!case.is_guest() && !no_firmware && !has_hpet).then(Draft::default)?
         }
         Fix::StopTracing => stop_tracing(case),
@@ -113,10 +113,6 @@ fn simple<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
     })
 }
 
-fn lacks(case: &Case, word: &str) -> bool {
-    !case.has_parameter(word)
-}
-
 /// `None` if the kernel is too old; otherwise whether its version is unknown.
 fn has(case: &Case, since: (u32, u32), el: Option<u32>) -> Option<bool> {
     let has_it = case.kernel_since(since.0, since.1, el);
@@ -142,12 +138,12 @@ fn monitor(case: &Case) -> &'static str {
 /// `None` if that source is current, or known to be unavailable.
 fn switch<'a>(case: &Case<'a>, name: &'a str) -> Option<Draft<'a>> {
     let source = case.verdict.source.as_deref();
-    if source == Some(name) || case.is_available(name) == Some(false) {
+    if source == Some(name) || case.facts.lists(name) == Some(false) {
         return None;
     }
     let tag = match (name, source) {
         ("tsc", _) if case.doubt().is_some() => "open",
-        ("tsc", _) if case.is_available(name) == Some(true) => "listed",
+        ("tsc", _) if case.facts.lists(name) == Some(true) => "listed",
         ("tsc", _) => "unlisted",
         ("hpet", Some("acpi_pm")) => "wraps",
         _ => "cheaper",
@@ -169,12 +165,12 @@ fn switch_to_best<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
 }
 
 fn clocksource_tsc<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
-    if case.has_parameter("clocksource=tsc") || case.is_available("tsc") == Some(false) {
+    if !case.lacks("clocksource=tsc") || case.facts.lists("tsc") == Some(false) {
         return None;
     }
     let is_xen =
         case.is("xen") && !case.because.iter().any(|one| one.forbids.contains(&Fix::TscReliable));
-    let adds_reliable = is_xen && lacks(case, "tsc=reliable");
+    let adds_reliable = is_xen && case.lacks("tsc=reliable");
     let is_open = case.doubt().is_some();
     let draft = Draft { adds_reliable, ..Draft::default() }
         .tag_if(is_open, "open")
@@ -204,7 +200,7 @@ fn keep<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
 
 fn no_watchdog<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     let is_unknown = has(case, (5, 2), Some(8))?;
-    if case.has_parameter("tsc=nowatchdog") || case.has_parameter("tsc=reliable") {
+    if !case.lacks("tsc=nowatchdog") || !case.lacks("tsc=reliable") {
         return None;
     }
     let says = |what| case.because.iter().any(|finding| finding.says(what));
@@ -220,7 +216,7 @@ fn reliable<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
         Label::TscAbsent,
         Label::CauseNeedsDmesg,
     ];
-    lacks(case, "tsc=reliable").then_some(())?;
+    case.lacks("tsc=reliable").then_some(())?;
     let compared = case.found(&COMPARED);
     let too_old = compared && case.kernel_since(3, 3, None) == Some(false);
     let early = case.kernel_since(5, 5, None) == Some(false)
@@ -260,7 +256,7 @@ fn remove<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     }
     let missing = asked_and_unavailable(case);
     let is_hpet = words.iter().any(|word| words_against("hpet").contains(word));
-    let turns_off = |source| words_against(source).iter().any(|word| case.has_parameter(word));
+    let turns_off = |source| words_against(source).iter().any(|word| !case.lacks(word));
     let draft = Draft::default().tag_if(is_hpet, "hpet");
     let draft = draft.tag_if(!is_hpet && !case.next.is_empty(), "next");
     let draft = draft.tag_if(missing.is_some_and(|source| !turns_off(source)), "missing");
@@ -272,7 +268,7 @@ fn remove<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
 /// The source that `clocksource=` requests, if it is known to be unavailable.
 fn asked_and_unavailable<'a>(case: &Case<'a>) -> Option<&'a str> {
     let asked = case.facts.command_line.as_ref()?.value.value("clocksource")?;
-    (case.is_available(asked) == Some(false)).then_some(asked)
+    (case.facts.lists(asked) == Some(false)).then_some(asked)
 }
 
 /// Words that disable a clocksource.
@@ -306,12 +302,12 @@ pub(super) fn unwanted(case: &Case, word: &str) -> bool {
     ];
     let value = word.strip_prefix("clocksource=");
     let keeps_tsc_away = words_against("tsc").contains(&word)
-        || value.is_some_and(|name| name != "tsc" && case.is_available(name) != Some(false));
+        || value.is_some_and(|name| name != "tsc" && case.facts.lists(name) != Some(false));
     if keeps_tsc_away && case.may_never_use_tsc() {
         return false;
     }
     let is_choice =
-        value.is_some_and(|value| value != "tsc" || case.is_available("tsc") == Some(false));
+        value.is_some_and(|value| value != "tsc" || case.facts.lists("tsc") == Some(false));
     let against = || asked_and_unavailable(case).map_or(&[][..], words_against);
     WORDS.iter().any(|(labels, words)| words.contains(&word) && case.found(labels))
         || case.found(&[Label::ParamVsyscall]) && word.starts_with("vsyscall=")

@@ -12,19 +12,17 @@ use crate::facts::Facts;
 ///
 /// The reason against it, as a clause.
 pub fn tsc_guards(facts: &Facts, findings: &[Finding]) -> Result<(), String> {
-    if let Some(machine) = &facts.cpu.machine
-        && !["x86_64", "i386", "i586", "i686"].contains(&machine.value.as_str())
-    {
-        return Err(format!("{} has no TSC", machine.value));
+    let has_tsc = |machine: &&str| ["x86_64", "i386", "i586", "i686"].contains(machine);
+    if let Some(machine) = facts.cpu.machine_name().filter(|machine| !has_tsc(machine)) {
+        return Err(format!("{machine} has no TSC"));
     }
     let refused = |label: Label, but: &str| Err(format!("{}{but} ({label})", label.page().title));
     if let Some(finding) = findings.iter().find(|finding| finding.says(Says::TscIsWrong)) {
         return refused(finding.label, "");
     }
     invariant(facts)?;
-    let offsets_are_good = facts.measured.as_ref().and_then(|measured| measured.warp.as_ref());
-    let offsets_are_good =
-        offsets_are_good.is_some_and(|warp| warp.pairs > 0 && warp.backwards == 0);
+    let warp = facts.measured.as_ref().and_then(|measured| measured.warp.as_ref());
+    let offsets_are_good = warp.is_some_and(|warp| warp.pairs > 0 && warp.backwards == 0);
     for finding in findings {
         if finding.says(Says::OffsetsAreOpen) && !offsets_are_good {
             return refused(finding.label, ", and no measurement says otherwise");

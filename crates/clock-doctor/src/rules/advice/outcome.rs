@@ -28,7 +28,7 @@ impl<'a> Case<'a> {
         let refused = has(&["notsc", "tsc=unstable"]) || self.may_never_use_tsc();
         match words.iter().rev().find_map(|word| word.strip_prefix("clocksource=")) {
             Some(name) if is_tsc(name) && !refused => return vec![name],
-            Some(name) if self.is_available(name) != Some(false) && !is_tsc(name) => {
+            Some(name) if self.facts.lists(name) != Some(false) && !is_tsc(name) => {
                 return vec![name];
             }
             _ => {}
@@ -62,7 +62,7 @@ impl<'a> Case<'a> {
                 || *kind == EventKind::KvmClock && name == "kvm-clock"
         };
         self.verdict.source.as_deref() == Some(name)
-            || self.is_available(name) == Some(true)
+            || self.facts.lists(name) == Some(true)
             || self.facts.logged(tells).is_some()
     }
 

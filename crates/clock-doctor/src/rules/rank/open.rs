@@ -20,13 +20,13 @@ fn says(diagnosis: &Diagnosis, what: Says) -> bool {
 /// Help that clockscope offers now, with its command.
 pub(super) fn meanwhile(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     let mut sentences = Vec::new();
-    let is_x86 = match &facts.cpu.machine {
-        Some(machine) => machine.value == "x86_64",
-        None => !diagnosis.verdict.source.as_deref().is_some_and(|name| name.contains("arm")),
+    let source = diagnosis.verdict.source.as_deref();
+    let is_x86 = match facts.cpu.machine_name() {
+        Some(machine) => machine == "x86_64",
+        None => !source.is_some_and(|name| name.contains("arm")),
     };
-    let is_arm = diagnosis.verdict.source.as_deref() == Some("arch_sys_counter");
-    let is_slow = diagnosis.verdict.state == State::Slow;
-    if is_slow && is_x86 && !is_arm && !says(diagnosis, Says::NoVdso) {
+    let is_slow = diagnosis.verdict.state == State::Slow && source != Some("arch_sys_counter");
+    if is_slow && is_x86 && !says(diagnosis, Says::NoVdso) {
         let coarse = coarse_cost(facts);
         let instead = diagnosis.verdict.cost.as_ref().map(instead_of).unwrap_or_default();
         sentences.push(format!(

@@ -27,7 +27,7 @@ fn has_cause(facts: &Facts, verdict: &Verdict) -> bool {
 
 /// Whether these clocksources are a PC's.
 fn is_pc(facts: &Facts) -> bool {
-    match facts.cpu.machine.as_ref().map(|machine| &machine.value[..]) {
+    match facts.cpu.machine_name() {
         Some(name) => name == "x86_64" || name.starts_with('i') && name.ends_with("86"),
         None => !arm::is_arm(facts),
     }

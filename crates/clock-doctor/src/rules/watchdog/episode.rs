@@ -50,22 +50,28 @@ pub(crate) struct Episode {
     pub fallback: Option<(String, Evidence)>,
     /// The kernel advised `tsc=unstable`.
     pub has_bad_advice: bool,
+    /// A line compares the clocksource with its reference.
+    has_comparison: bool,
 }
 
 impl Episode {
     /// Whether the decision is about the TSC, which is never its own reference: with tsc=watchdog (6.3 and later) the
     /// kernel judges hpet and acpi_pm by the TSC.
     pub(crate) fn is_of_tsc(&self) -> bool {
+        self.name.as_deref().is_none_or(is_tsc) && !self.references().any(|name| is_tsc(name))
+    }
+
+    /// The names of the reference in its lines.
+    pub(crate) fn references(&self) -> impl Iterator<Item = &String> {
         let count = self.reference.as_ref().map(|count| &count.name);
         let skewed = self.skewed.as_ref().map(|(_, name, _)| name);
         let interval = self.reference_interval.as_ref().map(|(name, _)| name);
-        self.name.as_deref().is_none_or(is_tsc)
-            && !count.into_iter().chain(skewed).chain(interval).any(|name| is_tsc(name))
+        count.into_iter().chain(skewed).chain(interval)
     }
 
     /// Whether the watchdog gave the clocksource up because of its count.
     pub(crate) fn is_skew(&self) -> bool {
-        self.has_comparison() || (self.is_declared && self.delay.is_none())
+        self.has_comparison || (self.is_declared && self.delay.is_none())
     }
 
     /// Whether the watchdog gave the TSC up because the reference was slow to read. From 6.2 on the line names the TSC;
@@ -73,18 +79,7 @@ impl Episode {
     pub(crate) fn is_delay(&self) -> bool {
         let names_tsc = self.is_declared || self.name.is_some();
         let marks = self.delay.is_some_and(|(_, marks)| marks);
-        names_tsc && marks || self.delay.is_some() && self.is_declared && !self.has_comparison()
-    }
-
-    fn has_comparison(&self) -> bool {
-        self.marked.is_some()
-            || self.delta_ns.is_some()
-            || self.reference.is_some()
-            || self.watched.is_some()
-            || self.skewed.is_some()
-            || self.reference_interval.is_some()
-            || self.watched_interval.is_some()
-            || self.cycles.is_some()
+        names_tsc && marks || self.delay.is_some() && self.is_declared && !self.has_comparison
     }
 
     /// Adds a line if it fits; `false` if it is not part of this decision.
@@ -101,6 +96,13 @@ impl Episode {
         if event.kind.has_figures() {
             self.numbers.push(event.evidence.clone());
         }
+        self.has_comparison |= !matches!(
+            event.kind,
+            EventKind::ReadDelay { .. }
+                | EventKind::Current { .. }
+                | EventKind::Unstable { .. }
+                | EventKind::Reading(Role::SecondReference, _)
+        );
         true
     }
 

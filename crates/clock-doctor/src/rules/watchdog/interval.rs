@@ -99,10 +99,7 @@ impl Interval {
     }
 
     fn name_reference(&mut self, episode: &Episode) {
-        let count = episode.reference.as_ref().map(|count| &count.name);
-        let skewed = episode.skewed.as_ref().map(|(_, name, _)| name);
-        let interval = episode.reference_interval.as_ref().map(|(name, _)| name);
-        self.reference = count.or(skewed).or(interval).cloned();
+        self.reference = episode.references().next().cloned();
         if self.reference.is_none() {
             // The watchdog's reference is the best of the other clocksources: the one that the kernel falls back to.
             self.reference = episode.fallback.as_ref().map(|(name, _)| name.clone());
