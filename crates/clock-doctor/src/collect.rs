@@ -44,7 +44,6 @@ pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)
         Some(Known { value: CommandLine::parse(text), evidence: evidence.clone() })
     });
     Facts {
-        is_live: false,
         boot_id: files.value(paths::BOOT_ID, boot_id),
         current: files.value(&clocksource("current"), first_word),
         available: files.value(&clocksource("available"), |text| {
@@ -56,7 +55,7 @@ pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)
         cpu: cpu::facts(&mut files),
         signs: signs::machine(&mut files),
         drift_ppm: drift(&mut files),
-        read_filters: Vec::new(),
+
         vsyscall64: files.value("proc/sys/kernel/vsyscall64", |text| text.trim().parse().ok()),
         arm_registers_not_configured: signs::arm_registers_not_configured(&mut files),
         arm_timer: signs::arm_timer(&mut files),
@@ -66,6 +65,7 @@ pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)
         log,
         read: files.read,
         unread: files.unread,
+        ..Facts::default()
     }
     .with_signature()
 }

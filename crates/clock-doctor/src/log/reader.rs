@@ -57,7 +57,7 @@ pub fn read(bytes: &mut dyn Read, file: &str) -> io::Result<Log> {
 }
 
 fn read_within(bytes: &mut dyn Read, file: &str, limit: usize, block: usize) -> io::Result<Log> {
-    let mut boots = Boots::new(file);
+    let mut boots = Boots { file, ..Boots::default() };
     let mut tail = Tail { inner: bytes, last: Vec::new(), keeps: limit };
     let mut buffered = BufReader::with_capacity(block, &mut tail);
     let lines = lines::each(&mut buffered, limit, &mut |number, line| boots.take(number, line))?;
@@ -123,6 +123,7 @@ impl Open {
 }
 
 /// The boots of a log; only the last one is kept.
+#[derive(Default)]
 struct Boots<'a> {
     file: &'a str,
     kept: Kept,
@@ -139,21 +140,7 @@ struct Boots<'a> {
     open: Option<Open>,
 }
 
-impl<'a> Boots<'a> {
-    fn new(file: &'a str) -> Boots<'a> {
-        Boots {
-            file,
-            kept: Kept::default(),
-            count: 0,
-            begins_at_boot: false,
-            is_stamped: false,
-            has_stamps: false,
-            version: None,
-            entry: None,
-            open: None,
-        }
-    }
-
+impl Boots<'_> {
     fn take(&mut self, number: u64, bytes: &[u8]) {
         let is_looked_at = self.open.is_some() || (!self.is_stamped && number <= LOOKED_AT);
         if !is_looked_at && !parse::has_keyword(bytes) {
@@ -263,10 +250,9 @@ impl<'a> Boots<'a> {
             events,
             begins_at_boot: self.begins_at_boot,
             is_stamped: self.has_stamps,
-            last: None,
             boots: self.count.max(u64::from(lines > 0)),
             left_out,
-            skipped_bytes: 0,
+            ..Log::default()
         }
     }
 }

@@ -59,12 +59,9 @@ pub fn render(report: &DoctorReport, options: &TextOptions) -> String {
     out += &headline::evidence(report, options);
     out += &findings::render(report, options);
     out += &advice::render(report, options);
-    let closing = advice::closing(report);
-    let remarks = findings::remarks(report);
-    for part in [&closing, &remarks] {
+    for part in [advice::closing(report), findings::remarks(report)] {
         if !part.is_empty() {
-            out.push('\n');
-            out += part;
+            out += &format!("\n{part}");
         }
     }
     if !report.findings.is_empty() || !report.advice.is_empty() {

@@ -260,9 +260,9 @@ impl Members {
         let root = self.roots.iter().max_by_key(rank).map(|(root, _)| root.clone());
         let root = root.unwrap_or_default();
         let files = self.roots.remove(&root).unwrap_or_default();
-        let mut refused: Vec<Unread> =
-            self.with_dots.said("`..` in its path").into_iter().collect();
-        refused.extend(self.absolute.said("an absolute path"));
+        let elsewhere =
+            [self.with_dots.said("`..` in its path"), self.absolute.said("an absolute path")];
+        let mut refused: Vec<Unread> = elsewhere.into_iter().flatten().collect();
         let mut say = |file: &str, why: &str| refused.push(Unread::new(file, why));
         self.twice.retain(|(at, _)| *at == root);
         self.twice.dedup();

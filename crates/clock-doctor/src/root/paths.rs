@@ -1,6 +1,8 @@
 //! The files that doctor reads: one table for reading directories and archives, and for `capture`.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
+use std::sync::LazyLock;
 
 /// The kind of a file, which decides how it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,20 +95,17 @@ pub fn is_archive(name: &str) -> bool {
     ARCHIVES.iter().any(|ending| name.ends_with(ending))
 }
 
-/// All short files, sorted.
-pub fn small() -> Vec<String> {
-    let below = |places: &[&str], names: &[&str]| -> Vec<String> {
-        let paths =
-            places.iter().flat_map(|at| names.iter().map(move |name| format!("{at}/{name}")));
-        paths.collect()
+/// All short files.
+static SMALL: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let below = |at: &str, names: &[&str]| -> Vec<String> {
+        names.iter().map(|name| format!("{at}/{name}")).collect()
     };
     let single = [&SINGLE[..], &DMIDECODE, &UNAME, &CHRONY_DRIFT, &NTP_DRIFT].concat();
-    let mut all: Vec<String> = single.into_iter().map(str::to_owned).collect();
-    all.extend(below(&DMI, &DMI_FIELDS));
-    all.extend(below(&DEVICE_TREE, &DEVICE_TREE_FIELDS));
-    all.sort();
+    let mut all: BTreeSet<String> = single.into_iter().map(str::to_owned).collect();
+    all.extend(DMI.iter().flat_map(|at| below(at, &DMI_FIELDS)));
+    all.extend(DEVICE_TREE.iter().flat_map(|at| below(at, &DEVICE_TREE_FIELDS)));
     all
-}
+});
 
 /// The kind of the file, if doctor reads it. `below` is relative to the root, with single slashes.
 pub fn content(below: &str) -> Option<Content> {
@@ -117,17 +116,7 @@ pub fn content(below: &str) -> Option<Content> {
     if LOGS.iter().any(|pattern| is_log(pattern)) {
         return Some(Content::Log);
     }
-    let folded = |places: &[&str], names: &[&str]| {
-        places.iter().any(|at| {
-            let name = below.strip_prefix(at).and_then(|rest| rest.strip_prefix('/'));
-            name.is_some_and(|name| names.contains(&name))
-        })
-    };
-    let single = [&SINGLE[..], &DMIDECODE, &UNAME, &CHRONY_DRIFT, &NTP_DRIFT];
-    let is_small = single.iter().any(|paths| paths.contains(&below))
-        || folded(&DMI, &DMI_FIELDS)
-        || folded(&DEVICE_TREE, &DEVICE_TREE_FIELDS);
-    is_small.then_some(Content::Small)
+    SMALL.contains(below).then_some(Content::Small)
 }
 
 /// Whether a text may stand for the `*` of a pattern: a short name of plain characters, uncompressed.
@@ -160,9 +149,8 @@ mod tests {
 
     #[test]
     fn every_listed_file_is_known_as_what_it_is() {
-        let small = small();
-        assert!(small.len() > 40);
-        for path in &small {
+        assert!(SMALL.len() > 40);
+        for path in &*SMALL {
             assert_eq!(content(path), Some(Content::Small), "{path}");
             assert!(TOP.iter().any(|top| path.starts_with(top)) || !path.contains('/'), "{path}");
         }

@@ -48,6 +48,11 @@ impl<'a> Draft<'a> {
         Draft { tags: tags.to_vec(), ..Draft::default() }
     }
 
+    /// `None` if the fix does not apply.
+    fn when(applies: bool, tags: &[&'a str]) -> Option<Draft<'a>> {
+        applies.then(|| Draft::of(tags))
+    }
+
     fn tag_if(mut self, applies: bool, tag: &'a str) -> Draft<'a> {
         self.tags.extend(applies.then_some(tag));
         self

@@ -18,7 +18,7 @@ const TEXT: &str = include_str!("catalogue/pages.md");
 const PLATFORM: &str = "platform:";
 
 /// The text about one label, fix or platform, independent of the machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Page {
     /// The label, with its prefix if it has one: `tsc-warp`, `fix:reboot`, `platform:kvm`.
     pub label: &'static str,
@@ -75,9 +75,7 @@ static PAGES: LazyLock<Vec<Page>> = LazyLock::new(|| {
         if let Some(title) = line.strip_prefix("# ") {
             group = title;
         } else if let Some(label) = line.strip_prefix("## ") {
-            let (paragraphs, references, lines) = (Vec::new(), Vec::new(), Vec::new());
-            let (severity, title) = (None, "");
-            pages.push(Page { label, group, severity, title, paragraphs, references, lines });
+            pages.push(Page { label, group, ..Page::default() });
         } else if let Some(page) = pages.last_mut() {
             page.read(line);
         }

@@ -28,8 +28,10 @@ struct Hints {
     flag: bool,
 }
 
+type Words = &'static [&'static str];
+
 /// Words that show a platform: in DMI, in names of hypervisors, and beginnings of names of clocksources.
-const WORDS: [(&str, &[&str], &[&str], &[&str]); 11] = [
+const WORDS: [(&str, Words, Words, Words); 11] = [
     ("virtualbox", &["virtualbox", "innotek"], &["oracle", "vboxvbox"], &[]),
     ("vmware", &["vmware"], &["vmware"], &[]),
     ("xen", &["xen"], &["xen"], &["xen"]),

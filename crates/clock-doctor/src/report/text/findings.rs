@@ -88,23 +88,17 @@ fn cause(
 ) -> String {
     let title = wrapped(heading, heading.len(), &titled(row));
     let (heading, rest) = title.split_at(heading.trim_end().len());
-    let mut out = options.bold(heading) + rest;
+    let out = options.bold(heading) + rest;
     let detail = row.detail.join(" ");
     let general = sentences(&row.explanation, SENTENCES_MAX);
-    let is_enough = detail.chars().count() >= ENOUGH || general.is_empty();
-    let (before, after) = match (detail.is_empty(), is_enough) {
-        (true, _) => (general, ""),
-        (false, true) => (detail.as_str(), ""),
-        (false, false) => (detail.as_str(), general),
+    let (before, after) = match detail.chars().count() {
+        0 => (general, ""),
+        ENOUGH.. => (detail.as_str(), ""),
+        _ => (detail.as_str(), general),
     };
-    if !before.is_empty() {
-        out += &wrapped("  ", 2, before);
-    }
-    out += &evidence(4, row, shown, options);
-    if !after.is_empty() {
-        out += &wrapped("  ", 2, after);
-    }
-    out
+    let paragraph =
+        |text: &str| if text.is_empty() { String::new() } else { wrapped("  ", 2, text) };
+    out + &paragraph(before) + &evidence(4, row, shown, options) + &paragraph(after)
 }
 
 /// The first sentences of a text: a sentence ends at a full stop before a space and a capital.
@@ -123,14 +117,13 @@ fn consequence(
     shown: &mut HashSet<Evidence>,
     options: &TextOptions,
 ) -> String {
-    let text = if row.detail.is_empty() {
-        format!("{}.", titled(row))
-    } else {
-        format!("{}: {}", titled(row), row.detail.join(" "))
+    let detail = row.detail.join(" ");
+    let text = match detail.as_str() {
+        "" => format!("{}.", titled(row)),
+        detail => format!("{}: {detail}", titled(row)),
     };
-    let mut out = wrapped(&format!("{}- ", " ".repeat(indent)), indent + 2, &text);
-    out += &evidence(indent + 4, row, shown, options);
-    out
+    wrapped(&format!("{}- ", " ".repeat(indent)), indent + 2, &text)
+        + &evidence(indent + 4, row, shown, options)
 }
 
 /// The lines that were not quoted before.

@@ -36,11 +36,11 @@ pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
         Fix::HpetDisable => {
             // From 5.4 on, the kernel disables such an HPET by itself.
             let is_old = case.kernel_since(5, 4, None) != Some(true);
-            (is_old && case.lacks("hpet=disable")).then(Draft::default)?
+            Draft::when(is_old && case.lacks("hpet=disable"), &[])?
         }
         Fix::NoKvmclock => {
             let is_current = case.verdict.source.as_deref() == Some("kvm-clock");
-            (is_current && case.lacks("no-kvmclock")).then(Draft::default)?
+            Draft::when(is_current && case.lacks("no-kvmclock"), &[])?
         }
         Fix::NewerKernel => newer_kernel(case)?,
         Fix::Measure => measure(case),
@@ -51,31 +51,29 @@ pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
             // A PC's firmware provides DMI tables.
             let no_firmware = case.facts.logged(|kind| *kind == EventKind::DmiAbsent).is_some();
             let has_hpet = case.facts.lists("hpet") == Some(true);
-            (!case.is_guest() && !no_firmware && !has_hpet).then(Draft::default)?
+            Draft::when(!case.is_guest() && !no_firmware && !has_hpet, &[])?
         }
         Fix::StopTracing => stop_tracing(case),
         _ => simple(fix, case)?,
     };
-    Some(if draft.expected.is_empty() {
-        Draft { expected: case.next.to_vec(), ..draft }
-    } else {
-        draft
-    })
+    let expected = if draft.expected.is_empty() { case.next.to_vec() } else { draft.expected };
+    Some(Draft { expected, ..draft })
 }
 
 /// Fixes that depend on the platform, and on little else.
 fn simple<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
     let is_cloud = case.is(CLOUDS);
     let source = case.verdict.source.as_deref();
-    let monitor = Draft::of(&[monitor(case)]);
+    let monitor = if is_qemu(case) { "qemu" } else { "other" };
+    let monitor_or_virtualbox = if case.is("virtualbox") { "virtualbox" } else { monitor };
     Some(match fix {
         Fix::MaxCstate => Draft::default(),
         Fix::Reboot => Draft::of(&[if case.is("wsl wsl2") { "wsl" } else { "other" }]),
-        Fix::PreBootSynchroniser => (!case.is_guest()).then(Draft::default)?,
-        Fix::Use64Bit => case.is("arm32").then(Draft::default)?,
-        Fix::Vsyscall64 => (case.kernel_since(3, 1, None) != Some(true)).then(Draft::default)?,
+        Fix::PreBootSynchroniser => Draft::when(!case.is_guest(), &[])?,
+        Fix::Use64Bit => Draft::when(case.is("arm32"), &[])?,
+        Fix::Vsyscall64 => Draft::when(case.kernel_since(3, 1, None) != Some(true), &[])?,
         Fix::Synchronise => {
-            (!case.is_container()).then(|| Draft::of(&[family(case.facts).unwrap_or("other")]))?
+            Draft::when(!case.is_container(), &[family(case.facts).unwrap_or("other")])?
         }
         Fix::FindStall => Draft::of(&[if case.is_guest() { "guest" } else { "machine" }]),
         Fix::ReadLog => Draft::default().with("now", source.unwrap_or("a slow clocksource")),
@@ -84,31 +82,28 @@ fn simple<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
             Draft::of(&[if is_arm { "arm" } else { "x86" }])
         }
         Fix::SetClockAfterRestore => Draft::default().tag_if(case.is("firecracker"), "firecracker"),
-        Fix::ColdBoot => monitor,
+        Fix::ColdBoot => Draft::of(&[monitor_or_virtualbox]),
         Fix::ParavirtproviderKvm => case.is("virtualbox").then(|| paravirtprovider(case))?,
-        Fix::FewerVcpus => (case.is_guest() && !is_cloud).then_some(monitor)?,
+        Fix::FewerVcpus => Draft::when(case.is_guest() && !is_cloud, &[monitor_or_virtualbox])?,
         Fix::Invtsc => {
             const ELSEWHERE: &str =
                 "bare-metal virtualbox vmware bhyve wsl wsl2 xen hyperkit gvisor";
             let is_elsewhere = is_cloud || case.is(ELSEWHERE) || case.is_container();
             let tag = if case.is("hyperv") { "hyperv" } else { "other" };
-            (!is_elsewhere).then(|| Draft::of(&[tag]))?
+            Draft::when(!is_elsewhere, &[tag])?
         }
         Fix::KvmClock => kvm_clock(case)?,
-        Fix::PinVcpus => case
-            .is_guest()
-            .then(|| if is_cloud { Draft::of(&["cloud"]) } else { qemu_or_other(case) })?,
-        Fix::GuestSupport => case.is("vmware").then(Draft::default)?,
+        Fix::PinVcpus => Draft::when(case.is_guest(), &[if is_cloud { "cloud" } else { monitor }])?,
+        Fix::GuestSupport => Draft::when(case.is("vmware"), &[])?,
         Fix::HostTsc => {
             let tag = if case.is_fast(case.next) { "fast" } else { "other" };
-            (!is_cloud && !case.is("bare-metal")).then(|| Draft::of(&[tag]))?
+            Draft::when(!is_cloud && !case.is("bare-metal"), &[tag])?
         }
         Fix::SuspendGuests => {
-            let is_hyperkit = case.is("hyperkit");
-            case.is_guest()
-                .then(|| if is_hyperkit { Draft::of(&["hyperkit"]) } else { qemu_or_other(case) })?
+            let tag = if case.is("hyperkit") { "hyperkit" } else { monitor };
+            Draft::when(case.is_guest(), &[tag])?
         }
-        Fix::WslShutdown => case.is("wsl wsl2").then(Draft::default)?,
+        Fix::WslShutdown => Draft::when(case.is("wsl wsl2"), &[])?,
         _ => return None,
     })
 }
@@ -121,18 +116,6 @@ fn has(case: &Case, since: (u32, u32), el: Option<u32>) -> Option<bool> {
 
 fn is_qemu(case: &Case) -> bool {
     case.is("kvm qemu") && !case.is(CLOUDS) && !case.is("virtualbox bhyve hyperkit")
-}
-
-fn qemu_or_other<'a>(case: &Case<'a>) -> Draft<'a> {
-    Draft::of(&[if is_qemu(case) { "qemu" } else { "other" }])
-}
-
-fn monitor(case: &Case) -> &'static str {
-    match () {
-        () if case.is("virtualbox") => "virtualbox",
-        () if is_qemu(case) => "qemu",
-        () => "other",
-    }
 }
 
 /// `None` if that source is current, or known to be unavailable.
