@@ -94,10 +94,7 @@ fn a_target_that_is_stopped_stays_stopped() {
     }
     signal("CONT", pid);
     target.check_an_answer(3);
-    let attachment = Attachment::to(&[pid], &VDSO);
-    target.begin();
-    target.check_an_answer(4);
-    assert_counts(&target.end(), &attachment.detach().report());
+    Attachment::to(&[pid], &VDSO).counts_exactly(&mut target);
     target.ends_well();
 }
 
@@ -503,22 +500,11 @@ fn a_process_in_other_namespaces() {
             let attachment = Attachment::to(&[pid], options);
             target.begin();
             target.check_an_answer(1);
-            let said = target.end();
-            let children = target.ask("fork 100") + &target.ask("exec 200");
-            let report = attachment.detach().report();
-            let said = Printed::parse(&(said_again(&said) + &children));
-            assert_counts(&said, &report);
+            let said = ["end", "fork 100", "exec 200"].map(|line| target.ask(line)).concat();
+            assert_counts(&Printed::parse(&said), &attachment.detach().report());
         }
         target.ends_well();
     }
-}
-
-/// The parsed lines as text again, to be joined with other output.
-fn said_again(printed: &Printed) -> String {
-    let vdso = printed.vdso.iter();
-    let vdso = vdso.map(|((function, clock), calls)| format!("vdso {function} {clock} {calls}\n"));
-    let calls = printed.syscalls.iter().map(|(name, calls)| format!("syscall {name} {calls}\n"));
-    vdso.chain(calls).collect()
 }
 
 #[test]

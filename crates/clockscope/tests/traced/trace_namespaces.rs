@@ -97,14 +97,13 @@ fn calls_are_timed_and_sampled_in_a_namespace_that_is_not_the_first_one() {
     busy.ends_well();
 }
 
-#[test]
-fn programs_that_are_executed_in_a_namespace_of_their_own_are_counted() {
+/// Counts what a script of shell does with the program `reads`, whose place is in `$0`.
+#[track_caller]
+fn counts_what_a_script_does(script: &str, link: Link) {
     if !is_root_or_skip() {
         return;
     }
-    let Some(program) = builds::c("reads", Link::Dynamic) else { return };
-    let script =
-        "for turn in 1 2 3; do unshare --ipc \"$0\"; \"$0\"; unshare --ipc --user \"$0\"; done";
+    let Some(program) = builds::c("reads", link) else { return };
     let traced = trace(&["--via", "none"], &words!["sh", "-c", script, program]);
     let mut said = Printed::parse(&traced.stdout);
     // Each run prints that it is one process.
@@ -114,20 +113,18 @@ fn programs_that_are_executed_in_a_namespace_of_their_own_are_counted() {
     assert_eq!(rows(report.field("declines")).count(), 0, "{report:#?}");
 }
 
+#[test]
+fn programs_that_are_executed_in_a_namespace_of_their_own_are_counted() {
+    let script =
+        "for turn in 1 2 3; do unshare --ipc \"$0\"; \"$0\"; unshare --ipc --user \"$0\"; done";
+    counts_what_a_script_does(script, Link::Dynamic);
+}
+
 /// More namespaces than clockscope remembers. The kernel gives the number of a namespace that is gone to a new one.
 #[test]
 fn namespaces_that_come_and_go_are_not_mistaken_for_each_other() {
-    if !is_root_or_skip() {
-        return;
-    }
-    let Some(program) = builds::c("reads", Link::Static) else { return };
     let script = "i=0; while [ $i -lt 150 ]; do unshare --ipc \"$0\"; i=$((i + 1)); done; \"$0\"";
-    let traced = trace(&["--via", "none"], &words!["sh", "-c", script, program]);
-    let mut said = Printed::parse(&traced.stdout);
-    (said.processes, said.threads) = (None, None);
-    let report = traced.report();
-    assert_counts(&said, &report);
-    assert_eq!(rows(report.field("declines")).count(), 0, "{report:#?}");
+    counts_what_a_script_does(script, Link::Static);
 }
 
 /// Without CAP_SYS_ADMIN on the host, clockscope gives the reason, and the program runs uncounted.

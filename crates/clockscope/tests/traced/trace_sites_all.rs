@@ -11,8 +11,33 @@ use crate::support::builds::{self, Link};
 use crate::support::running::{Tracing, rows};
 use crate::support::{installed_or_skip, is_root_or_skip, sources};
 
-/// One run of a program: its source, arguments, input lines, and the allowed difference of the two counts.
-type Run = (&'static str, &'static [&'static str], &'static str, Differ);
+/// Runs of programs: source and arguments, input lines, and the allowed difference of the two counts.
+const RUNS: &str = include_str!("site_runs.txt");
+
+/// A row of the table.
+struct Run {
+    source: &'static str,
+    arguments: Vec<&'static str>,
+    input: String,
+    differ: Differ,
+}
+
+fn runs() -> Vec<Run> {
+    let run = |row: &'static str| {
+        let [words, input, differ] = row.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+            panic!("not a row: {row}")
+        };
+        let mut words = words.split(' ');
+        let differ = match differ {
+            "Never" => Never,
+            "MadeAgain" => MadeAgain,
+            _ => NotMade(differ.strip_prefix("NotMade ").and_then(|n| n.parse().ok()).expect(row)),
+        };
+        let source = words.next().expect("a source");
+        Run { source, arguments: words.collect(), input: input.replace("\\n", "\n"), differ }
+    };
+    RUNS.lines().map(run).collect()
+}
 
 #[derive(Clone, Copy, Debug)]
 enum Differ {
@@ -24,108 +49,6 @@ enum Differ {
     NotMade(u64),
 }
 use Differ::{MadeAgain, Never, NotMade};
-
-const RUNS: &[Run] = &[
-    ("reads.c", &[], "", Never),
-    ("own_parser.c", &[], "", Never),
-    ("threads.c", &["all", "40"], "", Never),
-    ("threads.c", &["churn", "200"], "", Never),
-    ("sites.c", &["signals"], "", MadeAgain),
-    ("sites.c", &["cancel"], "", NotMade(400)),
-    ("sites.c", &["joined"], "", Never),
-    ("sites.c", &["refused"], "", Never),
-    ("sites.c", &["faulting"], "", Never),
-    ("sites.c", &["halted"], "", MadeAgain),
-    ("sites.c", &["stackless"], "", Never),
-    ("sites.c", &["errors"], "", Never),
-    ("site_filters.c", &["late"], "", Never),
-    ("site_filters.c", &["late-by-prctl"], "", Never),
-    ("site_filters.c", &["pinned"], "", Never),
-    ("site_places.c", &["cancel"], "", NotMade(200)),
-    ("site_signal.c", &[], "", MadeAgain),
-    ("site_times.c", &["plain"], "", Never),
-    ("site_times.c", &["handlers"], "", MadeAgain),
-    ("site_times.c", &["forbids"], "", Never),
-    ("site_times.c", &["leaps"], "", MadeAgain),
-    ("urgent.c", &["ignored"], "", Never),
-    ("urgent.c", &["handled"], "", Never),
-    ("urgent.c", &["sent"], "", NotMade(1)),
-    ("signals.c", &[], "", MadeAgain),
-    ("tree.c", &["fork"], "", Never),
-    ("tree.c", &["exec"], "", Never),
-    ("tree.c", &["vfork"], "", Never),
-    ("tree.c", &["spawn"], "", Never),
-    ("tree.c", &["thread-exec"], "", Never),
-    ("tree.c", &["prefork"], "", Never),
-    ("shared_vm.c", &["process", "calls"], "", Never),
-    ("shared_vm.c", &["thread", "calls"], "", Never),
-    ("shared_vm.c", &["zero", "calls"], "", Never),
-    ("roundtrips.c", &["2000"], "", Never),
-    ("caller_state.c", &["sweep", "50"], "", Never),
-    ("start_state.c", &[], "", Never),
-    ("sandwich.c", &["0"], "", Never),
-    ("page_clock.c", &["order", "4", "50"], "", Never),
-    ("page_clock.c", &["bound", "50", "1000"], "", Never),
-    ("page_clock.c", &["count", "101", "0"], "", Never),
-    ("page_clock.c", &["fork", "11"], "", Never),
-    ("page_clock.c", &["forbid", "10"], "", Never),
-    ("page_clock.c", &["strict"], "", Never),
-    ("slow_reads.c", &["20", "1"], "", Never),
-    ("shares.c", &["100"], "", Never),
-    ("queued.c", &[], "", Never),
-    ("surveyed.c", &["syscall"], "how many?\n", Never),
-    ("surveyed.c", &["cpu"], "how many?\n", Never),
-    ("confined.c", &["nothing"], "", Never),
-    ("confined.c", &["no-tsc"], "", Never),
-    ("confined.c", &["undumpable"], "", Never),
-    ("confined.c", &["files=0"], "", Never),
-    ("confined.c", &["stdout-only"], "", Never),
-    ("confined.c", &["no-ptrace"], "", Never),
-    ("confined.c", &["clock-calls-kill"], "", Never),
-    ("own_vdso.c", &["look"], "", Never),
-    ("own_vdso.c", &["unmap"], "", Never),
-    ("own_vdso.c", &["move"], "", Never),
-    ("privileged.c", &[], "", Never),
-    ("traced_inside.c", &[], "", Never),
-    ("unwind.c", &["calls"], "", MadeAgain),
-    ("timers.c", &["none", "1000", "all", "2", "40"], "", Never),
-    ("timers.c", &["real", "1000", "all", "2", "40"], "", MadeAgain),
-    ("realtime.c", &["order", "10"], "", Never),
-    ("ignored_signals.c", &["unlimited"], "", MadeAgain),
-    ("ignored_signals.c", &["stopped"], "", MadeAgain),
-    ("killed_forkers.c", &["20"], "", Never),
-    ("waits.c", &[], "a line\n", Never),
-    ("steady.c", &[], "", MadeAgain),
-    ("killer.c", &["5000000", "/bin/true"], "", Never),
-    ("hostile.c", &["victim"], "hide\nend\n", Never),
-    ("call_sites.c", &["flat", "10"], "", Never),
-    ("call_sites.c", &["threads", "10"], "", Never),
-    ("call_sites.c", &["fork", "10"], "", Never),
-    ("call_sites.c", &["exec", "10"], "", Never),
-    ("callers.c", &["10"], "", Never),
-    ("prices.c", &["reads", "10", "10", "10"], "", Never),
-    ("prices.c", &["family"], "wait\nwait\n", Never),
-    ("diameter.c", &["100"], "", Never),
-    ("attachable.c", &["3"], "calls 10\nfork 10\nexec /bin/true\nend\n", Never),
-    ("attach_server.c", &["4"], "begin\nend\nsum 7\nfork 10\nexec 10\nhealth\n", Never),
-    ("attach_states.c", &["waits"], "count\n", Never),
-    ("callers.cpp", &["10"], "", Never),
-    ("callers.rs", &["10"], "", Never),
-    ("reads.rs", &[], "", Never),
-    ("rustix", &[], "", Never),
-    ("callers.go", &["10"], "", Never),
-    ("reads.go", &["100", "3"], "", Never),
-    ("attach_server.go", &["3"], "begin\nend\nfork 10\n", Never),
-    ("callers.js", &["10"], "", Never),
-    ("reads.js", &["10"], "", Never),
-    ("callers.py", &["10"], "", Never),
-    ("many_threads.py", &["20", "5"], "", Never),
-    ("reads.py", &[], "", Never),
-    ("reads.pl", &[], "", Never),
-    ("Reads.java", &["10"], "", Never),
-    ("Callers.java", &["10"], "", Never),
-    ("AttachServer.java", &["3"], "begin\nend\n", Never),
-];
 
 /// Sources without a run of their own, and the reason.
 const LEFT_OUT: &[(&str, &str)] = &[
@@ -200,17 +123,17 @@ fn is_explained(row: &Value, differ: Differ) -> bool {
         }
 }
 
-fn assert_equal(runs: impl Iterator<Item = &'static Run>) {
+fn assert_equal(runs: impl Iterator<Item = Run>) {
     if !is_root_or_skip() {
         return;
     }
     let mut wrong = Vec::new();
-    for (source, arguments, input, differ) in runs {
-        let Some(words) = words_of(source, arguments) else { continue };
-        let traced = Tracing::new(&["--via", "both"], &words).finish_with_input(input);
+    for Run { source, arguments, input, differ } in runs {
+        let Some(words) = words_of(source, &arguments) else { continue };
+        let traced = Tracing::new(&["--via", "both"], &words).finish_with_input(&input);
         let report = traced.report();
         let compared = || rows(report.field("by_sites"));
-        let differences = compared().filter(|row| !is_explained(row, *differ));
+        let differences = compared().filter(|row| !is_explained(row, differ));
         let differences: Vec<String> = differences.map(ToString::to_string).collect();
         if !differences.is_empty() || compared().next().is_none() {
             wrong.push(format!("{source} {arguments:?}: {differences:#?}\n{traced:?}"));
@@ -222,7 +145,7 @@ fn assert_equal(runs: impl Iterator<Item = &'static Run>) {
 #[test]
 fn each_program_is_compared_or_left_out_for_a_reason() {
     let known: BTreeSet<&str> =
-        RUNS.iter().map(|run| run.0).chain(LEFT_OUT.iter().map(|left| left.0)).collect();
+        runs().iter().map(|run| run.source).chain(LEFT_OUT.iter().map(|left| left.0)).collect();
     let name = |path: PathBuf| path.file_name().expect("a name").to_string_lossy().into_owned();
     let listed = |folder: &Path| -> BTreeSet<String> {
         let files = std::fs::read_dir(folder).expect("list tests/tracees");
@@ -233,21 +156,21 @@ fn each_program_is_compared_or_left_out_for_a_reason() {
     assert_eq!(known, there);
 }
 
-fn is_c(run: &&Run) -> bool {
-    run.0.ends_with(".c")
+fn is_c(run: &Run) -> bool {
+    run.source.ends_with(".c")
 }
 
 #[test]
 fn c_programs_are_counted_as_by_the_kernel() {
-    assert_equal(RUNS.iter().filter(is_c).step_by(2));
+    assert_equal(runs().into_iter().filter(is_c).step_by(2));
 }
 
 #[test]
 fn other_c_programs_are_counted_as_by_the_kernel() {
-    assert_equal(RUNS.iter().filter(is_c).skip(1).step_by(2));
+    assert_equal(runs().into_iter().filter(is_c).skip(1).step_by(2));
 }
 
 #[test]
 fn programs_in_other_languages_are_counted_as_by_the_kernel() {
-    assert_equal(RUNS.iter().filter(|run| !is_c(run)));
+    assert_equal(runs().into_iter().filter(|run| !is_c(run)));
 }
