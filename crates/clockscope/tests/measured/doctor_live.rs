@@ -14,7 +14,7 @@ use crate::support::clocksource;
 use crate::support::placed::{as_nobody, for_everybody};
 use crate::support::running::{self, rows};
 use crate::support::tracefs::with_tracefs;
-use crate::support::{installed_or_skip, is_root_or_skip, skip};
+use crate::support::{installed_or_skip, root_or_skip, skip};
 
 /// doctor's verdict on this machine as JSON, and the finished process.
 struct Said {
@@ -126,28 +126,23 @@ fn assert_named(tracer: &mut Beside) {
 
 #[test]
 fn bpftrace_on_system_calls_is_named() {
-    let (true, Some(bpftrace)) = (is_root_or_skip(), installed_or_skip(&["/usr/bin/bpftrace"]))
-    else {
-        return;
-    };
+    let Some(()) = root_or_skip() else { return };
+    let Some(bpftrace) = installed_or_skip(&["/usr/bin/bpftrace"]) else { return };
     let program = "tracepoint:raw_syscalls:sys_enter { @ = count(); }";
     assert_named(&mut Beside::start(with_tracefs(&bpftrace).args(["-e", program])));
 }
 
 #[test]
 fn perf_on_system_calls_is_named() {
-    let (true, Some(perf)) = (is_root_or_skip(), installed_or_skip(&["/usr/bin/perf"])) else {
-        return;
-    };
+    let Some(()) = root_or_skip() else { return };
+    let Some(perf) = installed_or_skip(&["/usr/bin/perf"]) else { return };
     let arguments = ["stat", "-e", "raw_syscalls:sys_enter", "-a", "sleep", "1000"];
     assert_named(&mut Beside::start(with_tracefs(&perf).args(arguments)));
 }
 
 #[test]
 fn without_rights_it_still_judges_and_says_what_it_could_not_read() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let directory = for_everybody(&[(&running::clockscope(), "clockscope", 0o755)]);
     let own = words!["--bounding-set=-all", directory.path().join("clockscope")];
     let doctor = words!["doctor", "--format", "json"];
@@ -164,9 +159,7 @@ fn without_rights_it_still_judges_and_says_what_it_could_not_read() {
 
 #[test]
 fn a_time_namespace_is_said() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     if !Path::new("/proc/self/ns/time").exists() {
         return skip("the kernel has no time namespaces");
     }

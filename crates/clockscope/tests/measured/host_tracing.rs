@@ -10,7 +10,7 @@ use clockscope_measure::host;
 use clockscope_model::host::SyscallTracing;
 
 use crate::support::tracefs::with_tracefs;
-use crate::support::{installed_or_skip, is_root_or_skip, running};
+use crate::support::{installed_or_skip, root_or_skip, running};
 
 /// A tracer that is ended with its group when the test ends.
 struct Tracer(Child);
@@ -67,9 +67,7 @@ fn is_named(tracing: &SyscallTracing, pid: u32) -> bool {
 
 #[test]
 fn another_clockscope_is_seen_and_gone_when_it_ends() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let mut command = Command::new(running::clockscope());
     command.args(["trace", "--via", "bpf", "-o", "/dev/null", "--", "cat"]);
     command.stderr(Stdio::null()).stdout(Stdio::null());
@@ -85,10 +83,8 @@ fn another_clockscope_is_seen_and_gone_when_it_ends() {
 
 #[test]
 fn bpftrace_is_seen() {
-    let (true, Some(bpftrace)) = (is_root_or_skip(), installed_or_skip(&["/usr/bin/bpftrace"]))
-    else {
-        return;
-    };
+    let Some(()) = root_or_skip() else { return };
+    let Some(bpftrace) = installed_or_skip(&["/usr/bin/bpftrace"]) else { return };
     let program = "tracepoint:raw_syscalls:sys_enter { @ = count(); }";
     let mut command = with_tracefs(&bpftrace);
     command.args(["-e", program]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -102,9 +98,8 @@ fn bpftrace_is_seen() {
 
 #[test]
 fn perf_without_a_program_is_seen() {
-    let (true, Some(perf)) = (is_root_or_skip(), installed_or_skip(&["/usr/bin/perf"])) else {
-        return;
-    };
+    let Some(()) = root_or_skip() else { return };
+    let Some(perf) = installed_or_skip(&["/usr/bin/perf"]) else { return };
     let event = ["stat", "-e", "raw_syscalls:sys_enter", "-a", "sleep", "1000"];
     let all = ["trace", "-a", "-o", "/dev/null", "sleep", "1000"];
     for arguments in [&event[..], &all[..]] {

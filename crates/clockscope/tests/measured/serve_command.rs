@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::support::serve::{Program, Served, command, map, run};
-use crate::support::{installed_or_skip, is_root_or_skip};
+use crate::support::{installed_or_skip, root_or_skip};
 use fastclock::Decline;
 use fastclock::page::SIZE;
 use serde_json::Value;
@@ -107,9 +107,7 @@ fn a_timekeeper_under_a_supervisor_is_ended_in_order() {
 
 #[test]
 fn another_users_timekeeper_is_left_alone() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let (folder, path) = place();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let mut served = Served::start(&path, &[]);
@@ -258,9 +256,7 @@ fn a_place_that_cannot_be_written_is_named() {
 
 #[test]
 fn a_full_file_system_is_an_error_and_no_signal() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let (folder, _) = place();
     let mount = folder.path().to_str().unwrap();
     // In its own mount namespace, which goes away with its last process.
@@ -294,9 +290,7 @@ fn it_goes_to_the_background_once_the_page_is_there() {
 
 #[test]
 fn privileges_are_dropped() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let (_folder, path) = place();
     let served = Served::start(&path, &["--user", "nobody"]);
     for task in fs::read_dir(format!("/proc/{}/task", served.id())).unwrap() {
@@ -372,9 +366,7 @@ fn left_page() -> (tempfile::TempDir, PathBuf) {
 
 #[test]
 fn what_belongs_to_somebody_else_is_not_taken_over() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let (_folder, path) = left_page();
     let lock = path.with_extension("lock");
     let give = |path: &Path, user| std::os::unix::fs::chown(path, Some(user), None).unwrap();
@@ -443,9 +435,7 @@ fn whoever_could_write_the_page_once_cannot_end_its_timekeeper() {
 /// read it.
 #[test]
 fn a_timekeeper_without_privileges_cannot_cut_its_page_off() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let (folder, path) = place();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let served = Served::start(&path, &["--user", "nobody"]);

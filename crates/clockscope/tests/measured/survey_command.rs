@@ -13,7 +13,7 @@ use crate::support::attaching;
 use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
 use crate::support::running::{clockscope, rows};
-use crate::support::{is_root_or_skip, placed};
+use crate::support::{placed, root_or_skip};
 
 fn survey(options: &[&str]) -> Output {
     Command::new(clockscope()).arg("survey").args(options).output().expect("run clockscope")
@@ -22,9 +22,7 @@ fn survey(options: &[&str]) -> Output {
 /// The report as JSON, or `None` (a skip) if this machine or user cannot make a survey.
 #[track_caller]
 fn report(options: &[&str]) -> Option<Value> {
-    if !is_root_or_skip() {
-        return None;
-    }
+    root_or_skip()?;
     let output = survey(&[&["--format", "json"], options].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if ["built without clang", "btf", "container"].iter().any(|reason| said.contains(reason)) {
@@ -216,7 +214,7 @@ fn a_user_without_the_right_is_told_in_one_line() {
     let folder = tempfile::tempdir().expect("make a folder");
     let tool = folder.path().join("clockscope");
     placed::program(&clockscope(), &tool, 0o755);
-    let output = if is_root_or_skip() {
+    let output = if root_or_skip().is_some() {
         let open = Command::new("chmod").arg("755").arg(folder.path()).status();
         assert!(open.expect("run chmod").success());
         let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];

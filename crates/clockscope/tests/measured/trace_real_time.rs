@@ -6,7 +6,7 @@ use crate::support::attaching::{Attachment, wait_until};
 use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
 use crate::support::running::{clockscope, untraced};
-use crate::support::{is_root_or_skip, skip};
+use crate::support::{root_or_skip, skip};
 
 /// `SCHED_OTHER`, as `/proc/PID/stat` has it.
 const ORDINARY: &str = "0";
@@ -23,7 +23,7 @@ fn are_priorities_allowed_or_skip() -> bool {
     if !allowed {
         skip("real-time priorities are not allowed here");
     }
-    allowed && is_root_or_skip()
+    allowed && root_or_skip().is_some()
 }
 
 const A_PRIORITY_FOR_A_MOMENT: &str = "chrt -f 5 true; echo ready; read line; exit 7";

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use crate::support::command::{self, Said};
 use crate::support::placed::{self, as_nobody};
 use crate::support::running::{clockscope, rows, untraced};
-use crate::support::{is_root_or_skip, skip};
+use crate::support::{root_or_skip, skip};
 
 const SECRET: &str = "planted-secret";
 const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
@@ -200,9 +200,7 @@ fn what_is_no_plain_file_is_told_and_never_waited_for() {
 
 #[test]
 fn a_device_in_place_of_a_file_is_told() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let root = root(&[]);
     let device = place(root.path(), "proc/version");
     // Device 1:5 is /dev/zero, which has no end.
@@ -224,7 +222,7 @@ fn a_file_without_permission_is_told_once() {
     let tool = root.path().join("clockscope");
     placed::program(&clockscope(), &tool, 0o755);
     let mut words = words![tool, "doctor", "--format", "json", "--root", root.path()].to_vec();
-    if is_root_or_skip() {
+    if root_or_skip().is_some() {
         words = [&as_nobody()[..], &words].concat();
     }
     let json = Said::of(untraced(&words)).json();

@@ -333,9 +333,7 @@ impl Attachment {
     /// Lets a server of `attach_server.c` work, detaches, and checks the counts.
     #[track_caller]
     pub(crate) fn counts_exactly(self, server: &mut Conversation) -> Report {
-        server.begin();
-        server.check_an_answer(5);
-        let said = server.end();
+        let said = server.works(5);
         let report = self.detach().report();
         assert_counts(&said, &report);
         report

@@ -1,12 +1,11 @@
 //! Runs `clockscope` to its end, and finds the files of the repository that tests give to it.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use super::running::{clockscope, finish};
+use super::running::{clockscope, with_input};
 
 /// Exit status and output of a run.
 #[derive(Debug)]
@@ -63,12 +62,7 @@ pub(crate) fn said(words: &[&str]) -> Said {
 #[track_caller]
 pub(crate) fn said_in(folder: &Path, words: &[&str], input: &str) -> Said {
     let mut command = Command::new(clockscope());
-    command.args(words).current_dir(folder);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("start clockscope");
-    // A clockscope that does not read its input may have ended already.
-    let _ = child.stdin.take().expect("is piped").write_all(input.as_bytes());
-    Said::of(finish(child))
+    Said::of(with_input(command.args(words).current_dir(folder), input.as_bytes()))
 }
 
 /// The repository's root folder.

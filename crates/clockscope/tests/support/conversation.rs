@@ -86,14 +86,20 @@ impl Conversation {
     /// The program's lines before the line `last`.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, last: &str) -> String {
+        let text = self.until(|line| line == last);
+        text[..text.len() - last.len() - 1].to_owned()
+    }
+
+    /// The program's lines up to the first one that `is_last`.
+    #[track_caller]
+    pub(crate) fn until(&mut self, is_last: impl Fn(&str) -> bool) -> String {
         let mut text = String::new();
         loop {
             let line = self.line();
-            if line == last {
+            text.extend([line.as_str(), "\n"]);
+            if is_last(&line) {
                 return text;
             }
-            text.push_str(&line);
-            text.push('\n');
         }
     }
 
@@ -115,6 +121,14 @@ impl Conversation {
     #[track_caller]
     pub(crate) fn end(&mut self) -> Printed {
         Printed::parse(&self.ask("end"))
+    }
+
+    /// Lets the server answer a question in the counted time; gives the calls of its workers.
+    #[track_caller]
+    pub(crate) fn works(&mut self, number: u64) -> Printed {
+        self.begin();
+        self.check_an_answer(number);
+        self.end()
     }
 
     /// Asks for a sum, and checks the answer.

@@ -11,6 +11,7 @@ pub(crate) mod clocksource;
 pub(crate) mod command;
 pub(crate) mod compare;
 pub(crate) mod conversation;
+pub(crate) mod daemon;
 pub(crate) mod moments;
 pub(crate) mod placed;
 pub(crate) mod printed;
@@ -35,11 +36,17 @@ pub(crate) fn server(threads: u32) -> Option<conversation::Conversation> {
     Some(conversation::Conversation::start(&words![program, threads.to_string()]))
 }
 
-/// Whether this process is root; otherwise prints a skip.
-pub(crate) fn is_root_or_skip() -> bool {
-    let output = std::process::Command::new("id").arg("-u").output().expect("run id");
-    let root = output.stdout == b"0\n";
-    if !root {
+/// Whether this process is root.
+pub(crate) fn is_root() -> bool {
+    running::untraced(&words!["id", "-u"]).stdout
+        == b"0
+"
+}
+
+/// `None` (a skip) unless this process is root.
+pub(crate) fn root_or_skip() -> Option<()> {
+    let root = is_root().then_some(());
+    if root.is_none() {
         skip("this test needs root");
     }
     root

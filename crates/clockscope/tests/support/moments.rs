@@ -1,6 +1,7 @@
 //! Moments for a kill, spread over the whole run of the killed program.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 /// Lower limit of the estimated run time, microseconds.
 const SHORTEST: u64 = 1_000;
@@ -38,6 +39,21 @@ impl RunTime {
         let next = if outcome == Outcome::TooLate { now - now / 8 } else { now + now / 16 };
         self.0.store(next.max(SHORTEST), Ordering::Relaxed);
     }
+}
+
+/// Makes the kills 0 to `kills` by several workers at once; gives the outcomes.
+pub(crate) fn by_workers(
+    workers: usize,
+    kills: u64,
+    kill: impl Fn(u64) -> Outcome + Sync,
+) -> Vec<Outcome> {
+    let of_worker = |first: usize| (0..kills).skip(first).step_by(workers).map(&kill).collect();
+    let of_worker: &(dyn Fn(usize) -> Vec<Outcome> + Sync) = &of_worker;
+    thread::scope(|scope| {
+        let start = |first| scope.spawn(move || of_worker(first));
+        let workers: Vec<_> = (0..workers).map(start).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("no kill did harm")).collect()
+    })
 }
 
 /// A seeded generator (`SplitMix64`), so that a kill that failed can be repeated.

@@ -6,10 +6,9 @@
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use tempfile::TempDir;
 
@@ -18,7 +17,7 @@ use super::running;
 /// Copies a program to a path, with these permissions.
 #[track_caller]
 pub(crate) fn program(program: &Path, place: &Path, mode: u32) {
-    is_done(install(program, place, mode));
+    install(program, "", place, mode);
 }
 
 /// A directory that every user can enter, with these files: source, name and permissions of each.
@@ -39,22 +38,13 @@ pub(crate) fn as_nobody() -> [OsString; 4] {
 /// Writes an executable text to a path, with these permissions.
 #[track_caller]
 pub(crate) fn script(text: &str, place: &Path, mode: u32) {
-    let mut child = install(Path::new("/dev/stdin"), place, mode);
-    let input = child.stdin.as_mut().expect("is piped");
-    input.write_all(text.as_bytes()).expect("give install(1) a text");
-    is_done(child);
+    install(Path::new("/dev/stdin"), text, place, mode);
 }
 
 #[track_caller]
-fn install(from: &Path, place: &Path, mode: u32) -> Child {
+fn install(from: &Path, input: &str, place: &Path, mode: u32) {
     let mut command = Command::new("install");
     command.arg(format!("--mode={mode:o}")).arg("--no-target-directory").arg(from).arg(place);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("start install(1)")
-}
-
-#[track_caller]
-fn is_done(child: Child) {
-    let output = running::finish(child);
+    let output = running::with_input(&mut command, input.as_bytes());
     assert!(output.status.success(), "{output:?}");
 }

@@ -115,6 +115,17 @@ pub(crate) fn run(options: &[&str], command: &[OsString]) -> Output {
     untraced(&[&words![clockscope(), "run"], &options[..], &words!["--"], command].concat())
 }
 
+/// Runs `clockscope run OPTIONS --stats -- COMMAND`; gives its output and the report.
+#[track_caller]
+pub(crate) fn run_with_stats(options: &[&str], command: &[OsString]) -> (Output, Report) {
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let file = directory.path().join("report.json");
+    let stats = ["--stats", "--format", "json", "-o", file.to_str().expect("UTF-8")];
+    let output = run(&[options, &stats].concat(), command);
+    let report = Report::read(&file).unwrap_or_else(|| panic!("no report: {output:?}"));
+    (output, report)
+}
+
 /// A run under `clockscope trace` that is being prepared.
 pub(crate) struct Tracing {
     /// `clockscope trace OPTIONS -o FILE --format json -- COMMAND`.
@@ -182,16 +193,40 @@ impl Tracing {
     /// Runs the command to its end with this standard input.
     #[track_caller]
     pub(crate) fn finish_with_input(mut self, input: &str) -> Traced {
-        let mut child = self.command.spawn().expect("start clockscope");
-        // A program that does not read its input may have ended already.
-        let _ = child.stdin.take().expect("is piped").write_all(input.as_bytes());
-        self.traced(&finish(child))
+        let output = with_input(&mut self.command, input.as_bytes());
+        self.traced(&output)
     }
 
     /// Joins the output of a finished run with its report.
     pub(crate) fn traced(&self, output: &Output) -> Traced {
         Traced::of(output, Report::read(&self.report_path))
     }
+}
+
+/// Runs a command to its end with this standard input.
+#[track_caller]
+pub(crate) fn with_input(command: &mut Command, input: &[u8]) -> Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let started = command.spawn();
+    let mut child =
+        started.unwrap_or_else(|error| panic!("{command:?}: {error}; see scripts/setup.sh"));
+    let (mut stdin, input) = (child.stdin.take().expect("is piped"), input.to_vec());
+    // A program that does not read its input may have ended already.
+    thread::spawn(move || stdin.write_all(&input).is_ok());
+    finish(child)
+}
+
+/// The child processes of a process, sorted.
+pub(crate) fn children_of(pid: i32) -> Vec<i32> {
+    let listed = untraced(&words!["pgrep", "-P", pid.to_string()]);
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+/// The only child process of a process; `None` if it has none or several.
+pub(crate) fn child_of(pid: i32) -> Option<i32> {
+    let [child] = children_of(pid)[..] else { return None };
+    Some(child)
 }
 
 /// Waits for a process and reads its pipes; kills a hung process.
@@ -254,6 +289,11 @@ impl Report {
         vdso_rows_of(&self.0)
     }
 
+    /// Calls of `clock_gettime` on a clock.
+    pub(crate) fn reads_of(&self, clock: &str) -> u64 {
+        self.vdso_calls(&("clock_gettime".to_owned(), clock.to_owned()))
+    }
+
     /// `calls` or `errors` of a system call, 0 if it has no row.
     pub(crate) fn syscall(&self, name: &str, what: &str) -> u64 {
         rows(&self.0["syscalls"])
@@ -277,6 +317,23 @@ impl Report {
     pub(crate) fn reasons(&self, what: &str) -> Vec<&str> {
         let declines = rows(&self.0["declines"]).filter(|row| row["what"] == what);
         declines.map(|row| row["reason"].as_str().expect("a reason")).collect()
+    }
+
+    /// Whether the report has a reason with these words why system calls were not counted.
+    pub(crate) fn has_syscall_reason(&self, words: &str) -> bool {
+        self.reasons("syscalls").iter().any(|reason| reason.contains(words))
+    }
+
+    /// The sampled callers; `None` (a skip) if the kernel lets this user sample no process.
+    #[track_caller]
+    pub(crate) fn callers_or_skip(&self) -> Option<&Value> {
+        let callers = self.field("callers");
+        if let Some(decline) = rows(&callers["declines"]).find(|row| row["pid"] == 0) {
+            assert_eq!(callers["samples"], 0);
+            super::skip(format_args!("nobody may be sampled: {}", decline["reason"]));
+            return None;
+        }
+        Some(callers)
     }
 }
 

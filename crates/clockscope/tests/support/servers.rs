@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 use super::attaching::{signal, wait_until};
 use super::conversation::Conversation;
-use super::running::{finish, untraced};
-use super::{installed_or_skip, is_root_or_skip};
+use super::running::{children_of, finish, untraced};
+use super::{installed_or_skip, root_or_skip};
 
 /// A running server.
 pub(crate) struct Server {
@@ -49,9 +49,7 @@ impl Server {
 
     /// The server's child processes, sorted.
     pub(crate) fn children(&self) -> Vec<i32> {
-        let listed = untraced(&words!["pgrep", "-P", self.pid().to_string()]);
-        let text = String::from_utf8_lossy(&listed.stdout).into_owned();
-        text.lines().filter_map(|line| line.parse().ok()).collect()
+        children_of(self.pid())
     }
 
     /// The directory with the server's files.
@@ -115,7 +113,7 @@ pub(crate) fn nginx() -> Option<Server> {
     let (place, port) = (directory(), free_port());
     fs::create_dir(place.path().join("html")).expect("make a directory");
     fs::write(place.path().join("html/index.html"), nginx_body()).expect("write a page");
-    let user = if is_root() { "user root;\n" } else { "" };
+    let user = if super::is_root() { "user root;\n" } else { "" };
     let text = format!(
         "{user}daemon off;\nworker_processes 2;\npid nginx.pid;\nerror_log error.log;\n\
          events {{ worker_connections 256; }}\nhttp {{\n  access_log off;\n  keepalive_requests 1000000;\n\
@@ -127,10 +125,6 @@ pub(crate) fn nginx() -> Option<Server> {
     fs::write(&configuration, text).expect("write a configuration");
     let command = words![program, "-p", place.path(), "-c", configuration];
     Some(Server::start(&command, place, port, "QUIT", || accepts(port)))
-}
-
-fn is_root() -> bool {
-    untraced(&words!["id", "-u"]).stdout == b"0\n"
 }
 
 /// A database cluster and its server, run as the user `postgres`, which needs root.
@@ -147,9 +141,7 @@ pub(crate) fn as_postgres() -> [OsString; 5] {
 
 /// The directory with PostgreSQL's newest programs.
 pub(crate) fn postgres_programs() -> Option<PathBuf> {
-    if !is_root_or_skip() {
-        return None;
-    }
+    root_or_skip()?;
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let programs = versions.map(|version| version.path().join("bin"));
     let found = programs.filter(|path| path.join("postgres").exists()).max();

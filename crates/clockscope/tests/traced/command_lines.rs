@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use crate::support::attaching::Attachment;
 use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
-use crate::support::is_root_or_skip;
+use crate::support::root_or_skip;
 use crate::support::running::{clockscope, untraced};
 
 /// Runs clockscope with these words.
@@ -169,9 +169,7 @@ fn what_cannot_be_printed_is_said() {
 
 #[test]
 fn without_proc_that_is_said_in_one_line() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     for (arguments, status) in
         [("trace true", 125), ("trace -p 1", 125), ("trace --container web", 125), ("vdso", 2)]
     {

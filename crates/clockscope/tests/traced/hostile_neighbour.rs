@@ -16,7 +16,7 @@ use crate::support::clocksource::counter_is_a_clock;
 use crate::support::conversation::Conversation;
 use crate::support::placed::{self, for_everybody};
 use crate::support::running::{clockscope, untraced};
-use crate::support::{is_root_or_skip, skip};
+use crate::support::{root_or_skip, skip};
 
 const ROUNDS: &str = "600";
 const RIGHT: &str = "result wrong times 0
@@ -34,9 +34,7 @@ struct Place {
 impl Place {
     /// Prepares the folder for a user id that no other test uses.
     fn new(user: u32) -> Option<Self> {
-        if !is_root_or_skip() {
-            return None;
-        }
+        root_or_skip()?;
         let hostile = builds::c("hostile", Link::Static)?;
         let files = [(&*hostile, "hostile", 0o755), (&clockscope(), "clockscope", 0o755)];
         let directory = for_everybody(&files);

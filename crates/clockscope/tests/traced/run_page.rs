@@ -14,7 +14,7 @@ use crate::support::moments::{Outcome, RunTime, random};
 use crate::support::placed::{as_nobody, for_everybody};
 use crate::support::printed::Printed;
 use crate::support::running::{clockscope, code_as_shell, run, untraced};
-use crate::support::{is_root_or_skip, skip};
+use crate::support::{root_or_skip, skip};
 
 /// `None` (a skip) if the TSC is not usable here; then only the refusal is checked.
 fn tracee() -> Option<std::path::PathBuf> {
@@ -155,9 +155,7 @@ fn children_and_what_they_execute_have_the_clock_and_never_less_than_their_paren
 
 #[test]
 fn a_process_in_a_time_namespace_has_the_kernels_clock_of_that_namespace() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(program) = tracee() else { return };
     for offsets in [["100000", "100000"], ["0", "5"], ["7", "0"]] {
         let [monotonic, boottime] = offsets;
@@ -179,9 +177,7 @@ fn a_process_in_a_time_namespace_has_the_kernels_clock_of_that_namespace() {
 /// Another user may read the page. Only clockscope may write it.
 #[test]
 fn a_program_of_another_user_has_the_clock() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(program) = tracee() else { return };
     let directory = for_everybody(&[(&program, "page_clock", 0o755)]);
     let copy = directory.path().join("page_clock");

@@ -13,7 +13,7 @@ use crate::support::attaching::{
 };
 use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
-use crate::support::{is_root_or_skip, server};
+use crate::support::{root_or_skip, server};
 
 /// Arguments of `preempted.c`: way of switching, coroutines, microseconds between switches, stack depth in KiB.
 type Shape = (&'static str, u32, u32, u32);
@@ -37,7 +37,7 @@ fn survives((how, coroutines, micros, kib): Shape, ways: &[&str], times: usize) 
 }
 
 fn ways() -> &'static [&'static str] {
-    if is_root_or_skip() { &["none", "bpf", "ptrace"] } else { &["none", "ptrace"] }
+    if root_or_skip().is_some() { &["none", "bpf", "ptrace"] } else { &["none", "ptrace"] }
 }
 
 #[test]

@@ -18,14 +18,14 @@ use crate::support::conversation::Conversation;
 use crate::support::printed::Printed;
 use crate::support::running::{Report, Traced, clockscope, code_as_shell, finish, untraced};
 use crate::support::servers::{self, Postgres};
-use crate::support::{installed_or_skip, is_root_or_skip, server};
+use crate::support::{installed_or_skip, root_or_skip, server};
 
 /// A limit for a hung process, not for a slow one.
 const HUNG_AFTER: Duration = Duration::from_secs(120);
 
 /// The values of `--via` that this user can use.
 fn ways() -> &'static [&'static str] {
-    if is_root_or_skip() {
+    if root_or_skip().is_some() {
         &["none", "bpf", "ptrace", "sites"]
     } else {
         &["none", "ptrace", "sites"]
@@ -325,9 +325,7 @@ struct Breakpoints {
 impl Breakpoints {
     /// Starts perf. A CPU has four breakpoints, so two functions leave room for a second count at the same time.
     fn on(pid: i32) -> Option<Self> {
-        if !is_root_or_skip() {
-            return None;
-        }
+        root_or_skip()?;
         let perf = installed_or_skip(&["/usr/bin/perf"])?;
         let image = Image::of(pid).expect("it has a vDSO");
         let wanted = ["clock_gettime", "gettimeofday"];

@@ -15,7 +15,7 @@ use crate::support::placed::{self, as_nobody, for_everybody};
 use crate::support::printed::Printed;
 use crate::support::running::{Report, Traced, clockscope, code_as_shell, untraced};
 use crate::support::terminal::{Terminal, quoted};
-use crate::support::{installed_or_skip, is_root_or_skip, server, skip};
+use crate::support::{installed_or_skip, root_or_skip, server, skip};
 
 const VDSO: [&str; 2] = ["--via", "none"];
 
@@ -384,9 +384,7 @@ fn a_kernel_thread() {
 
 #[test]
 fn a_process_of_another_user_without_rights() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(mut target) = server(3) else { return };
     let directory = for_everybody(&[(&clockscope(), "clockscope", 0o755)]);
     let pid = target.pid().to_string();
@@ -402,9 +400,7 @@ fn a_process_of_another_user_without_rights() {
 
 #[test]
 fn a_process_of_the_same_user_needs_no_root() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(program) = builds::c("attach_server", Link::Static) else { return };
     let files = [(&*clockscope(), "clockscope", 0o755), (&program, "attach_server", 0o755)];
     let directory = for_everybody(&files);
@@ -483,9 +479,7 @@ fn a_stripped_program_that_has_been_deleted() {
 
 #[test]
 fn a_process_in_other_namespaces() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(program) = builds::c("attach_server", Link::Static) else { return };
     let spaces =
         ["--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc"];
@@ -509,9 +503,7 @@ fn a_process_in_other_namespaces() {
 
 #[test]
 fn clockscope_in_another_pid_namespace_sees_only_what_is_in_it() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(mut target) = server(2) else { return };
     let starter = words!["unshare", "--pid", "--fork", "--mount-proc"];
     let traced = attach_below(&starter, "0.1", &[target.pid()], &VDSO);
@@ -555,9 +547,7 @@ fn a_process_that_executes_programs_all_the_time() {
 
 #[test]
 fn root_is_not_told_to_be_root() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     match fs::File::open("/proc/1/mem") {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
         _ => return skip("process 1 may be traced here"),

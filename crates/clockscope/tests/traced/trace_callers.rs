@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_exact_and_nothing_else;
-use crate::support::is_root_or_skip;
 use crate::support::placed::{as_nobody, for_everybody};
 use crate::support::printed::{Key, Printed};
+use crate::support::root_or_skip;
 use crate::support::running::{Report, Traced, clockscope, rows, trace, untraced};
 use serde_json::Value;
 
@@ -260,7 +260,7 @@ fn system_calls_have_callers_for_root() {
     let (calls, _) = called(callers)[&("getppid".to_owned(), "-".to_owned())];
     assert_eq!(calls, report.syscall("getppid", "calls"));
     assert!(rows(&callers["called"]).all(|row| row["via"] == "syscall"));
-    if rows(&callers["declines"]).next().is_some() || !is_root_or_skip() {
+    if rows(&callers["declines"]).next().is_some() || root_or_skip().is_none() {
         assert!(rows(&callers["declines"]).all(|row| row["reason"] != ""));
         return;
     }
@@ -272,9 +272,7 @@ fn system_calls_have_callers_for_root() {
 
 #[test]
 fn a_user_without_privileges_samples_own_programs_or_is_told_why_not() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(program) = builds::c("call_sites", Link::Dynamic) else { return };
     // Another user cannot enter the folder in which the tests are built.
     let files = [(&*clockscope(), "clockscope", 0o755), (&program, "call_sites", 0o755)];

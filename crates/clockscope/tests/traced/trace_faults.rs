@@ -13,7 +13,7 @@ use crate::support::compare::{
 };
 use crate::support::placed::{self, as_nobody, for_everybody};
 use crate::support::running::{Traced, Tracing, clockscope, trace, trace_vdso, untraced};
-use crate::support::{installed_or_skip, is_root_or_skip, skip};
+use crate::support::{installed_or_skip, root_or_skip, skip};
 
 /// Traces a command and checks that its output and exit status are as untraced.
 #[track_caller]
@@ -51,9 +51,7 @@ fn a_32_bit_program_executed_by_a_64_bit_one() {
 
 #[test]
 fn a_setuid_program_keeps_its_privilege() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(program) = builds::c("privileged", Link::Static) else { return };
     let Some((_, limiter)) = confined() else { return };
     let directory = for_everybody(&[
@@ -118,9 +116,7 @@ fn declined_but_counted_by_root(
 
 #[test]
 fn a_program_whose_file_may_not_be_read_is_declined_for_that_reason() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(program) = builds::c("reads", Link::Dynamic) else { return };
     let Some((_, limiter)) = confined() else { return };
     let directory = for_everybody(&[
@@ -140,9 +136,7 @@ fn a_program_whose_file_may_not_be_read_is_declined_for_that_reason() {
 
 #[test]
 fn a_program_of_another_user_is_declined_for_that_reason() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(program) = builds::c("reads", Link::Dynamic) else { return };
     let directory =
         for_everybody(&[(&program, "reads", 0o755), (&clockscope(), "clockscope", 0o755)]);
@@ -346,9 +340,7 @@ fn no_clock_lies_between_two_system_calls() {
 
 #[test]
 fn a_time_namespace_keeps_its_offset() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(program) = builds::c("sandwich", Link::Dynamic) else { return };
     let command = words!["unshare", "-T", "--monotonic", "8640000", program, "8640000"];
     let alone = untraced(&command);
@@ -447,9 +439,7 @@ fn gdb_names_our_function_and_walks_to_main() {
 
 #[test]
 fn a_failure_before_the_start_starts_nothing() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let directory = for_everybody(&[(&clockscope(), "clockscope", 0o755)]);
     let command = words![
         directory.path().join("clockscope"),
@@ -467,9 +457,7 @@ fn a_failure_before_the_start_starts_nothing() {
 
 #[test]
 fn counting_system_calls_says_whom_it_costs() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let output = untraced(&words![clockscope(), "trace", "--", "true"]);
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(words.contains("system call of every process on this host"), "{words}");

@@ -10,7 +10,7 @@ use crate::support::builds::{self, Link};
 use crate::support::compare::assert_counts;
 use crate::support::conversation::Conversation;
 use crate::support::running::{Traced, clockscope, finish, rows};
-use crate::support::{is_root_or_skip, skip};
+use crate::support::{root_or_skip, skip};
 
 /// A control group of one test, removed when dropped.
 struct Group {
@@ -21,9 +21,7 @@ struct Group {
 impl Group {
     /// Makes a control group in a mounted hierarchy; its name contains the process id of the test.
     fn new(name: &str) -> Option<Self> {
-        if !is_root_or_skip() {
-            return None;
-        }
+        root_or_skip()?;
         let mounts = fs::read_to_string("/proc/self/mounts").expect("read the mounts");
         let mount = mounts.lines().find_map(|line| {
             let words: Vec<&str> = line.split(' ').collect();

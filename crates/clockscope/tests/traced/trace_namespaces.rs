@@ -8,7 +8,7 @@ use crate::support::compare::{assert_counts, assert_declined};
 use crate::support::conversation::Conversation;
 use crate::support::printed::Printed;
 use crate::support::running::{Report, Tracing, clockscope, rows, trace, untraced, vdso_rows_of};
-use crate::support::{installed_or_skip, is_root_or_skip, skip};
+use crate::support::{installed_or_skip, root_or_skip, skip};
 
 /// Why a clockscope that may not enter another IPC namespace does not count the processes there.
 const NOT_ALLOWED: &str = "it is in another IPC namespace (container), which clockscope enters with CAP_SYS_ADMIN; run \
@@ -30,9 +30,7 @@ fn detail(report: &Report, pid: i32) -> serde_json::Value {
 
 #[test]
 fn processes_of_several_namespaces_are_attached_to_at_once() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let starters: [&[&str]; 4] = [
         &["unshare", "--ipc"],
         &[],
@@ -77,9 +75,7 @@ fn processes_of_several_namespaces_are_attached_to_at_once() {
 /// Changes that the tracer makes in shared memory while programs run also reach a namespace that it entered later.
 #[test]
 fn calls_are_timed_and_sampled_in_a_namespace_that_is_not_the_first_one() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(mut busy) = server(&["unshare", "--ipc"]) else { return };
     let mut idle = Command::new("sleep").arg("1000").spawn().expect("start sleep");
     let pids = [idle.id().cast_signed(), busy.pid()];
@@ -100,9 +96,7 @@ fn calls_are_timed_and_sampled_in_a_namespace_that_is_not_the_first_one() {
 /// Counts what a script of shell does with the program `reads`, whose place is in `$0`.
 #[track_caller]
 fn counts_what_a_script_does(script: &str, link: Link) {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(program) = builds::c("reads", link) else { return };
     let traced = trace(&["--via", "none"], &words!["sh", "-c", script, program]);
     let mut said = Printed::parse(&traced.stdout);
@@ -131,9 +125,7 @@ fn namespaces_that_come_and_go_are_not_mistaken_for_each_other() {
 #[test]
 fn who_may_not_enter_a_namespace_leaves_its_processes_alone() {
     let Some(setpriv) = installed_or_skip(&["/usr/bin/setpriv"]) else { return };
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(program) = builds::c("reads", Link::Static) else { return };
     let powerless = words![setpriv, "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"];
     // An unprivileged program can make its own IPC namespace inside its own user namespace.
@@ -153,9 +145,7 @@ fn who_may_not_enter_a_namespace_leaves_its_processes_alone() {
 /// The next clockscope restores the processes of both namespaces.
 #[test]
 fn a_killed_tracer_leaves_processes_of_several_namespaces_running() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let (Some(mut first), Some(mut second)) = (server(&[]), server(&["unshare", "--ipc"])) else {
         return;
     };

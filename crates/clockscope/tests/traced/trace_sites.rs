@@ -14,7 +14,7 @@ use crate::support::compare::assert_exact;
 use crate::support::conversation::Conversation;
 use crate::support::placed::{self, as_nobody, for_everybody};
 use crate::support::running::{Report, Traced, Tracing, clockscope, rows, trace, untraced};
-use crate::support::{installed_or_skip, is_root_or_skip, server};
+use crate::support::{installed_or_skip, root_or_skip, server};
 use skips::skip;
 
 /// Calls that the kernel counts and clockscope's code does not: signal handlers return by a call that is not replaced,
@@ -124,9 +124,7 @@ fn errors_are_counted_where_they_are_seen_and_not_zero_elsewhere() {
 
 #[test]
 fn counts_are_those_of_the_kernel_in_c() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     for link in Link::EVERY {
         // A static program is too far from the vDSO for jumps, and the vDSO makes system calls for some clocks.
         let is_far = !matches!(link, Link::Dynamic | Link::MuslDynamic);
@@ -143,9 +141,7 @@ fn counts_are_those_of_the_kernel_in_c() {
 
 #[test]
 fn counts_are_those_of_the_kernel_in_runtimes_and_shells() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let shell = "for i in 1 2 3 4 5; do /bin/true; ls / | wc -l; done; cd /; echo $(echo end)";
     assert_equal_to_the_kernels(&words!["/bin/sh", "-c", shell], 1_000);
     assert_equal_to_the_kernels(
@@ -233,9 +229,7 @@ fn numbers_that_no_table_has_are_counted_as_others() {
 
 #[test]
 fn without_privileges_each_way_is_the_one_that_was_decided() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(program) = builds::c("reads", Link::Static) else { return };
     let files = [(&*clockscope(), "clockscope", 0o755), (&program, "reads", 0o755)];
     let folder = for_everybody(&files);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::builds::{self, Link};
 use crate::support::running::{Tracing, rows};
-use crate::support::{installed_or_skip, is_root_or_skip, sources};
+use crate::support::{installed_or_skip, root_or_skip, sources};
 
 /// Runs of programs: source and arguments, input lines, and the allowed difference of the two counts.
 const RUNS: &str = include_str!("site_runs.txt");
@@ -124,9 +124,7 @@ fn is_explained(row: &Value, differ: Differ) -> bool {
 }
 
 fn assert_equal(runs: impl Iterator<Item = Run>) {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let mut wrong = Vec::new();
     for Run { source, arguments, input, differ } in runs {
         let Some(words) = words_of(source, &arguments) else { continue };

@@ -6,7 +6,7 @@ use crate::support::builds::{self, Link};
 use crate::support::compare::assert_exact;
 use crate::support::printed::Printed;
 use crate::support::running::{Report, Traced, Tracing, clockscope, rows, trace, untraced};
-use crate::support::{installed_or_skip, is_root_or_skip, placed};
+use crate::support::{installed_or_skip, placed, root_or_skip};
 use skips::skip;
 
 fn counted(command: &[OsString]) -> (Traced, Report) {
@@ -38,9 +38,7 @@ fn assert_counted(command: &[OsString]) {
 #[test]
 fn by_the_loader_that_is_named_itself() {
     let Some(program) = builds::c("reads", Link::Dynamic) else { return };
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(loader) = installed_or_skip(&["/lib64/ld-linux-x86-64.so.2"]) else { return };
     assert_counted(&words![loader, program]);
 }
@@ -48,9 +46,7 @@ fn by_the_loader_that_is_named_itself() {
 #[test]
 fn of_files_that_have_no_name_any_more() {
     let Some(program) = builds::c("reads", Link::Dynamic) else { return };
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let removed = "cp \"$1\" \"$2\" && exec 9<\"$2\" && rm \"$2\" && exec /proc/self/fd/9";
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let copy = directory.path().join("copy");
@@ -66,9 +62,7 @@ fn of_files_that_have_no_name_any_more() {
 #[test]
 fn of_scripts_in_other_roots_and_namespaces() {
     let Some(program) = builds::c("reads", Link::Static) else { return };
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let place = |name: &str| directory.path().join(name);
     placed::program(&program, &place("reads"), 0o755);
@@ -109,9 +103,7 @@ fn of_programs_that_cannot_be_counted_among_others() {
 #[test]
 fn of_sanitized_programs() {
     let Some(program) = builds::c("reads", Link::AddressSanitizer) else { return };
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let (traced, report) = counted(&words!["env", "ASAN_OPTIONS=detect_leaks=0", program]);
     let reasons = report.reasons("syscalls");
     let names_it = reasons.iter().any(|reason| reason.contains("libasan"));

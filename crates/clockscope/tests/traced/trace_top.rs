@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::support::builds::{self, Link};
-use crate::support::is_root_or_skip;
+use crate::support::root_or_skip;
 use crate::support::running::{HUNG_AFTER, Report, Tracing, code_as_shell, finish};
 use crate::support::terminal::{Terminal, command_line};
 use tempfile::TempDir;
@@ -187,9 +187,7 @@ fn ctrl_c_ends_the_program_and_the_screen() {
 #[test]
 fn ctrl_z_gives_the_terminal_back_while_a_running_process_is_watched() {
     let Some(program) = builds::c("waits", Link::Dynamic) else { return };
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(mut terminal) = Terminal::start("env PS1='prompt: ' bash --norc --noprofile -i")
     else {
         return;
