@@ -2,6 +2,16 @@
 
 use super::running::run;
 
+/// Reads that take longer with `run --clock slow`, as `slow_reads.c` names them.
+pub(crate) const DELAYED: [&str; 6] = [
+    "CLOCK_REALTIME",
+    "CLOCK_MONOTONIC",
+    "CLOCK_MONOTONIC_RAW",
+    "CLOCK_BOOTTIME",
+    "CLOCK_TAI",
+    "gettimeofday",
+];
+
 /// The kernel's current clocksource.
 pub(crate) fn current() -> String {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";

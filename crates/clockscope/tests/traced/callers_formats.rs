@@ -3,8 +3,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
+use crate::support::command::said_in;
 use crate::support::installed_or_skip;
 use crate::support::running::clockscope;
 use crate::support::terminal::Terminal;
@@ -123,21 +124,12 @@ fn go_tool_pprof_reads_the_profile() {
     }
 }
 
-fn trace(options: &[&str], folder: &Path) -> Output {
-    Command::new(clockscope())
-        .args(["trace", "--via", "none"])
-        .args(options)
-        .args(["--", "touch", "started"])
-        .current_dir(folder)
-        .output()
-        .expect("run clockscope")
-}
-
 #[test]
 fn a_profile_is_written_to_its_file() {
     let folder = tempfile::tempdir().expect("make a temporary directory");
-    let output = trace(&["--format", "pprof", "-o", "clock.pb.gz"], folder.path());
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let options = ["--via", "none", "--format", "pprof", "-o", "clock.pb.gz", "--", "true"];
+    let said = said_in(folder.path(), &[&["trace"], &options[..]].concat(), "");
+    assert_eq!(said.code, Some(0), "{said:?}");
     let profile = fs::read(folder.path().join("clock.pb.gz")).expect("a profile");
     assert!(profile.starts_with(b"\x1f\x8b"), "is no gzip");
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
-use crate::support::running::{clockscope, finish};
+use crate::support::running::{clockscope, finish, with_input};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -35,14 +35,7 @@ fn is_harmless(what: &str, bytes: &[u8]) {
 /// Runs a command, and checks that its standard output and error are harmless.
 #[track_caller]
 fn said(words: &[&OsStr]) -> Output {
-    let child = Command::new(clockscope())
-        .args(words)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("start clockscope");
-    let output = finish(child);
+    let output = with_input(Command::new(clockscope()).args(words), b"");
     is_harmless(&format!("{words:?} on standard output"), &output.stdout);
     is_harmless(&format!("{words:?} on standard error"), &output.stderr);
     output

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use crate::support::builds::{self, Link};
 use crate::support::printed::Printed;
-use crate::support::running::{Report, code_as_shell, run, untraced};
+use crate::support::running::{code_as_shell, rows, run, run_with_stats, untraced};
 
 const CLOCKS: [&str; 4] = ["kernel", "syscall", "coarse", "slow"];
 /// Exit status of a program that a seccomp filter has killed (by SIGSYS).
@@ -69,15 +69,10 @@ fn no_follow_leaves_what_is_executed_later_with_the_kernels_clock() {
 #[test]
 fn no_follow_leaves_the_times_of_a_verdict() {
     let Some(program) = builds::c("steady", Link::Dynamic) else { return };
-    let folder = tempfile::tempdir().expect("make a temporary directory");
-    let file = folder.path().join("report.json");
-    let path = file.to_str().expect("UTF-8");
-    let options = ["--clock", "kernel", "--stats", "--no-follow", "--format", "json", "-o", path];
-    let output = run(&options, &words![program]);
+    let options = ["--clock", "kernel", "--no-follow"];
+    let (output, report) = run_with_stats(&options, &words![program]);
     assert_eq!(output.status.code(), Some(7), "{output:?}");
-    let report = Report::read(&file).expect("a report");
-    let rows = report.field("vdso").as_array().expect("rows").clone();
-    let timed: u64 = rows.iter().filter_map(|row| row["timed"].as_u64()).sum();
+    let timed: u64 = rows(report.field("vdso")).filter_map(|row| row["timed"].as_u64()).sum();
     assert!(timed > 0, "{report:#?}");
 }
 

@@ -4,16 +4,17 @@
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Output;
-use std::thread;
 
 use serde_json::Value;
 
 use crate::support::builds::{self, Link};
 use crate::support::clocksource::counter_is_a_clock;
-use crate::support::moments::{Outcome, RunTime, random};
+use crate::support::moments::{Outcome, RunTime, by_workers, random};
 use crate::support::placed::{as_nobody, for_everybody};
 use crate::support::printed::Printed;
-use crate::support::running::{clockscope, code_as_shell, run, untraced};
+use crate::support::running::{
+    Report, clockscope, code_as_shell, rows, run, run_with_stats, untraced,
+};
 use crate::support::{root_or_skip, skip};
 
 /// `None` (a skip) if the TSC is not usable here; then only the refusal is checked.
@@ -26,14 +27,8 @@ fn text(output: &Output) -> String {
 }
 
 /// Runs a program with `--stats`; gives its output and the report.
-fn with_stats(clock: &str, command: &[OsString]) -> (Output, Value) {
-    let directory = tempfile::tempdir().expect("make a temporary directory");
-    let file = directory.path().join("report.json");
-    let path = file.to_str().expect("is UTF-8");
-    let options = ["--clock", clock, "--stats", "--format", "json", "-o", path];
-    let output = run(&options, command);
-    let report = std::fs::read_to_string(&file).expect("the report was written");
-    (output, serde_json::from_str(&report).expect("the report is JSON"))
+fn with_stats(clock: &str, command: &[OsString]) -> (Output, Report) {
+    run_with_stats(&["--clock", clock], command)
 }
 
 /// Runs a program whose argument is the number of milliseconds to wait for the page to begin. A busy machine may need
@@ -42,8 +37,8 @@ fn with_stats(clock: &str, command: &[OsString]) -> (Output, Value) {
 fn in_time(
     clock: &str,
     command: impl Fn(&str) -> Vec<OsString>,
-    is_so: impl Fn(&Value) -> bool,
-) -> (Output, Value) {
+    is_so: impl Fn(&Report) -> bool,
+) -> (Output, Report) {
     let mut runs = ["500", "2000", "8000", "30000"].map(|millis| (millis, None));
     for (millis, run) in &mut runs {
         let (output, report) = with_stats(clock, &command(millis));
@@ -55,14 +50,13 @@ fn in_time(
     panic!("the page did not begin in time: {runs:?}");
 }
 
-fn answered(report: &Value) -> u64 {
-    report["clock_page"]["answered"].as_u64().expect("is a number")
+fn answered(report: &Report) -> u64 {
+    report.field("clock_page")["answered"].as_u64().expect("is a number")
 }
 
 /// Number of reads that the kernel answered for the reason with this number.
-fn by_kernel(report: &Value, number: u64) -> u64 {
-    let rows = report["clock_page"]["by_kernel"].as_array().expect("is a list");
-    let row = rows.iter().find(|row| row["number"] == number);
+fn by_kernel(report: &Report, number: u64) -> u64 {
+    let row = rows(&report.field("clock_page")["by_kernel"]).find(|row| row["number"] == number);
     row.map_or(0, |row| row["reads"].as_u64().expect("is a number"))
 }
 
@@ -97,15 +91,11 @@ fn every_read_is_answered_by_the_page_or_by_the_kernel() {
         let command = |millis: &str| words![program, "count", "10007", millis].to_vec();
         let (output, report) = in_time(clock, command, |report| answered(report) > 0);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
-        let page = &report["clock_page"];
+        let page = report.field("clock_page");
         assert_eq!(page["reads"], 5 * 10007, "{page}");
         assert_eq!(page["ordered"], clock == "tsc");
-        let kernel: u64 = page["by_kernel"]
-            .as_array()
-            .expect("is a list")
-            .iter()
-            .map(|row| row["reads"].as_u64().expect("is a number"))
-            .sum();
+        let reads = |row: &Value| row["reads"].as_u64().expect("is a number");
+        let kernel: u64 = rows(&page["by_kernel"]).map(reads).sum();
         assert_eq!(page["answered"].as_u64(), Some(5 * 10007 - kernel), "{page}");
         assert!(page["lines"].as_u64() > Some(0), "{page}");
         assert!(page["worst_bound_ns"].as_u64() > Some(0), "{page}");
@@ -118,7 +108,7 @@ fn a_short_program_is_answered_by_the_kernel_because_the_counter_is_not_measured
     // A program that had to wait for a CPU may have run too long, so another run is made.
     let is_short = |_: &u32| {
         let (_, report) = with_stats("tsc", &words![program, "count", "11", "0"]);
-        let page = &report["clock_page"];
+        let page = report.field("clock_page");
         assert_eq!(page["reads"], 55);
         assert_eq!(answered(&report) + by_kernel(&report, 1), 55, "{page}");
         answered(&report) == 0
@@ -169,8 +159,8 @@ fn a_process_in_a_time_namespace_has_the_kernels_clock_of_that_namespace() {
         for clock in ["CLOCK_REALTIME", "CLOCK_MONOTONIC", "CLOCK_BOOTTIME", "CLOCK_TAI"] {
             assert!(printed.has_result(&format!("{clock} outside 0")), "{offsets:?} {output:?}");
         }
-        assert!(by_kernel(&report, 5) > 0, "{offsets:?}: {report}");
-        assert_eq!(report["clock_page"]["answered"], 0, "{offsets:?}: {report}");
+        assert!(by_kernel(&report, 5) > 0, "{offsets:?}: {report:?}");
+        assert_eq!(answered(&report), 0, "{offsets:?}: {report:?}");
     }
 }
 
@@ -265,20 +255,11 @@ fn time_goes_on_when_clockscope_is_killed_at_any_moment() {
     let Some(killer) = builds::c("killer", Link::Dynamic) else { return };
     // The page begins to answer after about 200 ms; the program ends after 500 ms.
     let time = RunTime::about(600_000);
-    let kills_of_worker = |worker: u64| {
-        let kills = (0..KILLS).filter(|kill| kill % 3 == worker);
-        let outcomes = kills.map(|kill| {
-            let outcome = kill_after(&killer, &program, random(kill) % time.micros());
-            time.learn(outcome);
-            outcome
-        });
-        outcomes.filter(|outcome| *outcome == Outcome::Survived).count()
-    };
-    let kills_of_worker = &kills_of_worker;
-    let survived: usize = thread::scope(|scope| {
-        let workers: Vec<_> =
-            (0..3).map(|worker| scope.spawn(move || kills_of_worker(worker))).collect();
-        workers.into_iter().map(|worker| worker.join().expect("no kill did harm")).sum()
+    let outcomes = by_workers(3, KILLS, |kill| {
+        let outcome = kill_after(&killer, &program, random(kill) % time.micros());
+        time.learn(outcome);
+        outcome
     });
+    let survived = outcomes.iter().filter(|outcome| **outcome == Outcome::Survived).count();
     assert!(survived >= 15, "too few kills hit a running program: {survived}");
 }

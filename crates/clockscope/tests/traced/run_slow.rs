@@ -1,29 +1,19 @@
 //! `clockscope run --clock slow`: reads take as long as `--read-cost` says, with the kernel's answers. Other calls take
 //! no longer.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use serde_json::Value;
-
 use crate::support::builds::{self, Link};
-use crate::support::printed::{Key, Printed};
-use crate::support::running::{clockscope, code_as_shell, run, untraced};
+use crate::support::clocksource::DELAYED;
+use crate::support::printed::Printed;
+use crate::support::running::{clockscope, code_as_shell, run, run_with_stats, untraced};
 
 /// Cost of a read in these tests, as an option and in nanoseconds. Reads without a delay take about a thousandth of it.
 const COST: &str = "100us";
 const COST_NS: &str = "100000";
 
-const SLOW: [&str; 6] = [
-    "CLOCK_REALTIME",
-    "CLOCK_MONOTONIC",
-    "CLOCK_MONOTONIC_RAW",
-    "CLOCK_BOOTTIME",
-    "CLOCK_TAI",
-    "gettimeofday",
-];
 const OTHERS: [&str; 6] = [
     "CLOCK_REALTIME_COARSE",
     "CLOCK_MONOTONIC_COARSE",
@@ -49,24 +39,12 @@ fn printed(output: &Output) -> Printed {
 fn assert_delayed(output: &Output) {
     assert_eq!(code_as_shell(output.status), 0, "{output:?}");
     let printed = printed(output);
-    for name in SLOW {
+    for name in DELAYED {
         assert!(printed.has_result(&format!("{name} long enough 1")), "{name}: {output:?}");
     }
     for name in OTHERS {
         assert!(printed.has_result(&format!("{name} long enough 0")), "{name}: {output:?}");
     }
-}
-
-/// The report's vDSO calls by function and clock.
-fn counted(report: &Value) -> BTreeMap<Key, u64> {
-    let rows = report["vdso"].as_array().expect("is a list");
-    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-    rows.iter()
-        .map(|row| {
-            let calls = row["calls"].as_u64().expect("is a number");
-            ((text(&row["function"]), text(&row["clock"])), calls)
-        })
-        .collect()
 }
 
 #[test]
@@ -80,18 +58,13 @@ fn every_read_of_the_clocksource_takes_as_long_as_was_asked_and_no_other_call() 
 #[test]
 fn counts_are_exact_and_the_verdict_says_what_was_added() {
     let Some(program) = tracee() else { return };
-    let directory = tempfile::tempdir().expect("make a temporary directory");
-    let file = directory.path().join("report.json");
-    let path = file.to_str().expect("is UTF-8");
-    let options = ["--stats", "--format", "json", "-o", path];
-    let output = slow(&options, &words![program, "503", COST_NS]);
+    let slow = ["--clock", "slow", "--read-cost", COST];
+    let (output, report) = run_with_stats(&slow, &words![program, "503", COST_NS]);
     assert_delayed(&output);
-    let report = std::fs::read_to_string(&file).expect("the report was written");
-    let report: Value = serde_json::from_str(&report).expect("the report is JSON");
-    assert_eq!(counted(&report), printed(&output).vdso);
-    let verdict = &report["verdict"];
+    assert_eq!(report.vdso_rows(), printed(&output).vdso);
+    let verdict = report.field("verdict");
     assert_eq!(verdict["clock"], "slow");
-    assert_eq!(verdict["reads"], SLOW.len() * 503);
+    assert_eq!(verdict["reads"], DELAYED.len() * 503);
     let time_ns = verdict["time_ns"].as_u64().expect("all were timed often enough");
     let by_kernel_ns = verdict["by_kernel_ns"].as_u64().expect("is a number");
     assert!(time_ns > by_kernel_ns, "{verdict}");

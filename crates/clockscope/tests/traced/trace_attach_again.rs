@@ -9,7 +9,7 @@ use crate::support::builds::{self, Link};
 use crate::support::compare::assert_counts;
 use crate::support::conversation::Conversation;
 use crate::support::printed::Printed;
-use crate::support::running::{Report, Tracing, clockscope, untraced};
+use crate::support::running::{Report, Tracing, child_of, clockscope, untraced};
 use crate::support::server;
 
 const VDSO: [&str; 2] = ["--via", "none"];
@@ -60,8 +60,7 @@ fn a_program_that_clockscope_has_started() {
     {
         let tracing = Tracing::new(options, &words![program, "waits"]);
         let mut target = Conversation::start(&tracing.words());
-        let found = untraced(&words!["pgrep", "-P", target.pid().to_string()]);
-        let pid = String::from_utf8_lossy(&found.stdout).trim().parse().expect("its child");
+        let pid = child_of(target.pid()).expect("its child");
         let traced = attach_for("0.1", &[pid], &VDSO);
         if is_free {
             assert_attached(&traced);
@@ -85,8 +84,7 @@ fn cleans_up(target: &mut Conversation, image: &Image, maps: &[String]) {
     let pid = target.pid();
     let traced = attach_for("0.05", &[pid], &VDSO);
     assert_eq!(traced.code(), 0, "{traced:?}");
-    let key = ("clock_gettime".to_owned(), "CLOCK_MONOTONIC".to_owned());
-    assert!(traced.report().vdso_calls(&key) > 0, "it counts: {traced:?}");
+    assert!(traced.report().reads_of("CLOCK_MONOTONIC") > 0, "it counts: {traced:?}");
     image.assert_as_before(pid);
     assert_nothing_piles_up(pid, maps);
     let again = Attachment::to(&[pid], &VDSO);
@@ -119,21 +117,9 @@ fn clockscope_is_killed_at_any_moment() {
     for round in 0..60_u64 {
         // An attachment takes some milliseconds, and longer in a debug build.
         let micros = round * 7919 % 120_000;
-        let command = words![
-            killer,
-            micros.to_string(),
-            clockscope(),
-            "trace",
-            "--via",
-            "none",
-            "-p",
-            pid,
-            "--duration",
-            "0.02",
-            "-o",
-            "/dev/null"
-        ];
-        untraced(&command);
+        let starter = words![killer, micros.to_string(), clockscope(), "trace", "--via", "none"];
+        let options = words!["-p", pid, "--duration", "0.02", "-o", "/dev/null"];
+        untraced(&[&starter[..], &options].concat());
         target.check_an_answer(round);
     }
     target.check_health();
@@ -168,9 +154,7 @@ fn clockscope_is_killed_before_each_write_of_its_first_attachment() {
 fn clockscope_is_killed_and_the_target_ends_by_itself() {
     let Some(mut target) = server(4) else { return };
     Attachment::to(&[target.pid()], &VDSO).kill();
-    target.begin();
-    target.check_an_answer(1);
-    target.end();
+    target.works(1);
     for kind in ["fork 100", "exec 100"] {
         target.ask(kind);
     }

@@ -3,20 +3,22 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::attaching::{
     Attachment, Image, assert_attached, assert_code_is_of_its_files, assert_nothing_piles_up,
-    attach_for, mappings, signal,
+    attach_for, mappings, signal, status_of, wait_until,
 };
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_counts;
 use crate::support::conversation::Conversation;
 use crate::support::printed::Printed;
-use crate::support::running::{Report, Traced, clockscope, code_as_shell, finish, untraced};
+use crate::support::running::{
+    Report, Traced, clockscope, code_as_shell, finish, rows, untraced, vdso_rows_of,
+};
 use crate::support::servers::{self, Postgres};
 use crate::support::{installed_or_skip, root_or_skip, server};
 
@@ -160,9 +162,7 @@ fn attached_again_it_counts_again_from_zero() {
     for round in 0..6 {
         let via = ["none", "sites"][round % 2];
         let attachment = Attachment::to(&[server.pid()], &["--via", via]);
-        server.begin();
-        server.check_an_answer(11);
-        let said = server.end();
+        let said = server.works(11);
         assert_counts(&said, &without_refusals(&attachment.detach()));
         image.assert_as_before(server.pid());
         assert_code_is_of_its_files(server.pid());
@@ -174,18 +174,13 @@ fn attached_again_it_counts_again_from_zero() {
 #[test]
 fn what_happens_while_nobody_is_attached_is_not_counted() {
     let Some(mut server) = server(4) else { return };
-    server.begin();
-    server.check_an_answer(1);
-    server.end();
+    server.works(1);
     let attachment = Attachment::to(&[server.pid()], &["--via", "none"]);
     server.check_an_answer(2);
     let report = without_refusals(&attachment.detach());
-    server.begin();
-    server.check_an_answer(3);
-    server.end();
-    let key = ("clock_gettime".to_owned(), "CLOCK_TAI".to_owned());
-    assert_eq!(report.vdso_calls(&key), 0, "{report:#?}");
-    assert!(report.vdso_calls(&("clock_gettime".to_owned(), "CLOCK_MONOTONIC".to_owned())) > 0);
+    server.works(3);
+    assert_eq!(report.reads_of("CLOCK_TAI"), 0, "{report:#?}");
+    assert!(report.reads_of("CLOCK_MONOTONIC") > 0);
     server.ends_well();
 }
 
@@ -214,19 +209,14 @@ fn several_processes_at_once() {
     let mut third = Conversation::start(&words![program, "2"]);
     let pids = [first.pid(), second.pid(), third.pid()];
     let attachment = Attachment::to(&pids, &["--via", "none", "--per-process"]);
-    let mut said = Vec::new();
-    for server in [&mut first, &mut second, &mut third] {
-        server.begin();
-        server.check_an_answer(5);
-        said.push(server.end());
-    }
+    let said = [&mut first, &mut second, &mut third].map(|server| server.works(5));
     let report = without_refusals(&attachment.detach());
     assert_eq!(report.field("attached").as_array().map(Vec::len), Some(3), "{report:#?}");
     for (pid, said) in pids.iter().zip(&said) {
-        let rows = crate::support::running::rows(report.field("processes_detail"));
+        let rows = rows(report.field("processes_detail"));
         let own: Vec<_> = rows.filter(|row| row["pid"] == *pid).collect();
         assert_eq!(own.len(), 1, "one entry for {pid}: {report:#?}");
-        let counted = crate::support::running::vdso_rows_of(own[0]);
+        let counted = vdso_rows_of(own[0]);
         for (key, calls) in &said.vdso {
             let counted = counted.get(key).copied().unwrap_or(0);
             assert_eq!(counted, *calls, "{key:?} of {pid}");
@@ -300,9 +290,7 @@ fn the_end_of_the_process_ends_it() {
     let Some(mut server) = server(3) else { return };
     let pid = server.pid();
     let mut attachment = Attachment::to(&[pid], &["--via", "none"]);
-    server.begin();
-    server.check_an_answer(5);
-    let said = server.end();
+    let said = server.works(5);
     server.ends_well();
     let traced = attachment.wait();
     assert_eq!(traced.code(), 0, "{traced:?}");
@@ -318,7 +306,7 @@ fn the_end_of_the_process_ends_it() {
 
 /// A running `perf stat` with breakpoints on the vDSO functions of a process.
 struct Breakpoints {
-    perf: std::process::Child,
+    perf: Child,
     names: Vec<String>,
 }
 
@@ -333,17 +321,17 @@ impl Breakpoints {
         let chosen = functions.iter().filter(|of| wanted.contains(&of.name.as_str()));
         let (names, events): (Vec<_>, Vec<_>) =
             chosen.map(|of| (of.name.clone(), format!("mem:{:#x}:x", of.at))).unzip();
-        let mut command = std::process::Command::new(perf);
+        let mut command = Command::new(perf);
         command.args(["stat", "-x", ";", "-e", &events.join(","), "-p", &pid.to_string()]);
-        command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
         let perf = command.spawn().expect("start perf");
         let child = i32::try_from(perf.id()).expect("is a pid");
         // perf counts once it has opened its events and sleeps.
-        crate::support::attaching::wait_until("perf counts", || {
-            let links = std::fs::read_dir(format!("/proc/{child}/fd")).into_iter().flatten();
-            let events = links.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        wait_until("perf counts", || {
+            let links = fs::read_dir(format!("/proc/{child}/fd")).into_iter().flatten();
+            let events = links.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
             let open = events.filter(|to| to.to_string_lossy().contains("perf_event")).count();
-            let asleep = crate::support::attaching::status_of(child, "State");
+            let asleep = status_of(child, "State");
             open >= names.len() && asleep.is_some_and(|state| state.starts_with('S'))
         });
         Some(Self { perf, names })
@@ -351,8 +339,8 @@ impl Breakpoints {
 
     /// Ends perf; gives the calls of each function.
     fn read(self) -> Vec<(String, u64)> {
-        crate::support::attaching::signal("INT", self.perf.id().try_into().expect("is a pid"));
-        let output = crate::support::running::finish(self.perf);
+        signal("INT", self.perf.id().try_into().expect("is a pid"));
+        let output = finish(self.perf);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         let counts = text.lines().filter_map(|line| line.split(';').next()?.parse().ok());
         let counts: Vec<u64> = counts.collect();
@@ -377,11 +365,10 @@ fn assert_as_breakpoints_saw(report: &Report, seen: &[(String, u64)]) {
 #[test]
 fn an_nginx_worker_at_rest_but_for_our_requests() {
     let Some(server) = servers::nginx() else { return };
-    crate::support::attaching::wait_until("nginx has two workers", || server.children().len() == 2);
+    wait_until("nginx has two workers", || server.children().len() == 2);
     let workers = server.children();
-    let open = |worker: &i32| {
-        std::fs::read_dir(format!("/proc/{worker}/fd")).expect("list open files").count()
-    };
+    let open =
+        |worker: &i32| fs::read_dir(format!("/proc/{worker}/fd")).expect("list open files").count();
     let open_at_rest: Vec<usize> = workers.iter().map(open).collect();
     let Some(outer) = breakpoints_on(&workers) else { return };
     let attachment = Attachment::to(&workers, &["--via", "none"]);
@@ -391,8 +378,8 @@ fn an_nginx_worker_at_rest_but_for_our_requests() {
         assert_eq!(String::from_utf8_lossy(&output.stdout), servers::nginx_body());
     }
     // nginx closes the last connection after curl has its answer, and reads the clock for that.
-    crate::support::attaching::wait_until("nginx is at rest again", || {
-        let state = |worker: &i32| crate::support::attaching::status_of(*worker, "State");
+    wait_until("nginx is at rest again", || {
+        let state = |worker: &i32| status_of(*worker, "State");
         let is_asleep = |worker| state(worker).is_some_and(|state| state.starts_with('S'));
         workers.iter().map(open).eq(open_at_rest.iter().copied()) && workers.iter().all(is_asleep)
     });
@@ -466,7 +453,7 @@ fn reads_of_rows(postgres: &Postgres, rows: u64) -> u64 {
     session.say("select 6 * 7;");
     assert_eq!(session.line(), "42", "the backend goes on");
     assert!(session.status().success());
-    report.vdso_calls(&("clock_gettime".to_owned(), "CLOCK_MONOTONIC".to_owned()))
+    report.reads_of("CLOCK_MONOTONIC")
 }
 
 #[test]

@@ -9,11 +9,12 @@ use crate::support::attaching::{
     attach_below, attach_for, is_attached_or_refused, mappings, signal, status_of, wait_until,
 };
 use crate::support::builds::{self, Link};
+use crate::support::command::Said;
 use crate::support::compare::assert_counts;
 use crate::support::conversation::Conversation;
 use crate::support::placed::{self, as_nobody, for_everybody};
 use crate::support::printed::Printed;
-use crate::support::running::{Report, Traced, clockscope, code_as_shell, untraced};
+use crate::support::running::{Report, Traced, child_of, clockscope, code_as_shell, untraced};
 use crate::support::terminal::{Terminal, quoted};
 use crate::support::{installed_or_skip, root_or_skip, server, skip};
 
@@ -170,13 +171,9 @@ fn without_timers_a_target_is_left_as_it_was_and_a_program_is_not_started() {
     target.ends_well();
     let folder = tempfile::tempdir().expect("a folder");
     let made = folder.path().join("made");
-    let mut command = Command::new("prlimit");
-    command.arg("--sigpending=0").arg(clockscope());
-    command.args(["trace", "--callers", "--via", "none", "--", "touch"]);
-    let output = command.arg(&made).output().expect("run clockscope");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), said.lines().count()), (Some(125), 1), "{said}");
-    assert!(said.contains("timer"), "{said}");
+    let trace = words!["prlimit", "--sigpending=0", clockscope(), "trace", "--callers"];
+    let command = words!["--via", "none", "--", "touch", made];
+    Said::of(untraced(&[&trace[..], &command].concat())).is_refused(125, &["timer"]);
     assert!(!made.exists(), "the program has started");
 }
 
@@ -415,8 +412,7 @@ fn a_process_of_the_same_user_needs_no_root() {
     let yama = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     if yama.trim().is_empty() || yama.trim() == "0" {
         assert_eq!(traced.code(), 0, "{traced:?}");
-        let key = ("clock_gettime".to_owned(), "CLOCK_MONOTONIC".to_owned());
-        assert!(traced.report().vdso_calls(&key) > 0, "{traced:?}");
+        assert!(traced.report().reads_of("CLOCK_MONOTONIC") > 0, "{traced:?}");
     } else {
         assert_refused(&traced, &["ptrace_scope"]);
     }
@@ -487,9 +483,7 @@ fn a_process_in_other_namespaces() {
         let unshare = [&["unshare"], spaces, &["--"]].concat();
         let unshare: Vec<std::ffi::OsString> = unshare.iter().map(Into::into).collect();
         let mut target = Conversation::start(&[&unshare[..], &words![program, "4"]].concat());
-        let found = untraced(&words!["pgrep", "-P", target.pid().to_string()]);
-        let child = String::from_utf8_lossy(&found.stdout).trim().parse();
-        let pid = child.unwrap_or_else(|_| target.pid());
+        let pid = child_of(target.pid()).unwrap_or_else(|| target.pid());
         for options in [&["--via", "none"][..], &["--via", "bpf"]] {
             let attachment = Attachment::to(&[pid], options);
             target.begin();

@@ -32,13 +32,8 @@ fn sampled_in(mode: &str, rounds: &str, link: Link, options: &[&str]) -> Option<
     assert_eq!(traced.code(), 0, "{traced:?}");
     let report = traced.report();
     // If the kernel allows no sampling, the report has a reason instead, and the test is skipped.
-    let callers = report.field("callers");
-    assert!(callers.is_object(), "{traced:?}");
-    if let Some(decline) = rows(&callers["declines"]).find(|row| row["pid"] == 0) {
-        assert_eq!(callers["samples"], 0);
-        crate::support::skip(format_args!("nobody may be sampled: {}", decline["reason"]));
-        return None;
-    }
+    assert!(report.field("callers").is_object(), "{traced:?}");
+    report.callers_or_skip()?;
     Some((traced, report))
 }
 
@@ -157,11 +152,7 @@ fn stacks_through_musl_reach_the_first_function_of_the_program() {
         let options = ["--via", "none", "--callers", "--freq", "10000"];
         let traced = trace(&options, &words![program, "20000"]);
         let report = traced.report();
-        let callers = report.field("callers");
-        if let Some(decline) = rows(&callers["declines"]).find(|row| row["pid"] == 0) {
-            crate::support::skip(format_args!("nobody may be sampled: {}", decline["reason"]));
-            return;
-        }
+        let Some(callers) = report.callers_or_skip() else { return };
         let mut sites = BTreeSet::new();
         for stack in rows(&callers["stacks"]) {
             let found = functions(callers, stack);
@@ -184,13 +175,6 @@ fn stacks_through_musl_reach_the_first_function_of_the_program() {
     }
 }
 
-#[test]
-fn threads_are_all_sampled() {
-    let Some((traced, report)) = sampled("threads", Link::Dynamic, &[]) else { return };
-    assert_adds_up(&traced, report.field("callers"));
-    assert_sites(&traced, report.field("callers"));
-}
-
 /// The process ids of the stacks with samples.
 fn processes(callers: &Value) -> BTreeSet<u64> {
     let seen = rows(&callers["stacks"]).filter(|stack| number(&stack["samples"]) > 0.0);
@@ -198,27 +182,17 @@ fn processes(callers: &Value) -> BTreeSet<u64> {
 }
 
 #[test]
-fn forked_children_inherit_the_sampling() {
-    let Some((traced, report)) = sampled("fork", Link::Dynamic, &[]) else { return };
-    assert_adds_up(&traced, report.field("callers"));
-    assert_sites(&traced, report.field("callers"));
-    assert_eq!(processes(report.field("callers")).len(), 4, "{traced:?}");
-}
-
-#[test]
-fn what_children_execute_is_sampled() {
-    let Some((traced, report)) = sampled("exec", Link::Dynamic, &[]) else { return };
-    assert_adds_up(&traced, report.field("callers"));
-    assert_sites(&traced, report.field("callers"));
-    assert_eq!(processes(report.field("callers")).len(), 4, "{traced:?}");
-}
-
-#[test]
-fn slots_of_cpus_are_sampled_too() {
-    let options = ["--count-by", "cpu"];
-    let Some((traced, report)) = sampled("threads", Link::Dynamic, &options) else { return };
-    assert_adds_up(&traced, report.field("callers"));
-    assert_sites(&traced, report.field("callers"));
+fn threads_children_and_what_they_execute_are_sampled() {
+    let by_cpu = ["--count-by", "cpu"];
+    for (mode, options, number) in
+        [("threads", &[][..], 1), ("threads", &by_cpu, 1), ("fork", &[], 4), ("exec", &[], 4)]
+    {
+        let Some((traced, report)) = sampled(mode, Link::Dynamic, options) else { return };
+        let callers = report.field("callers");
+        assert_adds_up(&traced, callers);
+        assert_sites(&traced, callers);
+        assert_eq!(processes(callers).len(), number, "{mode} {options:?}: {traced:?}");
+    }
 }
 
 #[test]

@@ -7,10 +7,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::support::builds::{self, Link};
+use crate::support::command::Said;
 use crate::support::compare::{
     assert_declined, assert_exact, assert_exact_and_nothing_else, assert_exact_unless,
     assert_same_as_untraced,
 };
+use crate::support::conversation::Conversation;
 use crate::support::placed::{self, as_nobody, for_everybody};
 use crate::support::running::{Traced, Tracing, clockscope, trace, trace_vdso, untraced};
 use crate::support::{installed_or_skip, root_or_skip, skip};
@@ -290,10 +292,7 @@ fn without_room_for_itself_clockscope_says_so_in_one_line() {
             let starter = words![limiter, limit, "exec", clockscope()];
             let command = words!["--", "echo", "started"];
             let output = untraced(&[&starter[..], &subcommand, &command].concat());
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(125), "{limit}: {output:?}");
-            assert!(said.starts_with(words) && said.lines().count() == 1, "{limit}: {said}");
-            assert!(output.stdout.is_empty(), "nothing was started: {output:?}");
+            Said::of(output).is_refused(125, &[words]);
         }
     }
 }
@@ -418,12 +417,10 @@ fn backtraces_reach_main_from_everywhere() {
 fn gdb_names_our_function_and_walks_to_main() {
     let Some(gdb) = installed_or_skip(&["/usr/bin/gdb"]) else { return };
     let Some(program) = builds::c("spin", Link::Dynamic) else { return };
-    let mut tracing = Tracing::new(&["--via", "none", "--no-follow"], &words![program]);
-    let mut child = tracing.command.stdout(std::process::Stdio::piped()).spawn().expect("trace");
-    let mut line = String::new();
-    let mut lines = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
-    std::io::BufRead::read_line(&mut lines, &mut line).expect("the program says its number");
-    let pid = line.rsplit(' ').next().expect("a number").trim().to_owned();
+    let tracing = Tracing::new(&["--via", "none", "--no-follow"], &words![program]);
+    let mut spinning = Conversation::start_silent(&tracing.words());
+    let line = spinning.line();
+    let pid = line.rsplit(' ').next().expect("a number");
     let commands = ["break __vdso_clock_gettime", "continue", "backtrace", "kill"];
     let mut gdb = words![gdb, "-nx", "-batch", "-p", pid].to_vec();
     for command in commands {
@@ -431,7 +428,8 @@ fn gdb_names_our_function_and_walks_to_main() {
     }
     let output = untraced(&gdb);
     let text = String::from_utf8_lossy(&output.stdout);
-    child.wait().expect("the tracer ends with the program");
+    // The tracer ends with the program.
+    spinning.status();
     let frames: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
     assert!(frames.first().is_some_and(|line| line.contains("clock_gettime")), "{output:?}");
     assert!(frames.iter().any(|line| line.contains("main")), "{output:?}");
@@ -441,16 +439,9 @@ fn gdb_names_our_function_and_walks_to_main() {
 fn a_failure_before_the_start_starts_nothing() {
     let Some(()) = root_or_skip() else { return };
     let directory = for_everybody(&[(&clockscope(), "clockscope", 0o755)]);
-    let command = words![
-        directory.path().join("clockscope"),
-        "trace",
-        "--via",
-        "bpf",
-        "--",
-        "echo",
-        "started"
-    ];
-    let output = untraced(&[&as_nobody()[..], &command].concat());
+    let own = directory.path().join("clockscope");
+    let trace = words![own, "trace", "--via", "bpf", "--", "echo", "started"];
+    let output = untraced(&[&as_nobody()[..], &trace].concat());
     assert_eq!(output.status.code(), Some(125), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
 }

@@ -2,12 +2,11 @@
 //! one keeps the CPU, which calls are interrupted, which processes stop and go on.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
 
 use crate::support::attaching::signal;
 use crate::support::builds::{self, Link};
-use crate::support::running::{clockscope, code_as_shell, finish, untraced};
+use crate::support::conversation::Conversation;
+use crate::support::running::{clockscope, code_as_shell, untraced};
 use crate::support::{placed, skip};
 
 /// The ways to follow a program, as words in front of its command.
@@ -126,20 +125,16 @@ fn sigterm_reaches_a_program_whose_real_time_child_spins() {
     let Some(program) = builds::c("realtime", Link::Dynamic) else { return };
     for way in WAYS {
         let command = [&on_one_cpu()[..], &below(way, &words![program, "term"])].concat();
-        let mut clockscope = Command::new(&command[0]);
-        let clockscope = clockscope.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = clockscope.spawn().expect("start clockscope");
-        let mut lines = BufReader::new(child.stdout.take().expect("is piped")).lines();
-        let mut line = || lines.next().map(|line| line.expect("is text"));
-        let first = line();
-        if first.as_deref() == Some("ready") {
-            signal("TERM", child.id().try_into().expect("is a pid"));
-            assert_eq!(line().as_deref(), Some("result ended by SIGTERM"), "{way:?}");
+        let mut clockscope = Conversation::start_silent(&command);
+        let first = clockscope.line();
+        if first == "ready" {
+            signal("TERM", clockscope.pid());
+            assert_eq!(clockscope.line(), "result ended by SIGTERM", "{way:?}");
         } else {
-            assert_eq!(first.as_deref(), Some("result no real-time priorities"), "{way:?}");
+            assert_eq!(first, "result no real-time priorities", "{way:?}");
             skip("real-time priorities are not allowed here");
         }
-        assert_eq!(code_as_shell(finish(child).status), 0, "{way:?}");
+        assert_eq!(code_as_shell(clockscope.status()), 0, "{way:?}");
     }
 }
 
@@ -198,27 +193,20 @@ fn a_program_that_is_stopped_and_continued_by_its_child_goes_on() {
 }
 
 /// The child has stopped for its tracer, but the kernel cannot announce it because its parent was killed in the fork.
+/// `reaper`: the reaper becomes the children's parent, a living process that will not announce them to the tracer.
+/// `execute`: `execve` in another thread kills the thread that makes the children.
 #[test]
 fn children_whose_parent_is_killed_while_it_makes_them_go_on() {
     let Some(program) = builds::c("killed_forkers", Link::Dynamic) else { return };
-    let said = says_the_same(&WAYS, &words![program, "300"]);
-    assert_eq!(said, "result all children have ended, 300 times\n");
-}
-
-/// The reaper becomes the children's parent: a living process that will not announce them to the tracer.
-#[test]
-fn children_that_another_process_takes_over_go_on() {
-    let Some(program) = builds::c("killed_forkers", Link::Dynamic) else { return };
-    let said = says_the_same(&WAYS, &words![program, "300", "reaper"]);
-    assert_eq!(said, "result all children have ended, 300 times\n");
-}
-
-/// `execve` in another thread kills the thread that makes the children.
-#[test]
-fn children_whose_parent_executes_a_program_while_it_makes_them_go_on() {
-    let Some(program) = builds::c("killed_forkers", Link::Dynamic) else { return };
-    let said = says_the_same(&WAYS, &words![program, "300", "execute"]);
-    assert_eq!(said, "result all children have ended, 300 times\n");
+    for how in [&words![][..], &words!["reaper"], &words!["execute"]] {
+        let said = says_the_same(&WAYS, &[&words![program, "300"], how].concat());
+        assert_eq!(
+            said,
+            "result all children have ended, 300 times
+",
+            "{how:?}"
+        );
+    }
 }
 
 // Names.

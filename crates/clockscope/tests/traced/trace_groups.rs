@@ -3,13 +3,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use crate::support::attaching::{Attachment, Image, wait_until};
 use crate::support::builds::{self, Link};
+use crate::support::command::said;
 use crate::support::compare::assert_counts;
 use crate::support::conversation::Conversation;
-use crate::support::running::{Traced, clockscope, finish, rows};
+use crate::support::running::{Traced, rows};
 use crate::support::{root_or_skip, skip};
 
 /// A control group of one test, removed when dropped.
@@ -69,18 +69,7 @@ fn server() -> Option<Conversation> {
 /// Checks a refusal: status 125 and one line with the wanted words.
 #[track_caller]
 fn assert_not_found(options: &[&str], wanted: &str) {
-    let output = finish(
-        Command::new(clockscope())
-            .arg("trace")
-            .args(options)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("start clockscope"),
-    );
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(125), "{said}");
-    assert!(said.contains(wanted) && said.lines().count() == 1, "{said}");
+    said(&[&["trace"], options].concat()).is_refused(125, &[wanted]);
 }
 
 /// The process ids that clockscope attached to.

@@ -3,11 +3,10 @@
 
 use std::path::Path;
 use std::process::Output;
-use std::thread;
 use std::time::Instant;
 
 use crate::support::builds::{self, Link};
-use crate::support::moments::{Outcome, RunTime, random};
+use crate::support::moments::{Outcome, RunTime, by_workers, random};
 use crate::support::running::{Tracing, clockscope, trace, untraced};
 
 const KILLS: u64 = 200;
@@ -51,23 +50,14 @@ fn survives_a_killed_tracer(options: &[&str]) {
     let whole = u64::try_from(start.elapsed().as_micros()).expect("is short");
     let time = RunTime::about(whole);
     let kill_at = |moment| kill_after(moment, &killer, &program, options, &expected);
-    let kills_of_worker = &|worker: u64| -> Vec<Outcome> {
-        let kills = (0..KILLS).filter(|kill| kill % 4 == worker);
-        let outcomes = kills.map(|kill| {
-            // Half of the kills fall into the first eighth of the run, in which the program is launched.
-            if !(kill / 4).is_multiple_of(2) {
-                return kill_at(random(kill) % (time.micros() / 8));
-            }
-            let outcome = kill_at(random(kill) % time.micros());
-            time.learn(outcome);
-            outcome
-        });
-        outcomes.collect()
-    };
-    let outcomes: Vec<Outcome> = thread::scope(|scope| {
-        let workers: Vec<_> =
-            (0..4).map(|worker| scope.spawn(move || kills_of_worker(worker))).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("no kill did harm")).collect()
+    let outcomes = by_workers(4, KILLS, |kill| {
+        // Half of the kills fall into the first eighth of the run, in which the program is launched.
+        if !(kill / 4).is_multiple_of(2) {
+            return kill_at(random(kill) % (time.micros() / 8));
+        }
+        let outcome = kill_at(random(kill) % time.micros());
+        time.learn(outcome);
+        outcome
     });
     let survived = outcomes.iter().filter(|outcome| **outcome == Outcome::Survived).count();
     assert!(survived >= outcomes.len() / 10, "too few kills hit a running program: {outcomes:?}");

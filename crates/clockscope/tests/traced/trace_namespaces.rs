@@ -44,9 +44,7 @@ fn processes_of_several_namespaces_are_attached_to_at_once() {
         let attachment = Attachment::to(&pids, &["--via", "none", "--per-process", "--callers"]);
         let mut said = Vec::new();
         for server in &mut servers {
-            server.begin();
-            server.check_an_answer(round);
-            let own = server.end();
+            let own = server.works(round);
             // The servers execute programs, in one namespace after the other.
             let children = server.ask("fork 3") + &server.ask("exec 5");
             said.push((own, Printed::parse(&children)));
@@ -80,9 +78,7 @@ fn calls_are_timed_and_sampled_in_a_namespace_that_is_not_the_first_one() {
     let mut idle = Command::new("sleep").arg("1000").spawn().expect("start sleep");
     let pids = [idle.id().cast_signed(), busy.pid()];
     let attachment = Attachment::to(&pids, &["--via", "none", "--callers"]);
-    busy.begin();
-    busy.check_an_answer(9);
-    let said = busy.end();
+    let said = busy.works(9);
     let report = attachment.detach().report();
     idle.kill().and_then(|()| idle.wait()).expect("end sleep");
     assert_counts(&said, &report);
@@ -159,9 +155,7 @@ fn a_killed_tracer_leaves_processes_of_several_namespaces_running() {
         second.check_an_answer(2);
     }
     let attachment = Attachment::to(&pids, &["--via", "none"]);
-    second.begin();
-    second.check_an_answer(3);
-    let said = second.end();
+    let said = second.works(3);
     assert_counts(&said, &attachment.detach().report());
     for server in [first, second] {
         server.ends_well();

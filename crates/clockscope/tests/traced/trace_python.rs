@@ -5,25 +5,13 @@ use std::process::{Command, Stdio};
 
 use crate::support::attaching::Attachment;
 use crate::support::builds::{Link, c_with};
-use crate::support::running::{Report, finish, rows, trace};
-use crate::support::{installed_or_skip, skip, sources};
+use crate::support::running::{finish, rows, trace};
+use crate::support::{installed_or_skip, sources};
 
 /// The number of clock reads that the program prints.
 fn said(output: &str) -> u64 {
     let line = output.lines().find_map(|line| line.strip_prefix("clock_gettime CLOCK_BOOTTIME "));
     line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("its count: {output}"))
-}
-
-/// The report's callers; `None` (a skip) if the kernel allows no sampling.
-fn sampled_or_skip(report: &Report) -> Option<&serde_json::Value> {
-    let callers = report.field("callers");
-    match rows(&callers["declines"]).find(|row| row["pid"] == 0) {
-        Some(decline) => {
-            skip(format_args!("nobody may be sampled: {}", decline["reason"]));
-            None
-        }
-        None => Some(callers),
-    }
 }
 
 #[test]
@@ -33,9 +21,8 @@ fn threads_signals_copies_and_a_filter_do_no_harm() {
     let traced = trace(&["--via", "none", "--callers"], &command);
     assert_eq!(traced.code(), 0, "{traced:?}");
     let report = traced.report();
-    let key = ("clock_gettime".to_owned(), "CLOCK_BOOTTIME".to_owned());
-    assert_eq!(report.vdso_calls(&key), said(&traced.stdout));
-    let Some(callers) = sampled_or_skip(&report) else { return };
+    assert_eq!(report.reads_of("CLOCK_BOOTTIME"), said(&traced.stdout));
+    let Some(callers) = report.callers_or_skip() else { return };
     assert!(callers["waits"]["count"].as_u64() > Some(0), "{callers}");
     // Threads that wait have functions of the program in their stacks.
     let names: Vec<&str> =
@@ -66,9 +53,8 @@ fn threads_that_share_slots_are_sampled_without_waiting() {
     let traced = trace(&["--via", "none", "--callers"], &command);
     assert_eq!(traced.code(), 0, "{traced:?}");
     let report = traced.report();
-    let key = ("clock_gettime".to_owned(), "CLOCK_BOOTTIME".to_owned());
-    assert_eq!(report.vdso_calls(&key), said(&traced.stdout));
-    let Some(callers) = sampled_or_skip(&report) else { return };
+    assert_eq!(report.reads_of("CLOCK_BOOTTIME"), said(&traced.stdout));
+    let Some(callers) = report.callers_or_skip() else { return };
     // Stacks without Python frames are from the interpreter's code: of 400 threads, some 190 have no slot of their own.
     let is_named = |stack: &serde_json::Value| {
         let mut frames = rows(&stack["frames"]).filter_map(serde_json::Value::as_u64);
@@ -91,7 +77,7 @@ fn who_jumps_out_of_a_wait_is_not_waited_for() {
     let left = traced.stdout.trim().strip_prefix("jumps ").and_then(|left| left.parse().ok());
     assert!(left > Some(100_u64), "{}", traced.stdout);
     let report = traced.report();
-    let Some(callers) = sampled_or_skip(&report) else { return };
+    let Some(callers) = report.callers_or_skip() else { return };
     let late = rows(&callers["called"]).find(|row| row["clock"] == "CLOCK_TAI").expect("read");
     assert_eq!(late["calls"].as_u64(), Some(3_000_000));
     assert!(late["samples"].as_u64() > Some(0), "{late}");

@@ -13,7 +13,9 @@ use crate::support::builds::{self, Link};
 use crate::support::compare::assert_exact;
 use crate::support::conversation::Conversation;
 use crate::support::placed::{self, as_nobody, for_everybody};
-use crate::support::running::{Report, Traced, Tracing, clockscope, rows, trace, untraced};
+use crate::support::running::{
+    Report, Traced, Tracing, child_of, clockscope, rows, trace, untraced,
+};
 use crate::support::{installed_or_skip, root_or_skip, server};
 use skips::skip;
 
@@ -87,9 +89,7 @@ fn what_a_program_without_a_dynamic_linker_maps_is_left_alone_and_named() {
         assert_eq!(traced.code(), 7, "{traced:?}");
         let as_in_the_file = traced.stdout == "result segments 1 others 0\n";
         let words = format!("{}, which a program without a dynamic linker", file.display());
-        let report = traced.report();
-        let reasons = report.reasons("syscalls");
-        let is_named = reasons.iter().any(|reason| reason.contains(&words));
+        let is_named = traced.report().has_syscall_reason(&words);
         assert_eq!((as_in_the_file, is_named), (is_left, is_left), "{link:?}: {traced:?}");
     }
 }
@@ -194,9 +194,8 @@ fn threads_are_cancelled_in_the_middle_of_calls() {
 fn calls_with_a_stack_pointer_that_points_nowhere_are_made() {
     let Some(program) = builds::c("sites", Link::Dynamic) else { return };
     let report = exact(&[], &words![program, "stackless"]).report();
-    let reasons = report.reasons("syscalls");
-    assert!(reasons.iter().any(|reason| reason.contains("asked for such memory 20 times")));
-    assert!(reasons.iter().all(|reason| !reason.contains("unseen")), "{reasons:?}");
+    assert!(report.has_syscall_reason("asked for such memory 20 times"));
+    assert!(!report.has_syscall_reason("unseen"), "{report:?}");
 }
 
 /// clockscope's code adds without a lock only while a single task uses the memory, and not one call longer.
@@ -282,8 +281,7 @@ fn without_privileges_each_way_is_the_one_that_was_decided() {
 fn what_is_not_counted_is_said() {
     let Some(program) = builds::c("reads", Link::Dynamic) else { return };
     let report = exact(&[], &words![program]).report();
-    let reasons = report.reasons("syscalls");
-    assert!(reasons.iter().any(|reason| reason.contains("rt_sigreturn")), "{reasons:?}");
+    assert!(report.has_syscall_reason("rt_sigreturn"), "{report:?}");
 }
 
 /// A killed tracer leaves jumps, code and a table in the program; the next tracer removes the jumps.
@@ -320,12 +318,6 @@ fn assert_is_as_plainly(pid: i32) {
     assert_attached(&attach_for("0.02", &[pid], &["--via", "none"]));
 }
 
-#[track_caller]
-fn child_of(pid: i32) -> i32 {
-    let found = untraced(&words!["pgrep", "-P", pid.to_string()]);
-    String::from_utf8_lossy(&found.stdout).trim().parse().expect("its child")
-}
-
 #[test]
 fn programs_that_a_running_one_executes_are_as_they_were() {
     let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
@@ -342,7 +334,7 @@ fn programs_that_a_running_one_executes_are_as_they_were() {
     server.say("go on");
     server.wait_for("ready");
     server.check_an_answer(1);
-    let child = child_of(server.pid());
+    let child = child_of(server.pid()).expect("its child");
     let report = attachment.detach().report();
     let calls = ["getppid", "execve"].map(|name| report.syscall(name, "calls"));
     assert_eq!(calls, [1000, 2]);
@@ -359,7 +351,7 @@ fn what_a_killed_tracer_has_left_in_a_program_that_it_launched_is_no_harm() {
     let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
     let tracing = Tracing::new(&["--via", "sites"], &words![program, "4"]);
     let mut server = Conversation::start(&tracing.words());
-    let pid = child_of(server.pid());
+    let pid = child_of(server.pid()).expect("its child");
     signal("KILL", server.pid());
     server.check_an_answer(1);
     for (round, via) in ["none", "sites", "sites", "none"].into_iter().enumerate() {
@@ -404,8 +396,7 @@ fn libraries_that_a_running_program_loads_are_counted() {
     server.ask("load");
     let report = attachment.detach().report();
     assert_eq!(report.syscall("getppid", "calls"), 1500);
-    let reasons = report.reasons("syscalls");
-    assert!(reasons.iter().all(|reason| !reason.contains("unseen")), "{reasons:?}");
+    assert!(!report.has_syscall_reason("unseen"), "{report:?}");
     assert!(assert_code_is_of_its_files(server.pid()) > 1_000_000);
     server.say("end");
     assert!(server.status().success());
@@ -425,8 +416,7 @@ fn two_calls_by_one_instruction_are_told_apart() {
 fn what_was_not_mapped_is_not_missed() {
     let Some(program) = builds::c("sites", Link::Dynamic) else { return };
     let report = exact(&[], &words![program, "refused"]).report();
-    let reasons = report.reasons("syscalls");
-    assert!(reasons.iter().all(|reason| !reason.contains("unseen")), "{reasons:?}");
+    assert!(!report.has_syscall_reason("unseen"), "{report:?}");
 }
 
 /// A thread that is in clockscope's code when a signal comes gets the signal before it enters the call.

@@ -90,12 +90,7 @@ fn of_programs_that_cannot_be_counted_among_others() {
     let traced =
         trace(&["--via", "sites"], &words!["sh", "-c", "\"$0\"; exec \"$1\"", program, other]);
     assert_eq!(traced.code(), 0, "{traced:?}");
-    let reasons = traced.report();
-    let reasons = reasons.reasons("syscalls");
-    assert!(
-        reasons.iter().any(|reason| reason.contains("1 program without the shim")),
-        "{reasons:?}"
-    );
+    assert!(traced.report().has_syscall_reason("1 program without the shim"), "{traced:?}");
 }
 
 /// The sanitizer's runtime jumps to the instructions right before a call, so these calls stay uncounted; the report
@@ -105,8 +100,7 @@ fn of_sanitized_programs() {
     let Some(program) = builds::c("reads", Link::AddressSanitizer) else { return };
     let Some(()) = root_or_skip() else { return };
     let (traced, report) = counted(&words!["env", "ASAN_OPTIONS=detect_leaks=0", program]);
-    let reasons = report.reasons("syscalls");
-    let names_it = reasons.iter().any(|reason| reason.contains("libasan"));
+    let names_it = report.has_syscall_reason("libasan");
     let known: &[&str] = if names_it { &["rt_sigreturn", "read"] } else { &["rt_sigreturn"] };
     let left = differences(&report, known);
     assert!(left.is_empty(), "{left:#?}; {traced:?}");
@@ -124,10 +118,7 @@ fn a_filter_that_is_installed_later_is_not_violated() {
         let traced = trace(&["--via", "sites"], &command);
         assert_eq!(traced.code(), 0, "{mode}: {traced:?}");
         assert_exact(&traced);
-        let report = traced.report();
-        let reasons = report.reasons("syscalls");
-        let is_said = reasons.iter().any(|reason| reason.contains("loaded unseen"));
-        assert!(is_said, "{mode}: {reasons:?}");
+        assert!(traced.report().has_syscall_reason("loaded unseen"), "{mode}: {traced:?}");
     }
 }
 
@@ -158,20 +149,16 @@ fn of_programs_that_find_the_signal_of_the_launch_as_it_was() {
             let traced = trace(&["--via", "sites"], &command);
             assert_eq!((traced.code(), &*traced.stdout), (0, &*said), "{traced:?}");
             let report = traced.report();
-            let is_unseen = reasons_contain(&report, "loaded unseen");
+            let is_unseen = report.has_syscall_reason("loaded unseen");
             let cannot_tell = link == Link::Dynamic && ["blocked", "pending"].contains(&how);
             assert_eq!(is_unseen, cannot_tell, "{how}: {report:?}");
             if !cannot_tell {
                 assert_exact(&traced);
             }
-            assert!(!reasons_contain(&report, "without the shim"), "{how}: {report:?}");
+            assert!(!report.has_syscall_reason("without the shim"), "{how}: {report:?}");
             assert_eq!(report.syscall("execve", "calls"), 2, "{how}: {traced:?}");
         }
     }
-}
-
-fn reasons_contain(report: &Report, what: &str) -> bool {
-    report.reasons("syscalls").iter().any(|reason| reason.contains(what))
 }
 
 /// Each program is launched while other processes send it SIGURG.
@@ -183,7 +170,7 @@ fn of_programs_that_others_send_the_signal_of_the_launch() {
         assert_eq!(traced.code(), 0, "{traced:?}");
         assert_exact(&traced);
         let report = traced.report();
-        assert!(!reasons_contain(&report, "without the shim"), "{report:?}");
+        assert!(!report.has_syscall_reason("without the shim"), "{report:?}");
     }
 }
 
@@ -194,7 +181,7 @@ fn of_a_program_that_others_send_that_signal_while_it_maps_files() {
     let traced = trace(&["--via", "sites"], &words![program, "maps"]);
     assert_eq!(traced.code(), 0, "{traced:?}");
     let report = traced.report();
-    assert!(!reasons_contain(&report, "loaded unseen"), "{report:?}");
+    assert!(!report.has_syscall_reason("loaded unseen"), "{report:?}");
 }
 
 /// The filter kills a process that sends a signal to a thread, as the launch code does.

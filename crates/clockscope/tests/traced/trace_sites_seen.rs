@@ -2,18 +2,15 @@
 //! the program itself when clockscope has left.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
-use tempfile::TempDir;
+use std::io::{PipeReader, Read as _};
+use std::path::Path;
 
 use crate::support::builds::{self, Link};
-use crate::support::compare::assert_same_as_untraced;
+use crate::support::compare::{assert_exact, assert_same_as_untraced};
+use crate::support::daemon::Daemon;
 use crate::support::installed_or_skip;
 use crate::support::printed::Printed;
-use crate::support::running::{Report, Tracing, clockscope, trace, untraced};
+use crate::support::running::{Tracing, clockscope, trace, untraced};
 use skips::skip;
 
 /// Functions of `site_places.c` in which threads wait, each in a different call.
@@ -73,76 +70,43 @@ fn a_core_file_shows_where_all_threads_wait_and_what_they_execute() {
     assert!(code.contains("inc") && !code.contains("Cannot access"), "{code}");
 }
 
-/// A counted daemon that runs on without clockscope since the command has ended.
-struct Left {
-    stdout: PathBuf,
-    stderr: PathBuf,
-    gate: PathBuf,
-    alive: std::io::PipeReader,
-    directory: TempDir,
+/// A counted daemon that runs on without clockscope since the command has ended, and a pipe that ends with it.
+fn left(program: &Path, mode: &str) -> (Daemon, PipeReader) {
+    let mut daemon = Daemon::new(&["--via", "sites", "--detach-on-exit"], program, mode);
+    let alive = daemon.is_left();
+    let report = daemon.report();
+    assert_eq!(report.field("via"), "sites");
+    assert!(report.syscall("futex", "calls") > 0, "the threads are counted: {report:#?}");
+    (daemon, alive)
 }
 
-impl Left {
-    fn new(program: &Path, mode: &str) -> Self {
-        let directory = tempfile::tempdir().expect("make a temporary directory");
-        let place = |name: &str| directory.path().join(name);
-        let gate = place("gate");
-        assert!(Command::new("mkfifo").arg(&gate).status().expect("run mkfifo").success());
-        let (alive, held_by_the_daemon) = std::io::pipe().expect("make a pipe");
-        let options = ["--via", "sites", "--detach-on-exit"];
-        let mut tracing = Tracing::new(&options, &words![program, mode, gate]);
-        let (stdout, stderr) = (place("stdout"), place("stderr"));
-        // Output goes to files, because the daemon would keep pipes open.
-        tracing.command.stdout(File::create(&stdout).expect("create a file"));
-        tracing.command.stderr(File::create(&stderr).expect("create a file"));
-        let status = tracing.command.stdin(held_by_the_daemon).status().expect("run clockscope");
-        tracing.command.stdin(Stdio::null());
-        assert_eq!(status.code(), Some(3), "clockscope ends with the command, before the daemon");
-        let report = Report::read(tracing.report_path()).expect("a report");
-        assert_eq!(report.field("via"), "sites");
-        assert!(report.syscall("futex", "calls") > 0, "the threads are counted: {report:#?}");
-        Self { stdout, stderr, gate, alive, directory }
-    }
-
-    fn number(&self) -> String {
-        let text = std::fs::read_to_string(&self.stdout).expect("read the output");
-        text.trim().rsplit(' ').next().expect("a number").to_owned()
-    }
-
-    /// Opens the gate, and waits for the daemon's end.
-    fn finish(self) -> (Printed, String) {
-        File::options().write(true).open(&self.gate).expect("open the gate");
-        self.ended()
-    }
-
-    /// Waits for the daemon's end; gives its output.
-    fn ended(mut self) -> (Printed, String) {
-        self.alive.read_to_end(&mut Vec::new()).expect("wait for the daemon");
-        let read = |path: &Path| std::fs::read_to_string(path).expect("read what it wrote");
-        let said = (Printed::parse(&read(&self.stdout)), read(&self.stderr));
-        drop(self.directory);
-        said
-    }
+/// Waits for the daemon's end; gives its output.
+fn ended((daemon, mut alive): (Daemon, PipeReader)) -> (Printed, String) {
+    alive.read_to_end(&mut Vec::new()).expect("wait for the daemon");
+    (Printed::parse(&daemon.wrote("stdout")), daemon.wrote("stderr"))
 }
 
 /// The jumps stay in the daemon. It must send itself no more SIGURG, because no tracer takes the signal away.
 #[test]
 fn a_daemon_that_is_left_does_what_it_did_before() {
     let Some(program) = builds::c("site_places", Link::Dynamic) else { return };
-    let (said, errors) = Left::new(&program, "left").finish();
+    let left = left(&program, "left");
+    left.0.let_go();
+    let (said, errors) = ended(left);
     assert!(said.has_result("noticed 0"), "{said:?}; {errors}");
 }
 
 #[test]
 fn gdb_walks_all_threads_and_goes_through_the_code_that_counts() {
     let Some(program) = builds::c("site_places", Link::Dynamic) else { return };
-    let left = Left::new(&program, "left");
-    let attach = words!["-p", left.number()];
+    let left = left(&program, "left");
+    let said = left.0.wrote("stdout");
+    let attach = words!["-p", said.trim().rsplit(' ').next().expect("a number")];
     let commands = ["thread apply all backtrace", "disassemble clone3"];
     let Some(text) = gdb(&attach, &commands) else { return };
     assert_all_are_walked(&text);
     let stub = format!("break *{}", leads_out(&text));
-    let open = format!("shell (: > {}) < /dev/null > /dev/null 2>&1 &", left.gate.display());
+    let open = format!("shell (: > {}) < /dev/null > /dev/null 2>&1 &", left.0.gate.display());
     let commands =
         [&stub, &open, "continue", "delete", "stepi 3", "backtrace", "finish", "backtrace"];
     let Some(text) = gdb(&attach, &commands) else { return };
@@ -150,7 +114,7 @@ fn gdb_walks_all_threads_and_goes_through_the_code_that_counts() {
     assert!(frames[0].contains("?? ()"), "not in the code that counts: {text}");
     let ends = frames.iter().filter(|line| line.contains(" main ")).count();
     assert_eq!(ends, 2, "not both walks reach the end: {text}");
-    let (said, errors) = left.ended();
+    let (said, errors) = ended(left);
     assert!(said.has_result("noticed 0"), "{said:?}; {errors}; {text}");
 }
 
@@ -159,7 +123,9 @@ fn gdb_walks_all_threads_and_goes_through_the_code_that_counts() {
 #[test]
 fn a_leak_check_finds_what_is_lost_and_nothing_else() {
     let Some(program) = builds::c("site_places", Link::AddressSanitizer) else { return };
-    let (said, errors) = Left::new(&program, "leak").finish();
+    let left = left(&program, "leak");
+    left.0.let_go();
+    let (said, errors) = ended(left);
     assert!(said.has_result("noticed 0"), "{said:?}");
     assert!(errors.contains("leak of 1009 byte(s)"), "{errors}");
     assert!(!errors.contains("2003 byte"), "{errors}");
@@ -170,7 +136,7 @@ fn address_sanitizer_notices_nothing() {
     let Some(program) = builds::c("reads", Link::AddressSanitizer) else { return };
     let traced = trace(&["--via", "sites"], &words!["env", "ASAN_OPTIONS=detect_leaks=0", program]);
     assert_eq!(traced.code(), 0, "{traced:?}");
-    crate::support::compare::assert_exact(&traced);
+    assert_exact(&traced);
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Signals, terminals, pipes and descriptors: under `clockscope trace` the program has the same as without it.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
 
+use crate::support::attaching::signal;
 use crate::support::builds::{self, Link};
-use crate::support::compare::{assert_exact, assert_same_as_untraced};
-use crate::support::running::{Report, Tracing, code_as_shell, finish, trace_vdso, untraced};
+use crate::support::compare::{assert_counts, assert_exact, assert_same_as_untraced};
+use crate::support::conversation::Conversation;
+use crate::support::printed::Printed;
+use crate::support::running::{Report, Tracing, code_as_shell, trace_vdso, untraced};
 use crate::support::terminal::{Terminal, command_line};
 
 fn waiting_program() -> Option<Tracing> {
@@ -24,7 +25,7 @@ fn ctrl_c_ends_the_program_and_the_report_is_written() {
     assert_eq!(terminal.finish(), 34);
     let report = Report::read(tracing.report_path()).expect("a report after ctrl-c");
     assert_eq!(report.number("exit_code"), 34);
-    assert_eq!(report.vdso_calls(&("clock_gettime".into(), "CLOCK_TAI".into())), 101);
+    assert_eq!(report.reads_of("CLOCK_TAI"), 101);
 }
 
 #[test]
@@ -44,27 +45,18 @@ fn ctrl_z_stops_the_program_and_fg_continues_it() {
     terminal.press("exit $?\r");
     assert_eq!(terminal.finish(), 0);
     let report = Report::read(tracing.report_path()).expect("a report");
-    let calls = report.vdso_calls(&("clock_gettime".into(), "CLOCK_TAI".into()));
-    assert_eq!(calls, 101 + 503 + 211, "one SIGCONT, one line, the end");
+    let reads = report.reads_of("CLOCK_TAI");
+    assert_eq!(reads, 101 + 503 + 211, "one SIGCONT, one line, the end");
 }
 
 #[test]
 fn sigterm_goes_to_the_program_and_the_report_is_written() {
-    let Some(mut tracing) = waiting_program() else { return };
-    let mut child = tracing.command.spawn().expect("start clockscope");
-    let mut said = BufReader::new(child.stdout.take().expect("is piped"));
-    let mut line = String::new();
-    said.read_line(&mut line).expect("read the first line");
-    assert_eq!(line, "ready\n");
-    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
-    assert!(killed.expect("run kill").success());
-    // The program's standard input stays open until the end, so only the signal can end it.
-    let stdin = child.stdin.take();
-    said.read_to_string(&mut line).expect("read the rest");
-    let output = finish(child);
-    drop(stdin);
-    assert!(line.contains("caught SIGTERM"), "{line}");
-    assert_eq!(code_as_shell(output.status), 33);
+    let Some(tracing) = waiting_program() else { return };
+    let mut program = Conversation::start(&tracing.words());
+    signal("TERM", program.pid());
+    // Only the signal can end the program, because its standard input is open until this line.
+    program.wait_for("result caught SIGTERM");
+    assert_eq!(code_as_shell(program.status()), 33);
     assert_eq!(Report::read(tracing.report_path()).expect("a report").number("exit_code"), 33);
 }
 
@@ -79,28 +71,17 @@ fn timeout_outside_and_inside() {
     let Some(program) = builds::c("waits", Link::Dynamic) else { return };
     let command = [&timeout()[..], &words![program]].concat();
     let inside = Tracing::new(&["--via", "none"], &command);
-    let mut outside = Tracing::new(&["--via", "none"], &words![program]);
-    let words = [&timeout()[..], &outside.words()].concat();
-    outside.command = Command::new(&words[0]);
-    outside.command.args(&words[1..]);
-    for mut tracing in [inside, outside] {
-        tracing.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = tracing.command.spawn().expect("start clockscope");
-        let stdin = child.stdin.take();
-        let mut said = BufReader::new(child.stdout.take().expect("is piped"));
-        let mut stdout = String::new();
-        said.read_line(&mut stdout).expect("read the process number");
-        let process = stdout.trim().to_owned();
-        said.read_line(&mut stdout).expect("read that the program is ready");
-        let alarmed = Command::new("kill").args(["-ALRM", &process]).status();
-        assert!(alarmed.expect("run kill").success(), "{stdout}");
-        said.read_to_string(&mut stdout).expect("read the rest");
-        let mut traced = tracing.traced(&finish(child));
-        traced.stdout = stdout;
-        drop(stdin);
-        assert!(traced.stdout.contains("caught SIGTERM"), "{traced:?}");
-        assert_eq!(traced.code(), 124, "{traced:?}");
-        assert_exact(&traced);
+    let outside = Tracing::new(&["--via", "none"], &words![program]);
+    let words_outside = [&timeout()[..], &outside.words()].concat();
+    for (words, tracing) in [(inside.words(), &inside), (words_outside, &outside)] {
+        let mut program = Conversation::start_silent(&words);
+        let process = program.line().parse().expect("a process number");
+        program.wait_for("ready");
+        signal("ALRM", process);
+        let said = program.until(|line| line == "result caught SIGTERM");
+        assert_eq!(code_as_shell(program.status()), 124, "{said}");
+        let report = Report::read(tracing.report_path()).expect("a report");
+        assert_counts(&Printed::parse(&said), &report);
     }
 }
 

@@ -1,21 +1,18 @@
 //! `clockscope trace --top`: on a terminal, and in lines on a pipe.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::support::builds::{self, Link};
+use crate::support::conversation::Conversation;
 use crate::support::root_or_skip;
-use crate::support::running::{HUNG_AFTER, Report, Tracing, code_as_shell, finish};
+use crate::support::running::{HUNG_AFTER, Report, Tracing, code_as_shell};
 use crate::support::terminal::{Terminal, command_line};
 use tempfile::TempDir;
 
 const OPTIONS: [&str; 3] = ["--via", "none", "--top"];
-
-fn clock_reads(report: &Report) -> u64 {
-    report.vdso_calls(&("clock_gettime".into(), "CLOCK_TAI".into()))
-}
 
 /// The sum of the numbers behind a name in clockscope's lines; the program's own lines have no time stamp.
 fn said(lines: &str, name: &str) -> u64 {
@@ -29,29 +26,21 @@ fn said(lines: &str, name: &str) -> u64 {
 #[test]
 fn lines_on_a_pipe_add_up_to_the_report() {
     let Some(program) = builds::c("waits", Link::Dynamic) else { return };
-    let mut tracing = Tracing::new(&OPTIONS, &words![program]);
-    let mut child = tracing.command.spawn().expect("start clockscope");
-    let mut input = child.stdin.take().expect("is piped");
-    let mut output = BufReader::new(child.stdout.take().expect("is piped"));
-    let mut lines = String::new();
-    let mut read_until = |wanted: &str| {
-        let from = lines.len();
-        while !lines[from..].contains(wanted) {
-            assert!(output.read_line(&mut lines).expect("read a line") > 0, "ended: {lines}");
-        }
-        lines.clone()
-    };
-    read_until("ready");
-    read_until("vdso 0 syscalls 0");
-    input.write_all(b"one\n").expect("write a line");
-    read_until("clock_gettime(TAI) 503");
-    input.write_all(b"two\nthree\n").expect("write lines");
-    drop(input);
-    let mut lines = read_until("end of input");
-    output.read_to_string(&mut lines).expect("read the rest");
-    assert_eq!(code_as_shell(finish(child).status), 0, "{lines}");
+    let tracing = Tracing::new(&OPTIONS, &words![program]);
+    let mut program = Conversation::start_silent(&tracing.words());
+    let mut lines = program.until(|line| line.contains("ready"));
+    lines += &program.until(|line| line.contains("vdso 0 syscalls 0"));
+    program.say("one");
+    lines += &program.until(|line| line.contains("clock_gettime(TAI) 503"));
+    program.say(
+        "two
+three",
+    );
+    let (rest, status) = program.last_words();
+    lines += &rest;
+    assert_eq!(code_as_shell(status), 0, "{lines}");
     let report = Report::read(tracing.report_path()).expect("a report");
-    assert_eq!(clock_reads(&report), 3 * 503 + 211, "{lines}");
+    assert_eq!(report.reads_of("CLOCK_TAI"), 3 * 503 + 211, "{lines}");
     assert_eq!(said(&lines, "clock_gettime(TAI)"), 3 * 503 + 211, "{lines}");
     assert_eq!(said(&lines, "vdso"), 3 * 503 + 211, "{lines}");
     assert_eq!(said(&lines, "syscalls"), 0, "{lines}");
@@ -165,7 +154,7 @@ fn the_screen_is_redrawn_and_q_leaves_the_program_alone() {
     terminal.wait_for("goes on, and is counted no more");
     let (code, report) = screen.finish();
     assert_eq!(code, 0);
-    assert_eq!(clock_reads(&report.expect("a report")), 2 * 503);
+    assert_eq!(report.expect("a report").reads_of("CLOCK_TAI"), 2 * 503);
 }
 
 #[test]
@@ -181,27 +170,16 @@ fn ctrl_c_ends_the_program_and_the_screen() {
     terminal.wait_for("caught SIGINT");
     let (code, report) = screen.finish();
     assert_eq!(code, 34);
-    assert_eq!(clock_reads(&report.expect("a report")), 503 + 101);
+    assert_eq!(report.expect("a report").reads_of("CLOCK_TAI"), 503 + 101);
 }
 
 #[test]
 fn ctrl_z_gives_the_terminal_back_while_a_running_process_is_watched() {
     let Some(program) = builds::c("waits", Link::Dynamic) else { return };
     let Some(()) = root_or_skip() else { return };
-    let Some(mut terminal) = Terminal::start("env PS1='prompt: ' bash --norc --noprofile -i")
-    else {
-        return;
-    };
-    let mut running = Command::new(program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("start the program");
-    let mut input = running.stdin.take().expect("is piped");
-    let mut output = BufReader::new(running.stdout.take().expect("is piped"));
-    let mut said = String::new();
-    output.read_line(&mut said).expect("read a line");
-    assert_eq!(said, "ready\n");
+    let shell = "env PS1='prompt: ' bash --norc --noprofile -i";
+    let Some(mut terminal) = Terminal::start(shell) else { return };
+    let mut running = Conversation::start(&words![program]);
     let folder = tempfile::tempdir().expect("make a temporary directory");
     let path = folder.path().join("report.json");
     // Text typed before the shell has the terminal can be lost.
@@ -209,31 +187,27 @@ fn ctrl_z_gives_the_terminal_back_while_a_running_process_is_watched() {
     terminal.press(&format!(
         "stty rows 24 cols 80; {} trace -p {} --via none --top --format json -o {}\r",
         env!("CARGO_BIN_EXE_clockscope"),
-        running.id(),
+        running.pid(),
         path.display()
     ));
     terminal.wait_for("\x1b[?1049h");
     terminal.wait_for("quit");
-    input.write_all(b"one\n").expect("write a line");
+    running.say("one");
     terminal.wait_for("clock_gettime(TAI)");
     terminal.press("\x1a");
     terminal.wait_for("\x1b[?1049l");
     terminal.wait_for("Stopped");
     terminal.wait_for("prompt: ");
-    input.write_all(b"two\n").expect("write a line");
+    running.say("two");
     terminal.press("fg\r");
     terminal.wait_for("\x1b[?1049h");
     terminal.wait_for("quit");
-    said.clear();
-    while !said.contains("result line two") {
-        assert!(output.read_line(&mut said).expect("read a line") > 0, "ended: {said}");
-    }
+    running.wait_for("result line two");
     terminal.press("q");
     terminal.wait_for("\x1b[?1049l");
     terminal.wait_for("prompt: ");
     terminal.press("exit $?\r");
     assert_eq!(terminal.finish(), 0);
-    drop(input);
-    assert!(running.wait().expect("wait for the program").success());
-    assert_eq!(clock_reads(&Report::read(&path).expect("a report")), 2 * 503);
+    assert!(running.status().success());
+    assert_eq!(Report::read(&path).expect("a report").reads_of("CLOCK_TAI"), 2 * 503);
 }

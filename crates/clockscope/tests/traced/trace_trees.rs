@@ -1,14 +1,13 @@
 //! `clockscope trace` counts exactly in threads, signal handlers, forked children and all programs that they execute.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::process::Command;
 
 use crate::support::builds::{self, Link};
 use crate::support::compare::{assert_exact, assert_exact_and_nothing_else};
+use crate::support::daemon::Daemon;
 use crate::support::printed::Printed;
-use crate::support::running::{Report, Tracing, rows, trace, trace_vdso, vdso_rows_of};
+use crate::support::running::{rows, trace, trace_vdso, vdso_rows_of};
 
 /// Traces a C program and checks all counts that it prints.
 fn counts_are_exact(name: &str, arguments: &[&str]) {
@@ -148,69 +147,42 @@ fn a_shell_script_of_5000_short_commands() {
     assert_eq!(traced.code(), 0);
 }
 
-/// A daemon that outlives the command. Its reads up to the end of the command may be counted; with `--wait-all` all of
-/// them are.
-struct Daemon {
-    tracing: Tracing,
-    stdout: std::path::PathBuf,
-    gate: std::path::PathBuf,
-    _directory: tempfile::TempDir,
+/// The program `tree`, whose daemon outlives the command. Its reads up to the end of the command may be counted; with
+/// `--wait-all` all of them are.
+fn daemon(options: &[&str]) -> Option<Daemon> {
+    Some(Daemon::new(options, &builds::c("tree", Link::Dynamic)?, "daemon"))
 }
 
-impl Daemon {
-    fn new(options: &[&str]) -> Option<Self> {
-        let program = builds::c("tree", Link::Dynamic)?;
-        let directory = tempfile::tempdir().expect("make a temporary directory");
-        let (gate, stdout) = (directory.path().join("gate"), directory.path().join("stdout"));
-        assert!(Command::new("mkfifo").arg(&gate).status().expect("run mkfifo").success());
-        let mut tracing = Tracing::new(options, &words![program, "daemon", gate]);
-        // Output goes to files, because the daemon keeps pipes open and the test would wait for their end.
-        tracing.command.stdout(File::create(&stdout).expect("create a file"));
-        tracing
-            .command
-            .stderr(File::create(directory.path().join("stderr")).expect("create a file"));
-        Some(Self { tracing, stdout, gate, _directory: directory })
-    }
-
-    /// Opens the gate, so that the daemon goes on to its end. Returns when the daemon has opened it too.
-    fn let_go(&self) {
-        OpenOptions::new().write(true).open(&self.gate).expect("open the gate");
-    }
-
-    fn printed(&self) -> Printed {
-        Printed::parse(&std::fs::read_to_string(&self.stdout).expect("read the output"))
-    }
+fn printed(daemon: &Daemon) -> Printed {
+    Printed::parse(&daemon.wrote("stdout"))
 }
 
 #[test]
 fn a_daemon_is_left_running_when_the_command_ends() {
-    let Some(mut daemon) = Daemon::new(&["--via", "none"]) else { return };
-    // The pipe ends when its last holder, the daemon, has ended.
-    let (mut alive, held_by_the_daemon) = std::io::pipe().expect("make a pipe");
-    daemon.tracing.command.stdin(held_by_the_daemon);
-    let status = daemon.tracing.command.status().expect("run clockscope");
-    daemon.tracing.command.stdin(std::process::Stdio::null());
-    assert_eq!(status.code(), Some(3), "clockscope ends with the command, before the daemon");
-    assert!(!daemon.printed().has_result("the daemon is done"));
-    let report = Report::read(daemon.tracing.report_path()).expect("a report");
-    let tai = ("clock_gettime".to_owned(), "CLOCK_TAI".to_owned());
-    assert!(report.vdso_calls(&tai) >= 211, "the command's own reads: {report:#?}");
+    let Some(mut daemon) = daemon(&["--via", "none"]) else { return };
+    let mut alive = daemon.is_left();
+    assert!(!printed(&daemon).has_result("the daemon is done"));
+    let report = daemon.report();
+    assert!(report.reads_of("CLOCK_TAI") >= 211, "the command's own reads: {report:#?}");
     daemon.let_go();
     alive.read_to_end(&mut Vec::new()).expect("wait for the daemon");
-    let printed = daemon.printed();
+    let printed = printed(&daemon);
     assert!(printed.has_result("the daemon is done"), "{printed:?}");
-    assert_eq!(printed.vdso[&tai], 211 + 503 + 1009);
+    assert_eq!(
+        printed.vdso[&("clock_gettime".to_owned(), "CLOCK_TAI".to_owned())],
+        211 + 503 + 1009
+    );
 }
 
 #[test]
 fn a_daemon_is_counted_to_its_end_with_wait_all() {
-    let Some(mut daemon) = Daemon::new(&["--via", "none", "--wait-all"]) else { return };
+    let Some(mut daemon) = daemon(&["--via", "none", "--wait-all"]) else { return };
     let mut clockscope = daemon.tracing.command.spawn().expect("start clockscope");
     daemon.let_go();
     let status = clockscope.wait().expect("wait for clockscope");
     assert_eq!(status.code(), Some(3));
-    let printed = daemon.printed();
-    let report = Report::read(daemon.tracing.report_path()).expect("a report");
+    let printed = printed(&daemon);
+    let report = daemon.report();
     assert!(printed.has_result("the daemon is done"));
     assert_eq!(report.vdso_rows(), printed.vdso);
 }
