@@ -1,8 +1,8 @@
 //! `--color`, `NO_COLOR` and `CLICOLOR_FORCE`: which reports have colours, and that without colours the text is equal.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::support::command::root;
 use crate::support::terminal::Terminal;
 
 /// Reports that are the same each time, and a coloured part of each.
@@ -13,10 +13,6 @@ const REPORTS: [(&str, &str); 3] = [
 ];
 /// Variables that choose colours, removed unless a test sets them; in `CI` even `TERM=dumb` has colours.
 const VARIABLES: [&str; 5] = ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM", "CI"];
-
-fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
 
 /// A report that clockscope writes to a pipe.
 fn printed(line: &str, options: &[&str], variables: &[(&str, &str)]) -> String {

@@ -26,33 +26,13 @@ fn report_of(directory: &Path, line: &str) -> CompareReport {
 }
 
 /// Each output of ministat 20150715 with the command behind it.
-const MINISTAT: [(&str, &str); 20] = [
-    ("c1_up", "-w 74 c1_up_gtod.txt c1_up_poor.txt c1_up_realtime.txt c1_up_second.txt"),
-    ("c1_up_s", "-s -w 60 c1_up_gtod.txt c1_up_poor.txt"),
-    ("c1_up_n", "-n c1_up_gtod.txt c1_up_poor.txt"),
-    ("c1_smp", "-A c1_smp_gtod.txt c1_smp_poor.txt c1_smp_realtime.txt c1_smp_second.txt"),
-    ("c2_ab_c80", "-A -c 80 c2_vdso_a.txt c2_vdso_b.txt"),
-    ("c2_ab_c90", "-A -c 90 c2_vdso_a.txt c2_vdso_b.txt"),
-    ("c2_ab_c95", "-A -c 95 c2_vdso_a.txt c2_vdso_b.txt"),
-    ("c2_ab_c98", "-A -c 98 c2_vdso_a.txt c2_vdso_b.txt"),
-    ("c2_ab_c99", "-A -c 99 c2_vdso_a.txt c2_vdso_b.txt"),
-    ("c2_ab_c99.5", "-A -c 99.5 c2_vdso_a.txt c2_vdso_b.txt"),
-    ("c2_plot", "-w 74 c2_vdso_a.txt c2_vdso_b.txt c2_syscall.txt"),
-    ("c2_one", "-w 40 c2_syscall.txt"),
-    ("c2_cols", "-A -C 2 -d , c2_cols.csv c2_cols.csv"),
-    ("c3_const", "-w 40 c3_const.txt c3_const.txt"),
-    ("c3_const_three", "-w 40 c3_const.txt c3_three.txt"),
-    ("c3_bigmean", "-w 40 c3_bigmean.txt c3_bigmean2.txt"),
-    ("c3_inf_df", "-A c3_n60a.txt c3_n60b.txt"),
-    ("c3_two", "c3_two.txt"),
-    ("c3_bad", "c3_bad.txt"),
-    ("c3_badconf", "-c 97 c3_three.txt"),
-];
+const MINISTAT: &str = include_str!("compare_command/ministat.txt");
 
 #[test]
 fn ministats_output_comes_out_byte_for_byte() {
     let directory = fixtures("ministat");
-    for (name, args) in MINISTAT {
+    for row in MINISTAT.lines() {
+        let (name, args) = row.split_once(": ").expect(row);
         let output = compare(&directory, &format!("--ministat {args}"));
         // Either standard output or standard error is empty.
         let found = format!("{}{}exit {}\n", output.stdout, output.stderr, output.code.unwrap());
@@ -62,7 +42,7 @@ fn ministats_output_comes_out_byte_for_byte() {
     let outputs = fs::read_dir(&directory).unwrap().filter(|entry| {
         entry.as_ref().unwrap().path().extension().is_some_and(|extension| extension == "out")
     });
-    assert_eq!(outputs.count(), MINISTAT.len(), "each output is tried");
+    assert_eq!(outputs.count(), MINISTAT.lines().count(), "each output is tried");
 }
 
 #[test]
@@ -172,32 +152,9 @@ fn bad_files() -> tempfile::TempDir {
 fn bad_input_is_one_line_and_exit_status_2() {
     let directory = bad_files();
     let trace = fixtures("traces").join("old.json").display().to_string();
-    let of_two_kinds = format!("bench.json {trace}");
-    let cases = [
-        (
-            "bench.json good",
-            "good has no report as JSON; numbers in columns are compared with --ministat",
-        ),
-        ("bench.json empty", "empty has no report as JSON"),
-        ("bench.json missing", "cannot read missing: no such file"),
-        ("bench.json folder", "cannot read folder: is a directory"),
-        ("bench.json cut.json", "cannot use cut.json: the JSON ends in the middle, at line "),
-        ("bench.json newer.json", "it has schema 3, and this clockscope understands schema 2 only"),
-        ("bench.json other.json", "it is no report of clockscope trace, bench"),
-        ("bench.json batches.ndjson", "it holds the batches of clockscope bench, not the report"),
-        (&of_two_kinds, "compare files of one kind"),
-        ("bench.json", "two files are compared, not 1"),
-        ("bench.json bench.json bench.json", "two files are compared, not 3"),
-        ("- -", "standard input (-) is named twice"),
-        ("--min-effect=-1 bench.json bench.json", "--min-effect -1 is not a share"),
-        ("--min-effect nan bench.json bench.json", "--min-effect NaN is not a share"),
-        ("--ministat - -", "standard input (-) is named twice"),
-        ("--ministat -w 9999999999 good", "fits nowhere"),
-        ("--ministat -w 1 good", "a plot needs at least 2 columns"),
-        ("--ministat missing", "cannot read missing: no such file"),
-    ];
-    for (args, expected) in cases {
-        compare(directory.path(), args).is_refused(2, &[expected]);
+    for row in include_str!("compare_command/refused.txt").lines() {
+        let (args, expected) = row.split_once(" | ").expect(row);
+        compare(directory.path(), &args.replace("TRACE", &trace)).is_refused(2, &[expected]);
     }
 }
 

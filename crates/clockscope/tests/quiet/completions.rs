@@ -4,9 +4,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::support::command::said;
 use crate::support::installed_or_skip;
+use crate::support::running::with_input;
 use crate::support::terminal::Terminal;
 use clap::CommandFactory as _;
 use clockscope::cli::Cli;
@@ -24,12 +26,7 @@ const TYPED: [(&str, &str); 8] = [
 ];
 
 fn script(shell: &str) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_clockscope"))
-        .args(["completions", shell])
-        .output()
-        .expect("run clockscope");
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    String::from_utf8(output.stdout).expect("a script is text")
+    said(&["completions", shell]).printed()
 }
 
 /// A directory with two files to complete, and a program `clockscope` that prints its arguments.
@@ -101,12 +98,7 @@ fn offered(shell: &str, line: &str, directory: &Path) -> Option<Vec<String>> {
              printf '%s\\n' \"${{COMPREPLY[@]}}\""
         ),
     };
-    let output = Command::new(program)
-        .args(["-c", &ask])
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .output()
-        .expect("run a shell");
+    let output = with_input(Command::new(program).args(["-c", &ask]).current_dir(directory), b"");
     let text = String::from_utf8(output.stdout).expect("words are text");
     // fish appends a tab and an explanation to a completion.
     let words = text.lines().map(|line| line.split('\t').next().unwrap_or(line).to_owned());

@@ -17,6 +17,7 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::Mutex;
 use std::thread;
 
+use crate::support::command::root;
 use crate::support::root_or_skip;
 
 /// After this many seconds a command counts as hung.
@@ -25,10 +26,6 @@ const HUNG_AFTER: &str = "300";
 const SMALLER: &str = "CLOCKSCOPE_DOCS_SMALLER";
 /// Numbers from this one on are divided.
 const LARGE: u64 = 100_000;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders up").to_owned()
-}
 
 /// The pages: README.md and everything in docs/.
 fn pages() -> Vec<PathBuf> {

@@ -1,11 +1,11 @@
 //! `clockscope doctor` as a user runs it: options, forms of output, exit status.
 
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::support::command::{self, Said, fixture, said};
+use crate::support::running::with_input;
 use clock_doctor::report::model::DoctorReport;
 
 const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
@@ -119,14 +119,7 @@ fn every_label_is_explained_and_listed() {
 /// Runs `promtool check metrics`; gives its complaints.
 fn promtool(metrics: &str) -> String {
     let mut command = Command::new("promtool");
-    command.args(["check", "metrics"]).stdin(Stdio::piped());
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("promtool runs: it is in Debian's package prometheus, see scripts/setup.sh");
-    child.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
-    let said = Said::of(child.wait_with_output().unwrap());
+    let said = Said::of(with_input(command.args(["check", "metrics"]), metrics.as_bytes()));
     let failed = if said.code == Some(0) { "" } else { "promtool failed\n" };
     failed.to_owned() + &said.stdout + &said.stderr
 }

@@ -2,15 +2,15 @@
 //! status, and reads nothing outside of the root.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, Read as _, Write as _};
+use std::io::Read as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::support::command::{self, Said};
 use crate::support::placed::{self, as_nobody};
-use crate::support::running::{clockscope, rows, untraced};
+use crate::support::running::{clockscope, rows, untraced, with_input};
 use crate::support::{root_or_skip, skip};
 
 const SECRET: &str = "planted-secret";
@@ -52,9 +52,7 @@ fn root(files: &[(&str, &[u8])]) -> tempfile::TempDir {
 }
 
 fn write(root: &Path, path: &str, bytes: &[u8]) {
-    let path = root.join(path);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, bytes).unwrap();
+    fs::write(place(root, path), bytes).unwrap();
 }
 
 /// Makes the folders around `path` and gives its full path.
@@ -244,22 +242,11 @@ fn tar_of(members: &[(&str, &[u8])]) -> Vec<u8> {
     builder.into_inner().unwrap()
 }
 
-/// Packs with an installed program.
+/// The output of a program with this input: packs, or unpacks.
 fn packed(by: &[&str], bytes: &[u8]) -> Vec<u8> {
-    let mut child = Command::new(by[0])
-        .args(&by[1..])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    std::thread::scope(|scope| {
-        scope.spawn(move || stdin.write_all(bytes));
-        let mut packed = Vec::new();
-        child.stdout.take().unwrap().read_to_end(&mut packed).unwrap();
-        assert!(child.wait().unwrap().success());
-        packed
-    })
+    let output = with_input(Command::new(by[0]).args(&by[1..]), bytes);
+    assert!(output.status.success(), "{output:?}");
+    output.stdout
 }
 
 #[test]
@@ -347,14 +334,9 @@ fn a_capture_is_the_machine_and_is_written_at_once() {
     let to_stdout = untraced(&words![clockscope(), "capture", "-o", "-"]);
     assert!(to_stdout.stdout.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]));
     assert!(String::from_utf8_lossy(&to_stdout.stderr).starts_with("taken, in bytes:"));
-    let paths = packed(&["tar", "-t"], &unzstd(&folder.path().join(name)).unwrap());
-    let paths = String::from_utf8(paths).unwrap();
+    let tar = packed(&["zstd", "-dc"], &fs::read(folder.path().join(name)).unwrap());
+    let paths = String::from_utf8(packed(&["tar", "-t"], &tar)).unwrap();
     for line in paths.lines() {
         assert!(said.stdout.contains(line.strip_prefix("clockscope-capture/").unwrap()), "{line}");
     }
-}
-
-fn unzstd(path: &Path) -> io::Result<Vec<u8>> {
-    let bytes = fs::read(path)?;
-    Ok(packed(&["zstd", "-dc"], &bytes))
 }

@@ -15,6 +15,12 @@ fn doctor(args: &[&str], input: &str) -> Said {
     command::said_in(Path::new("."), &[&["doctor"], args].concat(), input)
 }
 
+/// The options that write a line for each machine of a folder into a file.
+fn lines_into<'a>(folder: &'a Path, file: &'a Path) -> [&'a str; 6] {
+    let [folder, file] = [folder, file].map(|path| path.to_str().unwrap());
+    ["--root", folder, "--format", "json-lines", "-o", file]
+}
+
 fn lines(text: &str) -> Vec<MachineLine> {
     let mut lines: Vec<MachineLine> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -98,14 +104,7 @@ fn what_was_done_is_not_done_again_and_half_a_line_is() {
     let folder = cases();
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("machines.jsonl");
-    let args = [
-        "--root",
-        folder.to_str().unwrap(),
-        "--format",
-        "json-lines",
-        "-o",
-        file.to_str().unwrap(),
-    ];
+    let args = lines_into(&folder, &file);
     let first = doctor(&args, "");
     let whole = fs::read_to_string(&file).unwrap();
     assert!(first.stderr.contains("machines; 0 could not be read"), "{}", first.stderr);
@@ -131,17 +130,7 @@ fn a_summary_of_machines_and_of_their_lines_is_the_same() {
     let folder = cases();
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("machines.jsonl");
-    doctor(
-        &[
-            "--root",
-            folder.to_str().unwrap(),
-            "--format",
-            "json-lines",
-            "-o",
-            file.to_str().unwrap(),
-        ],
-        "",
-    );
+    doctor(&lines_into(&folder, &file), "");
     let summary = |root: &Path| {
         let output =
             doctor(&["--summary", "--format", "json", "--root", root.to_str().unwrap()], "");
@@ -152,8 +141,7 @@ fn a_summary_of_machines_and_of_their_lines_is_the_same() {
     assert_eq!(judged, read);
     assert_eq!(judged.verdict.iter().map(|group| group.machines).sum::<u64>(), judged.machines);
     assert!(judged.cause.iter().any(|group| group.name == "tsc-warp" && group.machines >= 3));
-    let text = doctor(&["--summary", "--root", file.to_str().unwrap()], "");
-    let text = text.stdout;
+    let text = doctor(&["--summary", "--root", file.to_str().unwrap()], "").stdout;
     for heading in ["Verdict", "Cause", "Best advice", "Platform", "Kernel"] {
         assert!(text.contains(&format!("\n{heading}\n")), "{text}");
     }

@@ -2,19 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::command::{Said, root};
+use crate::support::running::with_input;
 
 const RULES: [&str; 2] = ["clockscope", "clockscope-node"];
 /// The worst exposure that `systemd-analyze security` may find, in tenths of its scale of 0 to 10 (worst).
 const EXPOSURE: &str = "--threshold=20";
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn read(path: &str) -> String {
-    fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 fn rules(name: &str) -> String {
@@ -23,94 +22,25 @@ fn rules(name: &str) -> String {
 
 /// Runs a command in a folder; gives whether it succeeded, and its output.
 fn run(folder: &Path, words: &[&str]) -> (bool, String) {
-    let output = Command::new(words[0])
-        .args(&words[1..])
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap_or_else(|error| panic!("{}: {error}; see scripts/setup.sh", words[0]));
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    (output.status.success(), said.into_owned())
+    let mut command = Command::new(words[0]);
+    let said = Said::of(with_input(command.args(&words[1..]).current_dir(folder), b""));
+    (said.code == Some(0), said.stdout + &said.stderr)
 }
 
 #[test]
 fn the_rules_fire_on_what_their_tests_say_and_on_nothing_else() {
-    let folder = repository().join("packaging/prometheus");
+    let folder = root().join("packaging/prometheus");
     for name in RULES {
-        let (checked, said) =
-            run(&folder, &["promtool", "check", "rules", &format!("{name}.rules.yml")]);
-        assert!(checked, "{said}");
-        let (tested, said) =
-            run(&folder, &["promtool", "test", "rules", &format!("{name}.test.yml")]);
-        assert!(tested, "{said}");
+        for (does, file) in [("check", "rules"), ("test", "test")] {
+            let file = format!("{name}.{file}.yml");
+            let (is_well, said) = run(&folder, &["promtool", does, "rules", &file]);
+            assert!(is_well, "{said}");
+        }
     }
 }
 
 /// Planted faults: the file of rules, the begin of the test that must fail, the right text, and the wrong text.
-const FAULTS: [[&str; 4]; 12] = [
-    [
-        "clockscope",
-        "machines that never had a TSC",
-        "fix!~\"|coarse|keep\", clocksource!=\"xen\"",
-        "fix!=\"\"",
-    ],
-    [
-        "clockscope",
-        "failed scrapes",
-        "doctor_verdict_seen:timestamp_seconds[30m]",
-        "doctor_verdict_seen:timestamp_seconds[3m]",
-    ],
-    [
-        "clockscope",
-        "a repair that a reboot undoes",
-        "and on (job, instance, boot_id) clockscope:clocksource_now",
-        "and on (job, instance) clockscope:clocksource_now",
-    ],
-    [
-        "clockscope",
-        "a clock that is slow now and then",
-        "unless on (job, instance, boot_id) clockscope:clocksource_now",
-        "and on (job, instance, boot_id) clockscope:clocksource_now",
-    ],
-    ["clockscope", "a machine that was slow before", "{clocksource!~\".*jiffies\"}[1d]", "[1d]"],
-    ["clockscope", "a verdict that nobody renews", "and on (job, instance) up == 1", ""],
-    [
-        "clockscope",
-        "a clock that is slow now and then",
-        "status:last30m == 1 or clockscope",
-        "status:last30m == 0 or clockscope",
-    ],
-    [
-        "clockscope",
-        "time that may be wrong is critical",
-        "clockscope:doctor_status:last30m == 2\n        for",
-        "clockscope:doctor_status:last30m == 1\n        for",
-    ],
-    [
-        "clockscope-node",
-        "a machine on hpet is told",
-        "unless on (job, instance) clockscope_doctor_status",
-        "",
-    ],
-    [
-        "clockscope-node",
-        "a machine on hpet is told",
-        "clocksource_seen:timestamp_seconds[30m]",
-        "clocksource_seen:timestamp_seconds[3m]",
-    ],
-    [
-        "clockscope-node",
-        "a repair that a reboot undoes",
-        "round(node_boot_time_seconds, 60)",
-        "node_boot_time_seconds * 0",
-    ],
-    [
-        "clockscope-node",
-        "a machine on hpet is told",
-        "pit|hyperv_clocksource_msr",
-        "pit|xen|kvm-clock|arm,sp804",
-    ],
-];
+const FAULTS: &str = include_str!("fleet_files/faults.json");
 
 /// A file of tests reduced to the test that begins so.
 fn one_test(tests: &str, begin: &str) -> String {
@@ -122,7 +52,8 @@ fn one_test(tests: &str, begin: &str) -> String {
 
 #[test]
 fn a_fault_of_the_rules_is_found() {
-    for [name, test, right, wrong] in FAULTS {
+    let faults: Vec<[String; 4]> = serde_json::from_str(FAULTS).unwrap();
+    for [name, test, right, wrong] in &faults {
         let folder = tempfile::tempdir().unwrap();
         let text = rules(name);
         assert!(text.contains(right), "{name} has no `{right}`");

@@ -9,7 +9,6 @@ mod browser;
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
@@ -41,6 +40,22 @@ fn page_of(name: &str) -> String {
 /// The folder for pictures of the pages, if `CLOCKSCOPE_PICTURES` names one.
 fn pictures_wanted() -> Option<PathBuf> {
     std::env::var_os("CLOCKSCOPE_PICTURES").map(PathBuf::from)
+}
+
+/// The result of steps on the page in a new browser, whose console must stay empty.
+#[track_caller]
+fn acted(html: &str, width: u32, steps: &str) -> Value {
+    let browser = Browser::new();
+    let result = browser.act(html, width, steps);
+    assert_eq!(browser.console(), Vec::<String>::new());
+    result
+}
+
+/// The text of the page.
+#[track_caller]
+fn shown(html: &str, width: u32) -> String {
+    let text = acted(html, width, "return inner.querySelector('main').innerText;");
+    text.as_str().expect("text").to_owned()
 }
 
 /// Opens the page in all forms and checks that it is readable.
@@ -93,29 +108,8 @@ fn the_page_of_trace_is_readable() {
     assert_readable("trace", &page_of("trace.json"), 2);
 }
 
-/// The first column of the table of calls, and the heading that it is sorted by.
-const ROWS: &str = "const rows = () => [...table.tBodies[0].rows].map(r => r.cells[0].textContent);
-    const sorted = () => [...table.tHead.rows[0].cells]
-      .filter(c => c.hasAttribute('aria-sort'))
-      .map(c => c.textContent + ' ' + c.getAttribute('aria-sort')).join();";
-
 #[test]
 fn the_table_of_trace_is_sorted_by_its_headings() {
-    let html = page_of("trace.json");
-    let browser = Browser::new();
-    let steps = format!(
-        "const table = [...inner.querySelectorAll('table')]
-           .find(t => t.caption?.textContent.startsWith('Calls of all processes')); {ROWS}
-         const heading = name => [...table.querySelectorAll('thead button')]
-           .find(b => b.textContent === name);
-         const seen = [[sorted(), rows()[0], rows().at(-1)]];
-         for (const name of ['calls', 'calls', 'call', 'call', 'errors']) {{
-           heading(name).focus();
-           inner.activeElement.click();
-           seen.push([sorted(), rows()[0], rows().at(-1)]);
-         }}
-         return seen;"
-    );
     let realtime = "clock_gettime(REALTIME)";
     let expected = json!([
         ["time descending", "epoll_wait", "clock_gettime(PROCESS_CPUTIME)"],
@@ -125,17 +119,13 @@ fn the_table_of_trace_is_sorted_by_its_headings() {
         ["call descending", "read", "clock_gettime(PROCESS_CPUTIME)"],
         ["errors descending", "futex", "clock_gettime(PROCESS_CPUTIME)"],
     ]);
-    let seen = browser.act(&html, 1200, &steps);
-    assert_eq!(seen, expected);
-    assert_eq!(browser.console(), Vec::<String>::new());
+    let steps = include_str!("html_pages/table_steps.js");
+    assert_eq!(acted(&page_of("trace.json"), 1200, steps), expected);
 }
 
 #[test]
 fn the_flame_graph_of_trace_zooms_and_finds() {
-    let html = page_of("trace.json");
-    let browser = Browser::new();
     let steps = include_str!("html_pages/flame_steps.js");
-    let seen = browser.act(&html, 1200, steps);
     let expected = json!({
         "whole": ["all calls", 91, 69],
         "zoomed": ["fd_psm_th", 100, 100, 77, true],
@@ -148,8 +138,7 @@ fn the_flame_graph_of_trace_zooms_and_finds() {
         "cleared": ["", 0],
         "scripts": 3,
     });
-    assert_eq!(seen, expected);
-    assert_eq!(browser.console(), Vec::<String>::new());
+    assert_eq!(acted(&page_of("trace.json"), 1200, steps), expected);
 }
 
 /// Accepts connections, hangs up at once, and counts them.
@@ -186,9 +175,7 @@ const LOADED: &str =
 #[test]
 fn the_page_of_trace_asks_for_nothing_and_lets_nothing_in() {
     let html = page_of("trace.json");
-    let browser = Browser::new();
-    assert_eq!(browser.act(&html, 400, LOADED), json!([0, 0]));
-    assert_eq!(browser.console(), Vec::<String>::new());
+    assert_eq!(acted(&html, 400, LOADED), json!([0, 0]));
 
     // The content security policy keeps foreign markup in the page from loading or running anything.
     let listener = Listener::new();
@@ -196,6 +183,7 @@ fn the_page_of_trace_asks_for_nothing_and_lets_nothing_in() {
         "<script>window.ran = 1</script><img src='http://{}/x.png'></main>",
         listener.address
     );
+    let browser = Browser::new();
     browser.act(&html.replace("</main>", &through), 400, LOADED);
     let refused =
         browser.console().iter().filter(|line| line.contains("Content Security Policy")).count();
@@ -215,28 +203,21 @@ fn the_page_of_trace_asks_for_nothing_and_lets_nothing_in() {
 #[test]
 fn the_page_of_a_traced_program_is_whole() {
     let folder = tempfile::tempdir().expect("make a folder");
-    let file = folder.path().join("page.html");
-    let command = Command::new(env!("CARGO_BIN_EXE_clockscope"))
-        .args(["trace", "--via", "none", "--per-process", "--format", "html", "-o"])
-        .arg(&file)
-        .args(["--", "sh", "-c", "date; date '+<b>%s'; exit 3"])
-        .output()
-        .expect("run clockscope");
-    assert_eq!(command.status.code(), Some(3), "{command:?}");
-    let html = fs::read_to_string(&file).expect("read the page");
-    let browser = Browser::new();
-    let shown = browser.act(&html, 400, "return inner.querySelector('main').innerText;");
-    let shown = shown.as_str().expect("text");
+    let options = ["trace", "--via", "none", "--per-process", "--format", "html", "-o", "page"];
+    let program = ["--", "sh", "-c", "date; date '+<b>%s'; exit 3"];
+    let said = said_in(folder.path(), &[&options[..], &program].concat(), "");
+    assert_eq!(said.code, Some(3), "{said:?}");
+    let html = fs::read_to_string(folder.path().join("page")).expect("read the page");
+    let shown = shown(&html, 400);
     let quoted = r"-- sh -c 'date; date '\''+<b>%s'\''; exit 3'";
     for words in ["3 processes with 3 threads", "exit code 3", "date (", "sh (", quoted] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
-    let seen = browser.measure(&html, 400, Ground::Light);
+    let seen = Browser::new().measure(&html, 400, Ground::Light);
     assert!(seen.page_width <= 400.0 && seen.contrast >= 7.0, "{seen:?}");
     let steps = "const details = [...inner.querySelectorAll('.tree details')];
         return [details.length > 0, details[0].open, details[0].querySelectorAll('li').length];";
-    assert_eq!(browser.act(&html, 400, steps), json!([true, true, 2]));
-    assert_eq!(browser.console(), Vec::<String>::new());
+    assert_eq!(acted(&html, 400, steps), json!([true, true, 2]));
 }
 
 /// A reader without script at 400 px has the text report, in a box that scrolls by itself.
@@ -267,10 +248,7 @@ fn column_of(html: &str, caption: &str, heading: &str) -> Vec<String> {
          const at = [...table.tHead.rows[0].cells].findIndex(c => c.textContent === '{heading}');
          return [...table.tBodies[0].rows].map(row => row.cells[at].textContent);"
     );
-    let browser = Browser::new();
-    let cells = serde_json::from_value(browser.act(html, 1200, &steps)).expect("texts");
-    assert_eq!(browser.console(), Vec::<String>::new());
-    cells
+    serde_json::from_value(acted(html, 1200, &steps)).expect("texts")
 }
 
 fn report(name: &str) -> Value {
@@ -314,9 +292,7 @@ fn the_page_of_a_saved_report_is_that_of_the_command() {
     // A saved report of trace names its machine, and so does its page.
     run("run --stats --clock kernel --format json -o run -- date");
     run("view run -o page");
-    let shown =
-        Browser::new().act(&read("page"), 400, "return inner.querySelector('main').innerText;");
-    let shown = shown.as_str().expect("text");
+    let shown = shown(&read("page"), 400);
     assert!(shown.contains("How often date reads the clock"), "{shown}");
     assert!(shown.contains("The machine"), "{shown}");
 }
@@ -347,11 +323,8 @@ fn a_report_with_figures_that_are_no_numbers_has_a_page() {
         assert!(without_fractions(&mut report) >= least, "{name}");
         let document = Document::parse(report.to_string().as_bytes()).expect("a report");
         let html = pages::of_document(&document, None).unwrap_or_else(|e| panic!("{name}: {e:#}"));
-        let browser = Browser::new();
-        let shown = browser.act(&html, 1200, "return inner.querySelector('main').innerText;");
-        let shown = shown.as_str().expect("text");
+        let shown = shown(&html, 1200);
         assert!(!shown.contains("NaN") && shown.len() > 1000, "{name}: {shown}");
-        assert_eq!(browser.console(), Vec::<String>::new(), "{name}");
     }
 }
 

@@ -8,9 +8,10 @@ mod programs;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use object::elf::{DT_GNU_HASH, DT_HASH};
+use object::elf::{DT_GNU_HASH, DT_HASH, DynamicTag};
 use vdso_reader::Image;
 
+use crate::support::clocksource::DELAYED;
 use crate::support::compare::assert_counts;
 use crate::support::printed::Printed;
 use crate::support::running::{Report, rows};
@@ -54,17 +55,6 @@ const TIMERS: [&str; 5] = [
     "timers-wake-pause",
 ];
 
-/// Reads that take longer with `--clock slow`, as `slow_reads` names them. `slow_reads` measures the processor time of
-/// all other reads, which is unpredictable in a virtual machine on a busy host.
-const DELAYED: [&str; 6] = [
-    "CLOCK_REALTIME",
-    "CLOCK_MONOTONIC",
-    "CLOCK_MONOTONIC_RAW",
-    "CLOCK_BOOTTIME",
-    "CLOCK_TAI",
-    "gettimeofday",
-];
-
 /// Suffix of the machine on which QEMU translates each instruction by itself. That machine runs fewer steps.
 const SINGLE: &str = "-single";
 
@@ -77,20 +67,17 @@ const COMMANDS: &str = "-commands";
 /// Crates whose tests run on arm64 kernels.
 const ARM64_CRATES: usize = 7;
 
-fn results() -> Option<PathBuf> {
-    let results = std::env::var_os("CLOCKSCOPE_KERNELS_RESULTS");
-    if results.is_none() {
+/// The machines of an architecture that were booted, and how many seconds each run took; none (a skip) without
+/// `CLOCKSCOPE_KERNELS_RESULTS`.
+fn booted(architecture: &str) -> Vec<(Boot, String)> {
+    let Some(results) = std::env::var_os("CLOCKSCOPE_KERNELS_RESULTS").map(PathBuf::from) else {
         skip("no kernel was booted: make test-kernels");
-    }
-    results.map(PathBuf::from)
-}
-
-/// The machines of an architecture that were booted, and how many seconds each run took.
-fn booted(results: &Path, architecture: &str) -> Vec<(Boot, String)> {
+        return Vec::new();
+    };
     let list = std::fs::read_to_string(results.join("booted")).expect("vm/test-kernels writes it");
     let machine = |line: &str| {
         let (name, seconds) = line.split_once(' ').expect("a name and seconds");
-        (Boot::in_results(results, name), seconds.to_owned())
+        (Boot::in_results(&results, name), seconds.to_owned())
     };
     assert!(!list.is_empty(), "no kernel was booted");
     let is_wanted =
@@ -113,14 +100,18 @@ struct Sums {
 
 /// Whether the step's program needs a hash table that this kernel's vDSO does not have. The program then ends with 1.
 fn lacks_table(boot: &Boot, step: &str) -> bool {
-    let tag = match step {
-        "trace-own_parser" => DT_HASH,
-        "trace-hash-table" => DT_GNU_HASH,
-        _ => return false,
-    };
+    match step {
+        "trace-own_parser" => !has_table(boot, DT_HASH),
+        "trace-hash-table" => !has_table(boot, DT_GNU_HASH),
+        _ => false,
+    }
+}
+
+/// Whether the kernel's vDSO has a hash table of this kind.
+fn has_table(boot: &Boot, tag: DynamicTag) -> bool {
     let bytes = std::fs::read(boot.out.join("vdso.so")).expect("the step `dump` writes it");
     let kernel = Image::parse(&bytes).expect("the kernel's image");
-    !kernel.dynamic().iter().any(|entry| entry.0 == tag.0)
+    kernel.dynamic().iter().any(|entry| entry.0 == tag.0)
 }
 
 impl Sums {
@@ -129,13 +120,7 @@ impl Sums {
         if lacks_table(boot, step) {
             return;
         }
-        assert_eq!(
-            boot.status(step),
-            0,
-            "{} {step}: {}",
-            boot.name,
-            boot.text(&format!("{step}.err"))
-        );
+        boot.assert_succeeded(step);
         let report = boot.report(step);
         let mut printed = boot.printed(step);
         if cannot_read_the_vdso(boot, step) {
@@ -175,14 +160,7 @@ fn leaves_getres_out(boot: &Boot, report: &Report) -> bool {
 /// arm64 kernels from 6.12 on do not have. A program that was given another clock reads that one.
 fn cannot_read_the_vdso(boot: &Boot, step: &str) -> bool {
     let has_another_clock = step.starts_with("run-") && !step.starts_with("run-kernel-");
-    step.contains("musl") && !has_another_clock && !has_hash_table(boot)
-}
-
-/// Whether the kernel's vDSO has a `DT_HASH`.
-fn has_hash_table(boot: &Boot) -> bool {
-    let bytes = std::fs::read(boot.out.join("vdso.so")).expect("the kernel's vDSO");
-    let image = Image::parse(&bytes).expect("a vDSO");
-    image.dynamic().iter().any(|entry| entry.0 == 4)
+    step.contains("musl") && !has_another_clock && !has_table(boot, DT_HASH)
 }
 
 /// Turns vDSO calls into system calls, for a C library that makes a system call for each.
@@ -196,12 +174,11 @@ fn make_system_calls(printed: &mut Printed) {
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn counts_are_exact_on_every_kernel() {
-    let Some(results) = results() else { return };
     let mut table = String::from(
         "| kernel | release | boot, s | all, s | steps | vDSO calls made | counted | system calls made | counted |\n\
          |---|---|---|---|---|---|---|---|---|\n",
     );
-    for (boot, seconds) in booted(&results, "") {
+    for (boot, seconds) in booted("") {
         let mut sums = Sums::default();
         for program in PROGRAMS {
             sums.add(&boot, &format!("trace-{program}"));
@@ -232,8 +209,7 @@ fn counts_are_exact_on_every_kernel() {
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn counts_are_exact_where_any_two_instructions_may_be_interrupted() {
-    let Some(results) = results() else { return };
-    for (boot, seconds) in booted(&results, SINGLE) {
+    for (boot, seconds) in booted(SINGLE) {
         let mut sums = Sums::default();
         for step in ["trace-reads", "trace-now", "threads", "churn", "signals"] {
             sums.add(&boot, step);
@@ -247,8 +223,7 @@ fn counts_are_exact_where_any_two_instructions_may_be_interrupted() {
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn counts_are_exact_where_threads_are_preempted_in_probes() {
-    let Some(results) = results() else { return };
-    for (boot, seconds) in booted(&results, TURNS) {
+    for (boot, seconds) in booted(TURNS) {
         let mut sums = Sums::default();
         ["crowd-1", "crowd-2", "crowd-3"].iter().for_each(|step| sums.add(&boot, step));
         let counted = sums.system_calls_counted;
@@ -260,11 +235,10 @@ fn counts_are_exact_where_threads_are_preempted_in_probes() {
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn crates_pass_their_tests_on_every_arm64_kernel() {
-    let Some(results) = results() else { return };
     let mut table = String::from(
         "| kernel | release | boot, s | all, s | tests passed |\n|---|---|---|---|---|\n",
     );
-    let machines = booted(&results, "aarch64-");
+    let machines = booted("aarch64-");
     if machines.is_empty() {
         return;
     }
@@ -299,8 +273,7 @@ fn crates_pass_their_tests_on_every_arm64_kernel() {
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn the_commands_and_their_documentation_hold_on_arm64() {
-    let Some(results) = results() else { return };
-    for (boot, seconds) in booted(&results, COMMANDS) {
+    for (boot, seconds) in booted(COMMANDS) {
         let said = boot.text("quiet.out");
         assert_eq!(boot.status("quiet"), 0, "{said}\n{}", boot.text("quiet.err"));
         let is_passed = |test: &str| said.lines().any(|line| line == format!("test {test} ... ok"));
@@ -316,15 +289,14 @@ fn the_commands_and_their_documentation_hold_on_arm64() {
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn functions_are_restored_on_every_kernel() {
-    let Some(results) = results() else { return };
-    for (boot, _) in booted(&results, "") {
+    for (boot, _) in booted("") {
         for server in SERVERS.iter().filter(|server| !lacks_table(&boot, server)) {
             let read = |which: &str| {
                 let path = boot.out.join(format!("{server}-vdso-{which}"));
                 std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
             };
             let before = read("before");
-            let image = vdso_reader::Image::parse(&before).expect("a vDSO");
+            let image = Image::parse(&before).expect("a vDSO");
             for after in ["1", "2", "3"].map(read) {
                 for symbol in image.functions() {
                     let from = usize::try_from(symbol.offset).expect("fits");
@@ -346,8 +318,7 @@ fn functions_are_restored_on_every_kernel() {
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn nothing_else_fails_on_any_kernel() {
-    let Some(results) = results() else { return };
-    for (boot, _) in booted(&results, "") {
+    for (boot, _) in booted("") {
         for line in boot.text("steps").lines() {
             let (step, status) = line.split_once(' ').expect(line);
             let status = status.split(' ').next();
@@ -385,8 +356,7 @@ fn assert_no_fault_of_the_kernel(boot: &Boot) {
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn answers_are_right_on_every_kernel() {
-    let Some(results) = results() else { return };
-    for (boot, _) in booted(&results, "") {
+    for (boot, _) in booted("") {
         for clock in ["kernel", "syscall", "coarse", "slow"] {
             let printed = boot.printed(&format!("sandwich-{clock}"));
             let is_wrong =
@@ -399,6 +369,8 @@ fn answers_are_right_on_every_kernel() {
             );
         }
         let delayed = boot.printed("slow-reads");
+        // `slow_reads` measures the processor time of all other reads, which is unpredictable in a virtual machine on a
+        // busy host.
         for name in DELAYED {
             assert!(delayed.has_result(&format!("{name} long enough 1")), "{}: {name}", boot.name);
         }
@@ -427,8 +399,7 @@ fn answers_are_right_on_every_kernel() {
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn programs_that_are_attached_to_are_not_harmed_on_any_kernel() {
-    let Some(results) = results() else { return };
-    for (boot, _) in booted(&results, "") {
+    for (boot, _) in booted("") {
         for server in SERVERS {
             let said = boot.text(&format!("{server}.out"));
             let is_well = said.contains("result ended well backwards 0 wrong 0");
@@ -453,8 +424,7 @@ fn programs_that_are_attached_to_are_not_harmed_on_any_kernel() {
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn calls_that_wait_are_not_seen_to_be_interrupted_on_any_kernel() {
-    let Some(results) = results() else { return };
-    for (boot, _) in booted(&results, "") {
+    for (boot, _) in booted("") {
         let said = boot.text("asleep.out");
         let ended = said.lines().filter(|line| line.starts_with("result "));
         // A sigtimedwait with a limit returns EINTR after any stop, by any tracer (signal(7)).
@@ -493,11 +463,10 @@ fn share_may_be_off(boot: &Boot, program: &str, report: &Report) -> f64 {
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn callers_are_true_on_every_kernel() {
-    let Some(results) = results() else { return };
     let mut table = String::from(
         "| kernel | program | samples | true callers | whole stacks | share off by, points |\n|---|---|---|---|---|---|\n",
     );
-    for (boot, _) in booted(&results, "") {
+    for (boot, _) in booted("") {
         for (program, source) in SAMPLED {
             let steps = [format!("sampled-{program}"), format!("sampled-attached-{program}")];
             for step in steps.into_iter().filter(|step| !cannot_read_the_vdso(&boot, step)) {
@@ -545,8 +514,7 @@ fn assert_nobody_is_named(verdict: &Verdict, report: &Report) {
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn wrong_shares_are_told_of_on_every_kernel() {
-    let Some(results) = results() else { return };
-    for (boot, _) in booted(&results, "") {
+    for (boot, _) in booted("") {
         let report = boot.report("sampled-ptrace");
         let callers = report.field("callers");
         let reasons = rows(&callers["declines"]).filter_map(|row| row["reason"].as_str());
@@ -560,7 +528,6 @@ fn wrong_shares_are_told_of_on_every_kernel() {
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn every_kernels_image_has_the_functions_of_its_fixture() {
-    let Some(results) = results() else { return };
     let functions = |path: &Path| {
         let bytes =
             std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -571,7 +538,7 @@ fn every_kernels_image_has_the_functions_of_its_fixture() {
         names
     };
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vdso");
-    for (boot, _) in booted(&results, "") {
+    for (boot, _) in booted("") {
         // The suffix names the same kernel on another CPU.
         let kernel = boot.name.trim_end_matches("-a72");
         let fixture = fixtures.join(format!("{kernel}.so"));

@@ -1,10 +1,10 @@
 //! The manual pages that `make man` writes, as mandoc shows them: complete, and without a warning.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::support::installed_or_skip;
+use crate::support::running::with_input;
 
 #[path = "../../examples/man/epilogue.rs"]
 mod epilogue;
@@ -21,16 +21,7 @@ const SECTIONS: [&str; 7] =
 /// mandoc's output for a page.
 fn mandoc(arguments: &[&str], page: &str) -> Option<String> {
     let program = installed_or_skip(&["/usr/bin/mandoc"])?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("start mandoc");
-    let mut input = child.stdin.take().expect("is piped");
-    input.write_all(page.as_bytes()).expect("give mandoc the page");
-    drop(input);
-    let output = child.wait_with_output().expect("wait for mandoc");
+    let output = with_input(Command::new(program).args(arguments), page.as_bytes());
     Some(String::from_utf8(output.stdout).expect("mandoc prints text"))
 }
 

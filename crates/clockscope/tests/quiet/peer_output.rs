@@ -11,12 +11,7 @@ fn exactly(calls: u64, average_ns: f64) -> Option<Counted> {
 
 #[test]
 fn clockscope_rows_of_several_clocks_are_added_up() {
-    let json = r#"{"vdso":[
-        {"function":"clock_gettime","clock":"CLOCK_MONOTONIC","calls":30,"time_total_ns":600,"time_avg_ps":20000},
-        {"function":"clock_gettime","clock":"CLOCK_REALTIME","calls":10,"time_total_ns":400,"time_avg_ps":40000},
-        {"function":"time","clock":null,"calls":7,"time_total_ns":14,"time_avg_ps":2000}],
-        "syscalls":[{"name":"getppid","number":110,"calls":5,"errors":0,"time_total_ns":470,"time_avg_ps":94100},
-        {"name":"read","number":0,"calls":3,"errors":0,"time_total_ns":0,"time_avg_ps":0}]}"#;
+    let json = include_str!("peer_output/clockscope.json");
     assert_eq!(counted::from_clockscope(json, "vdso", "clock_gettime"), exactly(40, 25.0));
     assert_eq!(counted::from_clockscope(json, "syscalls", "getppid"), exactly(5, 94.1));
     let untimed = Some(Counted { calls: 3, average_ns: None });
@@ -28,14 +23,7 @@ fn clockscope_rows_of_several_clocks_are_added_up() {
 
 #[test]
 fn strace_rows_with_and_without_errors_are_read() {
-    let text = "\
-% time     seconds  usecs/call     calls    errors syscall
------- ----------- ----------- --------- --------- ----------------
- 97.30    0.004000           4      1000           getppid
-  2.70    0.000011          11         1         1 access
------- ----------- ----------- --------- --------- ----------------
-100.00    0.004011           4      1001         1 total
-";
+    let text = include_str!("peer_output/strace.txt");
     assert_eq!(counted::from_strace(text, "getppid"), exactly(1000, 4000.0));
     assert_eq!(counted::from_strace(text, "access").map(|row| row.calls), Some(1));
     assert_eq!(counted::from_strace(text, "read"), None);
@@ -43,29 +31,14 @@ fn strace_rows_with_and_without_errors_are_read() {
 
 #[test]
 fn perf_trace_adds_up_the_tables_of_threads() {
-    let text = "\
- loop (11176), 2000 events, 90.6%
-
-   syscall            calls  errors  total       min       avg       max       stddev
-                                     (msec)    (msec)    (msec)    (msec)        (%)
-   --------------- --------  ------ -------- --------- --------- ---------     ------
-   getppid              300      0     0.300     0.001     0.001     0.021      5.39%
- loop (11177), 2000 events, 90.6%
-   getppid              100      0     0.500     0.005     0.005     0.005      0.00%
-";
+    let text = include_str!("peer_output/perf-trace.txt");
     assert_eq!(counted::from_perf_trace(text, "getppid"), exactly(400, 2000.0));
     assert_eq!(counted::from_perf_trace(text, "write"), None);
 }
 
 #[test]
 fn perf_stat_does_not_take_pwrite_for_write() {
-    let text = "\
-# started on Sat Nov 21 01:19:38 2026
-
-9,,syscalls:sys_enter_pwrite64,951360,100.00,,
-8,,syscalls:sys_enter_write,951360,100.00,,
-5,,mem:0x7ffff7fc8af0:x,951360,100.00,,
-";
+    let text = include_str!("peer_output/perf-stat.txt");
     let write = counted::from_perf_stat(text, |event| event == "syscalls:sys_enter_write");
     assert_eq!(write, Some(Counted { calls: 8, average_ns: None }));
     let breakpoint = counted::from_perf_stat(text, |event| event.starts_with("mem:"));

@@ -2,11 +2,11 @@
 
 use std::env::consts::ARCH;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::FileExt as _;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::support::attaching::Image;
 use crate::support::command::{self, Said};
+use crate::support::conversation::Conversation;
 use crate::support::running::{clockscope, untraced};
 
 const X86_64: &str = "x86_64-6.18.so";
@@ -31,13 +31,7 @@ fn address(value: &serde_json::Value) -> Option<u64> {
 
 /// The bytes of this process's own `[vdso]` mapping.
 fn own_mapping() -> Vec<u8> {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap();
-    let line = maps.lines().find(|line| line.ends_with("[vdso]")).unwrap();
-    let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
-    let [start, end] = [start, end].map(|hex| u64::from_str_radix(hex, 16).unwrap());
-    let mut bytes = vec![0; usize::try_from(end - start).unwrap()];
-    fs::File::open("/proc/self/mem").unwrap().read_exact_at(&mut bytes, start).unwrap();
-    bytes
+    Image::of(std::process::id().cast_signed()).unwrap().bytes
 }
 
 #[test]
@@ -132,15 +126,13 @@ fn a_saved_image_is_measured_like_the_mapped_one() {
 
 #[test]
 fn another_process_is_shown_or_the_refusal_says_what_to_try() {
-    let mut child =
-        Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Conversation::start_silent(&words!["cat"]);
     // A child that has answered has executed `cat`, so the kernel has mapped its vDSO.
-    child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
-    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-    let pid = child.id().to_string();
+    child.say("answer");
+    assert_eq!(child.line(), "answer");
+    let pid = child.pid().to_string();
     let output = untraced(&words![clockscope(), "vdso", "--pid", pid, "--dump", "-"]);
-    drop(child.stdin.take());
-    child.wait().unwrap();
+    assert!(child.status().success());
     if output.status.code() == Some(2) {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("CAP_SYS_PTRACE"), "{said}");

@@ -7,12 +7,12 @@ mod by_counter;
 pub(crate) mod machine;
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use serde_json::Value;
 
+use crate::support::command::Said;
 use crate::support::compare::assert_counts;
-use crate::support::running::{clockscope, rows};
+use crate::support::running::{clockscope, rows, untraced};
 use machine::{Boot, boot, boots, slow_boots};
 
 /// If a system call costs less than this many times the vDSO's function, the function has made the system call itself.
@@ -171,18 +171,15 @@ fn doctor_finds_nothing_to_mend_where_the_tsc_is_read() {
 #[ignore = "looks at virtual machines: make test-vm"]
 fn a_capture_is_judged_outside_as_the_machine_was_inside() {
     for boot in boots().chain(boot("no-vdso")) {
-        assert_eq!(boot.status("capture"), 0, "{}: {}", boot.name, boot.text("capture.err"));
+        boot.assert_succeeded("capture");
         if boot.clocksources("before", "after").is_none() {
             continue;
         }
         let archive = boot.out.join("capture.tar.zst");
-        let output = Command::new(clockscope())
-            .args(["doctor", "--format", "json", "--root"])
-            .arg(archive)
-            .output()
-            .expect("run clockscope");
-        assert_eq!(output.status.code(), Some(boot.status("doctor-json")), "{output:?}");
-        let outside: Value = serde_json::from_slice(&output.stdout).expect("doctor prints JSON");
+        let doctor = words![clockscope(), "doctor", "--format", "json", "--root", archive];
+        let said = Said::of(untraced(&doctor));
+        assert_eq!(said.code, Some(boot.status("doctor-json")), "{said:?}");
+        let outside = said.json();
         let inside = boot.json("doctor-json.out");
         for field in ["state", "source", "platform", "platforms", "kernel"] {
             assert_eq!(outside[field], inside[field], "{} {field}", boot.name);
@@ -242,20 +239,12 @@ fn counts_are_exact() {
             "no-tsc",
         ] {
             let step = format!("trace-{trace}");
-            assert_eq!(
-                boot.status(&step),
-                0,
-                "{}: {}",
-                boot.name,
-                boot.text(&format!("{step}.err"))
-            );
-            let report = boot.report(&step);
-            assert_counts(&boot.printed(&step), &report);
+            boot.assert_succeeded(&step);
+            assert_counts(&boot.printed(&step), &boot.report(&step));
         }
         for clock in ["kernel", "syscall", "coarse"] {
             let step = format!("run-{clock}-sqlite3");
-            let report = boot.report(&step);
-            assert_counts(&boot.printed(&step), &report);
+            assert_counts(&boot.printed(&step), &boot.report(&step));
         }
     }
 }

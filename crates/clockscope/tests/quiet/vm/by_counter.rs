@@ -109,13 +109,7 @@ fn a_kernel_without_a_vdso_is_no_place_for_a_clock_by_the_counter() {
 fn every_read_is_counted_and_none_goes_back() {
     for boot in boots() {
         for step in ON_ONE_CPU.into_iter().chain([ON_TWO_CPUS]) {
-            assert_eq!(
-                boot.status(step),
-                0,
-                "{} {step}: {}",
-                boot.name,
-                boot.text(&format!("{step}.err"))
-            );
+            boot.assert_succeeded(step);
             let printed = boot.printed(step);
             assert_counts(&printed, &boot.report(step));
             assert!(printed.has_result("backwards 0"), "{} {step}: {printed:?}", boot.name);
@@ -238,7 +232,7 @@ fn the_page_gives_way_when_the_kernel_takes_another_clocksource() {
         assert!(why.contains(", not the counter"), "{why}");
         return;
     }
-    assert_eq!(boot.status(step), 0, "{}", boot.text("taken-away.err"));
+    boot.assert_succeeded(step);
     let page = boot.page(step);
     let changed = "the kernel's clocksource has changed";
     assert!(rows(&page["withdrawals"]).any(|row| row["reason"] == changed), "{page:#}");
@@ -247,8 +241,7 @@ fn the_page_gives_way_when_the_kernel_takes_another_clocksource() {
     assert!(boot.text("taken-away.err").contains(changed));
     let printed = boot.printed("taken-away");
     assert!(printed.has_result("backwards 0"), "{printed:?}");
-    let report = boot.report("taken-away");
-    assert_counts(&printed, &report);
+    assert_counts(&printed, &boot.report("taken-away"));
 }
 
 #[test]

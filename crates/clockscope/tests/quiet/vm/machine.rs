@@ -63,6 +63,13 @@ impl Boot {
         found.unwrap_or_else(|| panic!("{} has no step {step}:\n{steps}", self.name))
     }
 
+    /// Checks that a step succeeded.
+    #[track_caller]
+    pub(crate) fn assert_succeeded(&self, step: &str) {
+        let said = || self.text(&format!("{step}.err"));
+        assert_eq!(self.status(step), 0, "{} {step}: {}", self.name, said());
+    }
+
     /// The cost of a clock read in nanoseconds, as the step's program prints it.
     #[track_caller]
     pub(crate) fn took_ns(&self, step: &str) -> f64 {
