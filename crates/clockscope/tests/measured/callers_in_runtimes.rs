@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use crate::support::builds;
 use crate::support::printed::Key;
 use crate::support::running::{Report, Tracing, rows};
+use crate::support::true_callers::index;
 use crate::support::{installed_or_skip, sources};
-use crate::trace_callers_truth::{demand, may_not_sample, more};
+use crate::trace_callers_truth::{demand, more};
 use serde_json::{Value, json};
 
 /// Share of stacks that must reach the first function of their thread.
@@ -58,7 +59,6 @@ fn seen(
     let callers = report.field("callers");
     let called: Vec<&Value> = rows(&callers["called"]).collect();
     let frames: Vec<&Value> = rows(&callers["frames"]).collect();
-    let index = |value: &Value| usize::try_from(value.as_u64().expect("an index")).expect("small");
     let mut seen = Seen::default();
     for stack in rows(&callers["stacks"]) {
         let row = called[index(&stack["called"])];
@@ -129,9 +129,7 @@ fn service(
         let traced = tracing.finish();
         assert_eq!(traced.code(), 0, "{traced:?}");
         let report = traced.report();
-        if may_not_sample(&report) {
-            return None;
-        }
+        report.callers_or_skip()?;
         let (key, truths) = truths(&traced.stdout);
         let calls: u64 = truths.iter().map(|truth| truth.calls).sum();
         let counted = report.vdso_calls(&key);
@@ -173,14 +171,22 @@ fn is_of_java(frame: &Value, name: &str) -> bool {
     frame["module"] == "[java]" && frame["function"] == name
 }
 
+/// The program at the first of these places; for `make test-callers` also the ones that a variable names.
+fn programs(places: &[&str], variable: &str) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = installed_or_skip(places).into_iter().collect();
+    if std::env::var_os("THOROUGH").is_some() {
+        let named = std::env::var(variable).unwrap_or_default();
+        all.extend(named.split_whitespace().map(PathBuf::from));
+    }
+    all
+}
+
 /// The installed JVM; for `make test-callers` also the JVMs in `JVMS` and below /usr/lib/jvm.
 fn jvms() -> Vec<PathBuf> {
-    let Some(installed) = installed_or_skip(&["/usr/bin/java"]) else { return Vec::new() };
-    if std::env::var_os("THOROUGH").is_none() {
-        return vec![installed];
+    let mut all = programs(&["/usr/bin/java"], "JVMS");
+    if all.is_empty() || std::env::var_os("THOROUGH").is_none() {
+        return all;
     }
-    let named = std::env::var("JVMS").unwrap_or_default();
-    let mut all: Vec<PathBuf> = named.split_whitespace().map(PathBuf::from).collect();
     for folder in std::fs::read_dir("/usr/lib/jvm").expect("list the JVMs") {
         let java = folder.expect("list the JVMs").path().join("bin/java");
         all.extend(java.canonicalize().ok());
@@ -263,13 +269,7 @@ fn is_of_javascript(frame: &Value, name: &str) -> bool {
 
 /// The installed Node; for `make test-callers` also the ones in `NODES`.
 fn nodes() -> Vec<PathBuf> {
-    let places = ["/usr/bin/node", "/usr/local/bin/node"];
-    let mut all: Vec<PathBuf> = installed_or_skip(&places).into_iter().collect();
-    if std::env::var_os("THOROUGH").is_some() {
-        let named = std::env::var("NODES").unwrap_or_default();
-        all.extend(named.split_whitespace().map(PathBuf::from));
-    }
-    all
+    programs(&["/usr/bin/node", "/usr/local/bin/node"], "NODES")
 }
 
 fn node(node: &Path, options: &[&str]) -> Option<(Report, Seen, Vec<Truth>)> {
@@ -326,11 +326,8 @@ fn node_with_a_source_map() {
         let options = ["--via", "none", "--callers"];
         let words = words![program, "--no-turbo-inlining", script, "300000"];
         let report = Tracing::new(&options, &words).finish().report();
-        if may_not_sample(&report) {
-            return;
-        }
-        let frames = &report.field("callers")["frames"];
-        let stamp = rows(frames).find(|frame| frame["function"] == "stamp").expect("stamp");
+        let Some(callers) = report.callers_or_skip() else { return };
+        let stamp = rows(&callers["frames"]).find(|frame| frame["function"] == "stamp").expect("stamp");
         let begins = text.lines().zip(1..).find(|(line, _)| line.starts_with("function stamp("));
         let (_, begins) = begins.expect("a line");
         assert_eq!(stamp["file"], folder.path().join("src/callers.ts").to_str().expect("a path"));
@@ -357,12 +354,7 @@ fn is_of_python(frame: &Value, name: &str) -> bool {
 
 /// The installed Python; for `make test-callers` also the ones in `PYTHONS`.
 fn pythons() -> Vec<PathBuf> {
-    let mut all: Vec<PathBuf> = installed_or_skip(&["/usr/bin/python3"]).into_iter().collect();
-    if std::env::var_os("THOROUGH").is_some() {
-        let named = std::env::var("PYTHONS").unwrap_or_default();
-        all.extend(named.split_whitespace().map(PathBuf::from));
-    }
-    all
+    programs(&["/usr/bin/python3"], "PYTHONS")
 }
 
 /// On a busy machine a thread waits longer for each sample, and the sampler takes so few within its share of the CPU time.

@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::Instant;
 
 use serde_json::Value;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::support::clocksource;
 use crate::support::placed::{as_nobody, for_everybody};
 use crate::support::running::{self, rows};
-use crate::support::tracefs::with_tracefs;
+use crate::support::tracefs::{Tracer, with_tracefs};
 use crate::support::{installed_or_skip, root_or_skip, skip};
 
 /// doctor's verdict on this machine as JSON, and the finished process.
@@ -31,8 +31,7 @@ fn doctor(starter: &[OsString]) -> Said {
 
 #[track_caller]
 fn doctor_by(command: &mut Command) -> Said {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = running::finish(command.spawn().expect("start doctor"));
+    let output = running::with_input(command, b"");
     let json = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {output:?}"));
     Said { json, output }
@@ -89,35 +88,15 @@ fn a_machine_that_reads_its_tsc_is_fast_and_well() {
     assert!(said.output.stderr.is_empty(), "{:?}", said.output);
 }
 
-/// A process that is ended, with its group, when the test ends.
-struct Beside(Child);
-
-impl Beside {
-    fn start(command: &mut Command) -> Self {
-        use std::os::unix::process::CommandExt as _;
-        let command = command.process_group(0).stdin(Stdio::null());
-        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"))
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        let group = format!("-{}", self.0.id());
-        let _ = Command::new("/bin/kill").args(["-s", "INT", "--", &group]).status();
-        let _ = self.0.wait();
-    }
-}
-
 /// Runs doctor until it names the tracer, which needs time to attach itself or ends with an error.
 #[track_caller]
-fn assert_named(tracer: &mut Beside) {
-    let marker = format!("(pid {})", tracer.0.id());
+fn assert_named(tracer: &mut Tracer) {
+    let marker = format!("(pid {})", tracer.pid());
     let start = Instant::now();
     let mut said = doctor(&[]);
     while !said.evidence("syscalls-traced").contains(&marker) {
         assert!(start.elapsed() < running::HUNG_AFTER, "{marker} is not named: {}", said.json);
-        let ended = tracer.0.try_wait().expect("it can be waited for");
-        assert!(ended.is_none(), "the tracer ended: {ended:?}");
+        tracer.assert_runs();
         said = doctor(&[]);
     }
     assert!(said.has("syscalls-traced"), "{}", said.json["labels"]);
@@ -129,7 +108,7 @@ fn bpftrace_on_system_calls_is_named() {
     let Some(()) = root_or_skip() else { return };
     let Some(bpftrace) = installed_or_skip(&["/usr/bin/bpftrace"]) else { return };
     let program = "tracepoint:raw_syscalls:sys_enter { @ = count(); }";
-    assert_named(&mut Beside::start(with_tracefs(&bpftrace).args(["-e", program])));
+    assert_named(&mut Tracer::start(with_tracefs(&bpftrace).args(["-e", program])));
 }
 
 #[test]
@@ -137,7 +116,7 @@ fn perf_on_system_calls_is_named() {
     let Some(()) = root_or_skip() else { return };
     let Some(perf) = installed_or_skip(&["/usr/bin/perf"]) else { return };
     let arguments = ["stat", "-e", "raw_syscalls:sys_enter", "-a", "sleep", "1000"];
-    assert_named(&mut Beside::start(with_tracefs(&perf).args(arguments)));
+    assert_named(&mut Tracer::start(with_tracefs(&perf).args(arguments)));
 }
 
 #[test]
@@ -180,46 +159,23 @@ fn a_tracer_of_this_process_is_said() {
     assert!(said.has("traced-by-ptrace"), "{}", said.json["labels"]);
 }
 
-/// Builds a library that executes `body` before `main`, for `LD_PRELOAD`: it stands for limits that a program
+/// Builds the library of `limits.c` with these of its limits, for `LD_PRELOAD`: it stands for limits that a program
 /// inherits from the one that started it. `None` (a skip) without a C compiler.
-fn preload(body: &str) -> Option<(tempfile::TempDir, PathBuf)> {
+fn preload(limits: &[&str]) -> Option<(tempfile::TempDir, PathBuf)> {
     let cc = installed_or_skip(&["/usr/bin/cc", "/usr/bin/gcc"])?;
     let directory = tempfile::tempdir().expect("make a temporary directory");
-    let (source, library) = (directory.path().join("a.c"), directory.path().join("a.so"));
-    let head = "#include <stddef.h>\n#include <sys/prctl.h>\n#include <sys/syscall.h>\n\
-                #include <linux/seccomp.h>\n#include <linux/filter.h>\n\
-                __attribute__((constructor)) static void before_main(void)\n";
-    std::fs::write(&source, format!("{head}{{\n{body}\n}}\n")).expect("write a source");
-    let command = [&words!["-shared", "-fPIC", "-o"][..], &words![library, source]].concat();
-    let built = Command::new(cc).args(command).status().expect("run the compiler");
-    assert!(built.success());
+    let library = directory.path().join("limits.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/measured/doctor_live/limits.c");
+    let mut command = Command::new(cc);
+    command.args(["-shared", "-fPIC", source, "-o"]).arg(&library);
+    let built = command.args(limits.iter().map(|limit| format!("-D{limit}"))).status();
+    assert!(built.expect("run the compiler").success());
     Some((directory, library))
 }
 
-const DENY_TSC: &str = "prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);";
-/// A filter that lets every system call pass.
-const FILTER_ALL: &str = "
-    struct sock_filter allow[] = {{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW }};
-    struct sock_fprog program = { 1, allow };
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);";
-/// A filter that refuses `prctl(PR_SET_TSC, ...)` (26 is PR_SET_TSC) and allows all other calls.
-const KEEP_DENIED: &str = "
-    struct sock_filter refuse[] = {
-        { BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr) },
-        { BPF_JMP | BPF_JEQ | BPF_K, 0, 3, SYS_prctl },
-        { BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, args[0]) },
-        { BPF_JMP | BPF_JEQ | BPF_K, 0, 1, PR_SET_TSC },
-        { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | 1 },
-        { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW },
-    };
-    struct sock_fprog program = { 6, refuse };
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);";
-
 #[track_caller]
-fn doctor_after(body: &str) -> Option<Said> {
-    let (_directory, library) = preload(body)?;
+fn doctor_after(limits: &[&str]) -> Option<Said> {
+    let (_directory, library) = preload(limits)?;
     let mut command = Command::new(running::clockscope());
     command.args(["doctor", "--format", "json"]).env("LD_PRELOAD", library);
     Some(doctor_by(&mut command))
@@ -227,7 +183,7 @@ fn doctor_after(body: &str) -> Option<Said> {
 
 #[test]
 fn a_seccomp_filter_is_said() {
-    let Some(said) = doctor_after(FILTER_ALL) else { return };
+    let Some(said) = doctor_after(&["FILTER_ALL"]) else { return };
     assert!(said.has("seccomp-filter"), "{}", said.json["labels"]);
     assert_fits_the_clocksource(&said);
 }
@@ -245,7 +201,7 @@ fn a_process_that_may_not_read_the_tsc_says_so_and_measures_all_the_same() {
     if !can_be_forbidden_or_skip() {
         return;
     }
-    let Some(said) = doctor_after(DENY_TSC) else { return };
+    let Some(said) = doctor_after(&["DENY_TSC"]) else { return };
     assert!(said.has("tsc-denied-to-process"), "{}", said.json["labels"]);
     assert!(rows(&said.json["measured"]["reads"]).count() > 0);
     assert_fits_the_clocksource(&said);
@@ -256,7 +212,7 @@ fn a_process_that_may_never_read_the_tsc_measures_nothing_and_does_not_die() {
     if !can_be_forbidden_or_skip() {
         return;
     }
-    let Some(said) = doctor_after(&format!("{DENY_TSC}{KEEP_DENIED}")) else { return };
+    let Some(said) = doctor_after(&["DENY_TSC", "KEEP_DENIED"]) else { return };
     assert!(said.has("tsc-denied-to-process"), "{}", said.json["labels"]);
     assert_eq!(rows(&said.json["measured"]["reads"]).count(), 0);
     let unmeasured = said.json["measured"]["unmeasured"].to_string();

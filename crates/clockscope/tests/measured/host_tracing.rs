@@ -3,65 +3,35 @@
 //!
 //! These tests need root; without it each test is skipped with a message.
 
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use clockscope_measure::host;
-use clockscope_model::host::SyscallTracing;
 
-use crate::support::tracefs::with_tracefs;
+use crate::support::tracefs::{Tracer, with_tracefs};
 use crate::support::{installed_or_skip, root_or_skip, running};
 
-/// A tracer that is ended with its group when the test ends.
-struct Tracer(Child);
-
-impl Tracer {
-    fn start(command: &mut Command) -> Self {
-        use std::os::unix::process::CommandExt as _;
-        let child = command.process_group(0).spawn();
-        Self(child.expect("the tracer starts"))
-    }
-
-    /// Waits until clockscope sees this process id trace by these means, and gives the clause that says so.
-    ///
-    /// Meanwhile the tracer attaches itself to one event after another, or ends with an error.
-    fn seen(&mut self, pid: u32, means: &str) -> String {
-        let marker = format!("(pid {pid})");
-        let start = Instant::now();
-        while start.elapsed() < running::HUNG_AFTER {
-            let tracing = host::collect().syscall_tracing;
-            let is_it = |who: &&String| who.contains(&marker) && who.contains(means);
-            if let Some(who) = tracing.who.iter().find(is_it) {
-                assert_eq!(tracing.active, Some(true), "{tracing:?}");
-                return who.clone();
-            }
-            let ended = self.0.try_wait().expect("it can be waited for");
-            assert!(ended.is_none(), "the tracer ended: {ended:?}");
+/// Waits until clockscope sees the tracer trace by these means, and gives the clause that says so.
+///
+/// Meanwhile the tracer attaches itself to one event after another, or ends with an error.
+#[track_caller]
+fn seen(tracer: &mut Tracer, means: &str) -> String {
+    let marker = format!("(pid {})", tracer.pid());
+    let start = Instant::now();
+    while start.elapsed() < running::HUNG_AFTER {
+        let tracing = host::collect().syscall_tracing;
+        let is_it = |who: &&String| who.contains(&marker) && who.contains(means);
+        if let Some(who) = tracing.who.iter().find(is_it) {
+            assert_eq!(tracing.active, Some(true), "{tracing:?}");
+            return who.clone();
         }
-        panic!("{marker} was not seen by {means}: {:?}", host::collect().syscall_tracing);
+        tracer.assert_runs();
     }
-
-    fn pid(&self) -> u32 {
-        self.0.id()
-    }
-
-    fn end(mut self) -> u32 {
-        let pid = self.pid();
-        let group = format!("-{pid}");
-        let _ = Command::new("/bin/kill").args(["-s", "INT", "--", &group]).status();
-        let _ = self.0.wait();
-        pid
-    }
+    panic!("{marker} was not seen by {means}: {:?}", host::collect().syscall_tracing);
 }
 
-impl Drop for Tracer {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn is_named(tracing: &SyscallTracing, pid: u32) -> bool {
+fn is_named(pid: u32) -> bool {
+    let tracing = host::collect().syscall_tracing;
     tracing.who.iter().any(|who| who.contains(&format!("(pid {pid})")))
 }
 
@@ -70,15 +40,14 @@ fn another_clockscope_is_seen_and_gone_when_it_ends() {
     let Some(()) = root_or_skip() else { return };
     let mut command = Command::new(running::clockscope());
     command.args(["trace", "--via", "bpf", "-o", "/dev/null", "--", "cat"]);
-    command.stderr(Stdio::null()).stdout(Stdio::null());
     let (input, hold) = std::io::pipe().expect("a pipe");
     let mut tracer = Tracer::start(command.stdin(input));
     let pid = tracer.pid();
-    let who = tracer.seen(pid, "BPF on sys_enter");
+    let who = seen(&mut tracer, "BPF on sys_enter");
     assert!(who.starts_with("clockscope"), "{who}");
     drop(hold);
-    tracer.0.wait().expect("it ends");
-    assert!(!is_named(&host::collect().syscall_tracing, pid));
+    tracer.wait();
+    assert!(!is_named(pid));
 }
 
 #[test]
@@ -86,14 +55,12 @@ fn bpftrace_is_seen() {
     let Some(()) = root_or_skip() else { return };
     let Some(bpftrace) = installed_or_skip(&["/usr/bin/bpftrace"]) else { return };
     let program = "tracepoint:raw_syscalls:sys_enter { @ = count(); }";
-    let mut command = with_tracefs(&bpftrace);
-    command.args(["-e", program]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut tracer = Tracer::start(&mut command);
+    let mut tracer = Tracer::start(with_tracefs(&bpftrace).args(["-e", program]));
     let pid = tracer.pid();
-    let who = tracer.seen(pid, "sys_enter");
+    let who = seen(&mut tracer, "sys_enter");
     assert_eq!(who, format!("bpftrace (pid {pid}): BPF on sys_enter"));
-    let pid = tracer.end();
-    assert!(!is_named(&host::collect().syscall_tracing, pid));
+    drop(tracer);
+    assert!(!is_named(pid));
 }
 
 #[test]
@@ -103,12 +70,8 @@ fn perf_without_a_program_is_seen() {
     let event = ["stat", "-e", "raw_syscalls:sys_enter", "-a", "sleep", "1000"];
     let all = ["trace", "-a", "-o", "/dev/null", "sleep", "1000"];
     for arguments in [&event[..], &all[..]] {
-        let mut command = with_tracefs(&perf);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut tracer = Tracer::start(&mut command);
-        let pid = tracer.pid();
-        let who = tracer.seen(pid, "perf events");
+        let mut tracer = Tracer::start(with_tracefs(&perf).args(arguments));
+        let who = seen(&mut tracer, "perf events");
         assert!(who.starts_with("perf"), "{arguments:?}: {who}");
-        tracer.end();
     }
 }

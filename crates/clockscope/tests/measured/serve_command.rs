@@ -5,10 +5,12 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::support::command::Said;
+use crate::support::running::untraced;
 use crate::support::serve::{Program, Served, command, map, run};
 use crate::support::{installed_or_skip, root_or_skip};
 use fastclock::Decline;
@@ -16,18 +18,6 @@ use fastclock::page::SIZE;
 use serde_json::Value;
 
 const READ_WHILE_VALID: &[&str] = &["--valid", "1h", "--period", "20ms"];
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-#[track_caller]
-fn assert_fails(output: &Output, code: i32, words: &str) {
-    let said = stderr(output);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    assert!(said.contains(words) && said.starts_with("clockscope: "), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-}
 
 /// A temporary folder, and a path for a page in a subfolder that does not exist yet.
 fn place() -> (tempfile::TempDir, PathBuf) {
@@ -37,8 +27,8 @@ fn place() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn status(page: &Path) -> (Option<i32>, Value) {
-    let output = run(page, &["--status", "--format", "json"]);
-    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default())
+    let said = run(page, &["--status", "--format", "json"]);
+    (said.code, serde_json::from_str(&said.stdout).unwrap_or_default())
 }
 
 #[test]
@@ -68,7 +58,7 @@ fn a_page_is_made_for_everybody_and_says_what_it_is_worth() {
 fn a_page_says_who_serves_it_since_when_and_how_to_end_that() {
     let (_folder, path) = place();
     let started = run(&path, &[]);
-    let said = String::from_utf8_lossy(&started.stdout).into_owned();
+    let said = started.stdout;
     let (_, json) = status(&path);
     let process = json["writer"].as_u64().unwrap();
     let stop = format!("; to end it: clockscope serve --stop {}\n", path.display());
@@ -78,14 +68,13 @@ fn a_page_says_who_serves_it_since_when_and_how_to_end_that() {
     assert!(json["since"].as_str().unwrap().ends_with('Z'), "{json}");
 
     let stopped = run(Path::new("/none"), &["--stop", path.to_str().unwrap()]);
-    assert_eq!(stopped.status.code(), Some(0), "{}", stderr(&stopped));
-    let said = String::from_utf8_lossy(&stopped.stdout).into_owned();
-    assert_eq!(said, format!("process {process} serves {} no more\n", path.display()));
+    assert_eq!(stopped.code, Some(0), "{stopped:?}");
+    assert_eq!(stopped.stdout, format!("process {process} serves {} no more\n", path.display()));
     assert!(!is_alive(process), "it waits until the process is gone");
     let (code, json) = status(&path);
     assert_eq!((code, &json["served"]), (Some(0), &false.into()), "its last line still answers");
-    assert_fails(&run(&path, &["--stop"]), 1, "nobody serves ");
-    assert_fails(&run(Path::new("/none/page"), &["--stop"]), 1, "nobody serves /none/page");
+    run(&path, &["--stop"]).is_refused(1, &["nobody serves "]);
+    run(Path::new("/none/page"), &["--stop"]).is_refused(1, &["nobody serves /none/page"]);
     assert!(Served::start(&path, &[]).is_running(), "another one may begin");
 }
 
@@ -99,7 +88,7 @@ fn is_alive(process: u64) -> bool {
 fn a_timekeeper_under_a_supervisor_is_ended_in_order() {
     let (_folder, path) = place();
     let served = Served::start(&path, &["--withdraw-on-exit"]);
-    assert_eq!(run(&path, &["--stop"]).status.code(), Some(0));
+    assert_eq!(run(&path, &["--stop"]).code, Some(0));
     let (_, json) = status(&path);
     assert_eq!(json["reason_number"], Decline::WriterStopped.as_raw());
     drop(served);
@@ -111,10 +100,11 @@ fn another_users_timekeeper_is_left_alone() {
     let (folder, path) = place();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let mut served = Served::start(&path, &[]);
-    let output = command(&path, &["--stop"]).uid(65_534).gid(65_534).output().unwrap();
-    assert_fails(&output, 2, "try as its owner or as root");
-    let seen = command(&path, &["--status", "--format", "json"]).uid(65_534).output().unwrap();
-    let json: Value = serde_json::from_slice(&seen.stdout).unwrap();
+    let by_nobody = |arguments: &[&str]| {
+        Said::of(command(&path, arguments).uid(65_534).gid(65_534).output().unwrap())
+    };
+    by_nobody(&["--stop"]).is_refused(2, &["try as its owner or as root"]);
+    let json = by_nobody(&["--status", "--format", "json"]).json();
     assert_eq!(
         (&json["served"], json["writer"].as_u64()),
         (&Value::Null, Some(served.id().into()))
@@ -125,7 +115,7 @@ fn another_users_timekeeper_is_left_alone() {
 #[test]
 fn a_status_tells_by_its_code() {
     let (folder, path) = place();
-    assert_fails(&run(&path, &["--status"]), 2, "there is no page");
+    run(&path, &["--status"]).is_refused(2, &["there is no page"]);
     let bad: [(&str, &[u8], &str); 3] = [
         ("garbage", &[b'x'; SIZE], "the file is not a clock page"),
         ("short", b"fstclock", "the page is truncated"),
@@ -135,7 +125,7 @@ fn a_status_tells_by_its_code() {
         let path = folder.path().join(name);
         fs::write(&path, bytes).unwrap();
         let named = run(Path::new("/none"), &["--status", path.to_str().unwrap()]);
-        assert_fails(&named, 2, words);
+        named.is_refused(2, &[words]);
     }
     let served = Served::start(&path, &["--withdraw-on-exit"]);
     let (code, said) = served.end("-INT");
@@ -144,8 +134,8 @@ fn a_status_tells_by_its_code() {
     assert_eq!((code, &json["answers"]), (Some(1), &false.into()));
     assert_eq!(json["reason_number"], Decline::WriterStopped.as_raw());
     let text = run(&path, &["--status"]);
-    assert_eq!(text.status.code(), Some(1));
-    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert_eq!(text.code, Some(1));
+    let text = text.stdout;
     assert!(text.contains("does not answer") && text.contains("has ended its work"), "{text}");
 }
 
@@ -155,7 +145,7 @@ fn there_is_one_timekeeper() {
     let served = Served::start(&path, &[]);
     let words = format!("another timekeeper (process {}) writes {}", served.id(), path.display());
     for mode in [&["--foreground"][..], &[]] {
-        assert_fails(&run(&path, mode), 125, &words);
+        run(&path, mode).is_refused(125, &[&words]);
     }
     assert_eq!(status(&path).0, Some(0), "the first one is not disturbed");
     drop(served);
@@ -237,21 +227,21 @@ fn what_is_no_page_is_replaced_and_what_is_no_file_is_not_touched() {
     let victim = folder.path().join("victim");
     fs::write(&victim, [7; SIZE]).unwrap();
     symlink(&victim, &path).unwrap();
-    assert_fails(&run(&path, &["--foreground"]), 125, "is a symbolic link");
+    run(&path, &["--foreground"]).is_refused(125, &["is a symbolic link"]);
     assert_eq!(fs::read(&victim).unwrap(), [7; SIZE]);
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    assert_fails(&run(&path, &[]), 125, path.to_str().unwrap());
+    run(&path, &[]).is_refused(125, &[path.to_str().unwrap()]);
 }
 
 #[test]
 fn a_place_that_cannot_be_written_is_named() {
     let nowhere = Path::new("/proc/no/page");
-    assert_fails(&run(nowhere, &["--foreground"]), 125, "cannot make the directory /proc/no");
-    assert_fails(&run(nowhere, &[]), 125, "cannot make the directory /proc/no");
-    assert_fails(&run(Path::new("/proc/page"), &[]), 125, "cannot open the lock /proc/page.lock");
-    let output = run(Path::new("/none"), &["--foreground", "--user", "no-such-user"]);
-    assert_fails(&output, 125, "cannot become user no-such-user: there is no such user");
+    run(nowhere, &["--foreground"]).is_refused(125, &["cannot make the directory /proc/no"]);
+    run(nowhere, &[]).is_refused(125, &["cannot make the directory /proc/no"]);
+    run(Path::new("/proc/page"), &[]).is_refused(125, &["cannot open the lock /proc/page.lock"]);
+    let said = run(Path::new("/none"), &["--foreground", "--user", "no-such-user"]);
+    said.is_refused(125, &["cannot become user no-such-user: there is no such user"]);
 }
 
 #[test]
@@ -265,15 +255,14 @@ fn a_full_file_system_is_an_error_and_no_signal() {
          exec {} serve --foreground --page {mount}/page",
         env!("CARGO_BIN_EXE_clockscope")
     );
-    let output = Command::new("unshare").args(["-m", "sh", "-c", &script]).output().unwrap();
-    assert_fails(&output, 125, "no space left on device");
+    let said = Said::of(untraced(&words!["unshare", "-m", "sh", "-c", script]));
+    said.is_refused(125, &["no space left on device"]);
 }
 
 #[test]
 fn it_goes_to_the_background_once_the_page_is_there() {
     let (_folder, path) = place();
-    let output = run(&path, &[]);
-    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    run(&path, &[]).printed();
     let (code, json) = status(&path);
     assert_eq!(code, Some(0));
     let process = json["writer"].as_u64().unwrap();
@@ -373,13 +362,13 @@ fn what_belongs_to_somebody_else_is_not_taken_over() {
     for file in [&path, &lock] {
         give(file, 65_534);
         let before = fs::read(file).unwrap();
-        assert_fails(&run(&path, &["--foreground"]), 125, "belongs to user 65534; remove it");
+        run(&path, &["--foreground"]).is_refused(125, &["belongs to user 65534; remove it"]);
         assert_eq!(fs::read(file).unwrap(), before, "{}", file.display());
         give(file, 0);
     }
     let directory = path.parent().unwrap();
     give(directory, 65_534);
-    assert_fails(&run(&path, &["--foreground"]), 125, "run belongs to user 65534; choose another");
+    run(&path, &["--foreground"]).is_refused(125, &["run belongs to user 65534; choose another"]);
     give(directory, 0);
     Served::start(&path, &[]);
 }
@@ -391,7 +380,7 @@ fn a_directory_in_which_others_may_write_is_refused() {
     let open = |mode| fs::set_permissions(directory, fs::Permissions::from_mode(mode)).unwrap();
     for mode in [0o777, 0o775, 0o757] {
         open(mode);
-        assert_fails(&run(&path, &["--foreground"]), 125, "others may write to the directory");
+        run(&path, &["--foreground"]).is_refused(125, &["others may write to the directory"]);
     }
     // With the sticky bit, as in /tmp, users cannot remove each other's files.
     open(0o1777);
@@ -406,11 +395,11 @@ fn a_file_with_a_second_name_is_refused() {
     let lock = path.with_extension("lock");
     fs::remove_file(&lock).unwrap();
     fs::hard_link(&precious, &lock).unwrap();
-    assert_fails(&run(&path, &["--foreground"]), 125, "page.lock has 2 names; remove it");
+    run(&path, &["--foreground"]).is_refused(125, &["page.lock has 2 names; remove it"]);
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     fs::remove_file(&lock).unwrap();
     fs::hard_link(&path, folder.path().join("second")).unwrap();
-    assert_fails(&run(&path, &["--foreground"]), 125, "page has 2 names; remove it");
+    run(&path, &["--foreground"]).is_refused(125, &["page has 2 names; remove it"]);
 }
 
 #[test]

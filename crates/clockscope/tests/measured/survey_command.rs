@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use crate::support::attaching;
 use crate::support::builds::{self, Link};
+use crate::support::command::Said;
 use crate::support::conversation::Conversation;
-use crate::support::running::{clockscope, rows};
+use crate::support::running::{clockscope, rows, untraced};
 use crate::support::{placed, root_or_skip};
 
 fn survey(options: &[&str]) -> Output {
@@ -201,8 +202,7 @@ fn ctrl_c_prints_what_was_sampled_until_then() {
         };
         tasks.filter_map(cpu_ns).max() > Some(20_000_000)
     });
-    let interrupt = Command::new("kill").args(["-INT", &pid.to_string()]).status();
-    assert!(interrupt.expect("run kill").success());
+    attaching::signal("INT", pid.cast_signed());
     let output = survey.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("text");
@@ -211,20 +211,10 @@ fn ctrl_c_prints_what_was_sampled_until_then() {
 
 #[test]
 fn a_user_without_the_right_is_told_in_one_line() {
-    let folder = tempfile::tempdir().expect("make a folder");
+    let folder = placed::for_everybody(&[(&clockscope(), "clockscope", 0o755)]);
     let tool = folder.path().join("clockscope");
-    placed::program(&clockscope(), &tool, 0o755);
-    let output = if root_or_skip().is_some() {
-        let open = Command::new("chmod").arg("755").arg(folder.path()).status();
-        assert!(open.expect("run chmod").success());
-        let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
-        Command::new("setpriv").args(nobody).arg(&tool).arg("survey").output().expect("run setpriv")
-    } else {
-        Command::new(&tool).arg("survey").output().expect("run it")
-    };
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-    assert!(said.starts_with("clockscope: cannot survey this host: "), "{said}");
-    assert!(said.contains("; "), "it says what to try: {said}");
-    assert!(output.stdout.is_empty());
+    let starter = if root_or_skip().is_some() { &placed::as_nobody()[..] } else { &[] };
+    let said = Said::of(untraced(&[starter, &words![tool, "survey"]].concat()));
+    // The last words say what to try.
+    said.is_refused(2, &["clockscope: cannot survey this host: ", "; "]);
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::support::builds::{self, Link};
 use crate::support::printed::{Key, Printed};
-use crate::support::running::{Report, rows, trace};
+use crate::support::running::{Report, Tracing, rows, trace};
 use crate::support::servers;
 use crate::support::true_callers::{
     Verdict, Way, index, judge, percent, plain_name, share_of, ways,
@@ -96,9 +96,7 @@ fn sample(
         let traced = trace(&SAMPLING, &command);
         assert_eq!(traced.code(), 0, "{traced:?}");
         let sampled = Sampled { ways: ways(&traced.stdout), report: traced.report() };
-        if may_not_sample(&sampled.report) {
-            return None;
-        }
+        sampled.report.callers_or_skip()?;
         assert_calls_are_exact(&sampled, runtime);
         let missing = missing(&sampled);
         if missing <= 1.0 {
@@ -117,16 +115,6 @@ pub(crate) fn more(rounds: u64, missing: f64) -> u64 {
 
 /// Samples as often as the limit on processor time allows.
 const SAMPLING: [&str; 5] = ["--via", "none", "--callers", "--freq", "20000"];
-
-/// Whether the kernel lets this user sample no process; the test is skipped then.
-pub(crate) fn may_not_sample(report: &Report) -> bool {
-    let callers = report.field("callers");
-    let decline = rows(&callers["declines"]).find(|row| row["pid"] == 0);
-    if let Some(decline) = decline {
-        crate::support::skip(format_args!("nobody may be sampled: {}", decline["reason"]));
-    }
-    decline.is_some()
-}
 
 /// Samples of a call.
 fn samples_of(report: &Report, key: &Key) -> u64 {
@@ -301,10 +289,8 @@ fn intervals_of_shares_hold_the_truth() {
             let command = words![program, rounds.to_string()];
             let traced = beside(threads, || trace(&["--via", "none", "--callers"], &command));
             let report = traced.report();
-            if may_not_sample(&report) {
-                return;
-            }
-            let samples = report.field("callers")["samples"].as_f64().expect("a number");
+            let Some(callers) = report.callers_or_skip() else { return };
+            let samples = callers["samples"].as_f64().expect("a number");
             let (model, ways) = (report.model(), ways(&traced.stdout));
             let made: u64 = ways.iter().map(|way| way.calls).sum();
             let sites = sites(&model);
@@ -383,9 +369,7 @@ fn a_query_that_postgres_explains() {
     let mut rows_of_query = 8_000_000;
     for _ in 0..6 {
         let report = explained(&programs, rows_of_query);
-        if may_not_sample(&report) {
-            return;
-        }
+        let Some(_) = report.callers_or_skip() else { return };
         let missing = short_of_shares(samples_of(&report, &monotonic()));
         if missing <= 1.0 {
             assert_halves(&report, rows_of_query);
@@ -410,7 +394,7 @@ fn explained(programs: &Path, rows_of_query: u64) -> Report {
     let single =
         words![programs.join("postgres"), "--single", "-j", "-D", place.path().join("data")];
     let command = [&servers::as_postgres()[..], &single, &words!["-c", "jit=off", "postgres"]];
-    let tracing = crate::support::running::Tracing::new(&SAMPLING, &command.concat());
+    let tracing = Tracing::new(&SAMPLING, &command.concat());
     let traced = tracing.finish_with_input(&format!("{query};\n\n"));
     assert_eq!(traced.code(), 0, "{traced:?}");
     assert!(traced.stdout.contains(&format!("rows={rows_of_query}")), "{traced:?}");

@@ -2,12 +2,11 @@
 //! a figure.
 
 use std::ffi::OsString;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Stdio};
 
 use crate::support::attaching::Attachment;
 use crate::support::builds::{self, Link};
-use crate::support::running::{Report, clockscope, trace_vdso, untraced};
+use crate::support::conversation::Conversation;
+use crate::support::running::{Report, clockscope, run_with_stats, trace, trace_vdso, untraced};
 
 /// The command `prices reads COARSE CPU PRECISE`; `None` without a compiler.
 fn reads(coarse: u64, cpu: u64, precise: u64) -> Option<Vec<OsString>> {
@@ -78,27 +77,17 @@ fn a_dozen_reads_have_no_price_and_no_advice() {
 #[track_caller]
 fn has_the_time_of_children(kinds: &[&str]) {
     let Some(program) = builds::c("prices", Link::Dynamic) else { return };
-    let mut parent = Command::new(program)
-        .arg("family")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("start a tracee");
-    let pid = i32::try_from(parent.id()).expect("is a pid");
-    let mut input = parent.stdin.take().expect("is piped");
-    let mut output = BufReader::new(parent.stdout.take().expect("is piped")).lines();
-    let attachment = Attachment::to(&[pid], &["--via", "none"]);
+    let mut parent = Conversation::start_silent(&words![program, "family"]);
+    let attachment = Attachment::to(&[parent.pid()], &["--via", "none"]);
+    let last = |line: String| line.rsplit(' ').next().and_then(|number| number.parse::<u64>().ok());
     let (mut cpu_us, mut calls) = (0, 0);
     for kind in kinds {
-        input.write_all(format!("{kind}\n").as_bytes()).expect("ask for a child");
-        let mut line = || output.next().expect("an answer").expect("is text");
-        calls += line().rsplit(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a number");
-        let said = line();
-        cpu_us += said.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a number");
+        parent.say(kind);
+        calls += last(parent.line()).expect("a number");
+        cpu_us += last(parent.line()).expect("a number");
     }
     let report = attachment.detach().report();
-    drop(input);
-    parent.wait().expect("wait for the tracee");
+    parent.status();
     let cpu_ns = report.number("cpu_ns");
     assert_eq!(of_reads(&report, "reads"), calls, "{report:?}");
     assert!(cpu_ns >= cpu_us * 1_000, "{cpu_ns} ns counted, {cpu_us} us used");
@@ -116,32 +105,26 @@ fn the_processor_time_of_children_that_live_is_counted() {
     has_the_time_of_children(&["live", "wait", "live"]);
 }
 
-/// The JSON report of a clockscope command, which writes to a file given after `options`.
-fn json(options: &[&str], command: &[OsString]) -> serde_json::Value {
-    let directory = tempfile::tempdir().expect("make a temporary directory");
-    let file = directory.path().join("report.json");
-    let mut clockscope = Command::new(clockscope());
-    clockscope.args(options).args(["--format", "json", "-o"]).arg(&file).arg("--").args(command);
-    let output = clockscope.output().expect("run clockscope");
-    assert!(output.status.success(), "{output:?}");
-    let report = std::fs::read_to_string(&file).expect("the report was written");
-    serde_json::from_str(&report).expect("the report is JSON")
-}
-
 /// docs/run.md says: a computed slowdown is within 15 % of the measured one.
 #[test]
 fn what_a_cost_of_a_read_would_do_is_what_it_does() {
     let Some(command) = reads(3_000, 1_000, 20_000) else { return };
-    let traced = json(&["trace", "--via", "none", "--what-if", "20us"], &command);
-    let computed = traced["what_if"]["cpu_ns"].as_f64().expect("the reads were timed");
-    let slow = json(&["run", "--clock", "slow", "--read-cost", "20us", "--stats"], &command);
-    let measured = slow["cpu_ns"].as_f64().expect("is a number");
+    let what_if = |question: &str| {
+        let traced = trace(&["--via", "none", "--what-if", question], &command);
+        assert_eq!(traced.code(), 0, "{traced:?}");
+        traced.report().field("what_if").clone()
+    };
+    let asked = what_if("20us");
+    let computed = asked["cpu_ns"].as_f64().expect("the reads were timed");
+    let (output, slow) = run_with_stats(&["--clock", "slow", "--read-cost", "20us"], &command);
+    assert!(output.status.success(), "{output:?}");
+    let measured = slow.field("cpu_ns").as_f64().expect("is a number");
     let ratio = measured / computed;
     assert!((0.85..=1.15).contains(&ratio), "{measured} ns measured, {computed} ns computed");
-    let times = traced["what_if"]["times_as_long"].as_f64().expect("is a number");
-    let back = json(&["trace", "--via", "none", "--what-if", &format!("{times}x")], &command);
-    let read_ps = back["what_if"]["read_ps"].as_f64().expect("there is such a cost");
-    assert!(back["what_if"]["from_ratio"] == true && read_ps > 1e6, "{back}");
+    let times = asked["times_as_long"].as_f64().expect("is a number");
+    let back = what_if(&format!("{times}x"));
+    let read_ps = back["read_ps"].as_f64().expect("there is such a cost");
+    assert!(back["from_ratio"] == true && read_ps > 1e6, "{back}");
 }
 
 #[test]

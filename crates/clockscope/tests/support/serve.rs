@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 
 use clockscope_sys::page_file::{self, Access};
@@ -14,6 +14,7 @@ use fastclock::page::{Bounded, Kernel, Order, Page, PageClock, Reader, Trust};
 use fastclock::{ClockId, Decline, Nanos};
 
 use super::attaching::wait_until;
+use super::command::Said;
 
 /// The command `clockscope serve` with these arguments.
 pub(crate) fn command(page: &Path, arguments: &[&str]) -> Command {
@@ -23,8 +24,8 @@ pub(crate) fn command(page: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Exit status and output of a `serve` that ends by itself.
-pub(crate) fn run(page: &Path, arguments: &[&str]) -> Output {
-    command(page, arguments).output().expect("run clockscope")
+pub(crate) fn run(page: &Path, arguments: &[&str]) -> Said {
+    Said::of(command(page, arguments).output().expect("run clockscope"))
 }
 
 /// A timekeeper in the foreground. Dropping it kills it.
