@@ -128,7 +128,7 @@ fn run_wrapped(suite: &Suite, tracer: Tracer, command: &[OsString]) -> Result<(F
     let path = suite.path("summary");
     // It is not there at the first launch.
     let _ = std::fs::remove_file(&path);
-    let finished = process::run(&tracer.wrap(suite, &path, command), LAUNCH_LIMIT)?;
+    let finished = process::run(&tracer.wrap(&suite.tools, &path, command), LAUNCH_LIMIT)?;
     let summary = std::fs::read(&path).unwrap_or_default();
     Ok((finished, String::from_utf8_lossy(&summary).into_owned()))
 }
@@ -142,7 +142,7 @@ fn run_attached(
     let limit = Duration::from_secs(30);
     let mut workload = Running::start(&command)?;
     workload.wait_for_line("ready", limit)?;
-    let mut attached = Running::start(&tracer.attach(suite, workload.pid()))?;
+    let mut attached = Running::start(&tracer.attach(&suite.tools, workload.pid()))?;
     attached.wait_for_line("Tracing", limit)?;
     workload.send_line()?;
     let finished = workload.finish(LAUNCH_LIMIT)?;

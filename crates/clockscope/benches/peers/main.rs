@@ -35,6 +35,7 @@ mod sections;
 mod series;
 mod servers;
 mod suite;
+mod tools;
 mod tracer;
 mod workloads;
 
@@ -136,7 +137,7 @@ fn tool_versions() -> Vec<Vec<String>> {
         ("sqlite3", "--version"),
     ];
     let installed = |&(tool, flag): &(&str, &str)| {
-        let version = if suite::is_installed(tool) {
+        let version = if tools::is_installed(tool) {
             version_of(tool, flag)
         } else {
             "not installed".to_owned()

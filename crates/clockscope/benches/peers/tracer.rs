@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::counted::{self, Counted};
-use crate::suite::Suite;
+use crate::tools::Tools;
 
 /// A way to run a program: untraced, under clockscope or under a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,20 +82,10 @@ impl Tracer {
         }
     }
 
-    /// The program that must be installed.
-    pub(crate) fn program(self) -> Option<&'static str> {
-        match self {
-            Self::Untraced | Self::Clockscope(_) => None,
-            Self::Strace(_) => Some("strace"),
-            Self::Ltrace => Some("ltrace"),
-            Self::PerfTrace
-            | Self::PerfStat
-            | Self::PerfStatFew
-            | Self::PerfRecord
-            | Self::Breakpoint => Some("perf"),
-            Self::BpftraceCount | Self::BpftraceTime => Some("bpftrace"),
-            Self::Syscount | Self::SyscountTime => Some("syscount-bpfcc"),
-        }
+    /// The program that must be installed: the first word of the name.
+    pub(crate) fn program(self) -> Option<String> {
+        let needs_one = !matches!(self, Self::Untraced | Self::Clockscope(_));
+        self.name().split(' ').next().filter(|_| needs_one).map(str::to_owned)
     }
 
     /// Whether it attaches to a running process instead of starting the program itself.
@@ -110,47 +100,47 @@ impl Tracer {
 
     /// Whether it needs tracefs.
     fn needs_tracefs(self) -> bool {
-        matches!(self.program(), Some("perf" | "bpftrace" | "syscount-bpfcc"))
+        matches!(self.program().as_deref(), Some("perf" | "bpftrace" | "syscount-bpfcc"))
             && !matches!(self, Self::Breakpoint | Self::PerfRecord)
     }
 
     /// The command line that runs `command` under this tracer, its summary going to `summary`.
     ///
     /// For a tracer that attaches it is `command` itself.
-    pub(crate) fn wrap(self, suite: &Suite, summary: &Path, command: &[OsString]) -> Vec<OsString> {
-        self.wrap_for(suite, summary, command, &["--format", "json"])
+    pub(crate) fn wrap(self, tools: &Tools, summary: &Path, command: &[OsString]) -> Vec<OsString> {
+        self.wrap_for(tools, summary, command, &["--format", "json"])
     }
 
     /// The same for a reader who is no program: clockscope writes what it prints if nothing else is asked for.
     pub(crate) fn wrap_as_text(
         self,
-        suite: &Suite,
+        tools: &Tools,
         summary: &Path,
         command: &[OsString],
     ) -> Vec<OsString> {
-        self.wrap_for(suite, summary, command, &[])
+        self.wrap_for(tools, summary, command, &[])
     }
 
     fn wrap_for(
         self,
-        suite: &Suite,
+        tools: &Tools,
         summary: &Path,
         command: &[OsString],
         format: &[&str],
     ) -> Vec<OsString> {
-        let mut line = self.prefix(suite, summary, format);
+        let mut line = self.prefix(tools, summary, format);
         if matches!(self, Self::BpftraceCount | Self::BpftraceTime) {
             line.extend(["-c".into(), command.join(&OsString::from(" "))]);
         } else {
             line.extend_from_slice(command);
         }
-        if self.needs_tracefs() && !self.attaches() { suite.with_tracefs(line) } else { line }
+        if self.needs_tracefs() && !self.attaches() { tools.with_tracefs(line) } else { line }
     }
 
     /// The command line that attaches this tracer to a process.
-    pub(crate) fn attach(self, suite: &Suite, pid: u32) -> Vec<OsString> {
+    pub(crate) fn attach(self, tools: &Tools, pid: u32) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec!["env".into()];
-        if let Some(headers) = &suite.kernel_headers {
+        if let Some(headers) = &tools.kernel_headers {
             let mut assignment = OsString::from("BCC_KERNEL_SOURCE=");
             assignment.push(headers);
             line.push(assignment);
@@ -159,7 +149,7 @@ impl Tracer {
         if self == Self::SyscountTime {
             line.push("-L".into());
         }
-        suite.with_tracefs(line)
+        tools.with_tracefs(line)
     }
 
     /// What its summary says of a system call.
@@ -192,35 +182,33 @@ impl Tracer {
         }
     }
 
-    fn prefix(self, suite: &Suite, summary: &Path, format: &[&str]) -> Vec<OsString> {
+    fn prefix(self, tools: &Tools, summary: &Path, format: &[&str]) -> Vec<OsString> {
         let fixed = |words: &str| words.split_whitespace().map(OsString::from).collect::<Vec<_>>();
         let mut line = match self {
             Self::Untraced | Self::Syscount | Self::SyscountTime => return Vec::new(),
-            Self::Clockscope(arguments) => return clockscope(suite, arguments, summary, format),
-            Self::Strace(arguments) => fixed(&format!("strace {arguments}")),
-            Self::Ltrace => fixed("ltrace -c"),
-            Self::PerfTrace => fixed("perf trace -s"),
+            Self::Clockscope(arguments) => return clockscope(tools, arguments, summary, format),
+            Self::Strace(_) | Self::Ltrace | Self::PerfTrace => fixed(&self.name()),
             Self::PerfRecord => fixed("perf record -q -g -F 1000 -e cpu-clock"),
             Self::PerfStat => fixed("perf stat -x, -e syscalls:sys_enter_*"),
             Self::PerfStatFew => fixed(
                 "perf stat -x, -e syscalls:sys_enter_getppid,syscalls:sys_enter_read,syscalls:sys_enter_write",
             ),
             Self::Breakpoint => {
-                fixed(&format!("setarch -R perf stat -x, -e mem:{:#x}:x", suite.vdso_address))
+                fixed(&format!("setarch -R perf stat -x, -e mem:{:#x}:x", tools.vdso_address))
             }
             Self::BpftraceCount => vec!["bpftrace".into(), "-e".into(), BPFTRACE_COUNT.into()],
             Self::BpftraceTime => vec!["bpftrace".into(), "-e".into(), BPFTRACE_TIME.into()],
         };
         line.extend(["-o".into(), summary.into()]);
-        if self.program() == Some("perf") {
+        if self.program().as_deref() == Some("perf") {
             line.push("--".into());
         }
         line
     }
 }
 
-fn clockscope(suite: &Suite, arguments: &str, summary: &Path, format: &[&str]) -> Vec<OsString> {
-    let mut line = vec![suite.clockscope.clone().into_os_string()];
+fn clockscope(tools: &Tools, arguments: &str, summary: &Path, format: &[&str]) -> Vec<OsString> {
+    let mut line = vec![tools.clockscope.clone().into_os_string()];
     line.extend(arguments.split_whitespace().map(OsString::from));
     if arguments.starts_with("trace") || arguments.contains("--stats") {
         line.extend(format.iter().map(OsString::from));

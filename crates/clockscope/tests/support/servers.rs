@@ -113,14 +113,9 @@ pub(crate) fn nginx() -> Option<Server> {
     let (place, port) = (directory(), free_port());
     fs::create_dir(place.path().join("html")).expect("make a directory");
     fs::write(place.path().join("html/index.html"), nginx_body()).expect("write a page");
-    let user = if super::is_root() { "user root;\n" } else { "" };
-    let text = format!(
-        "{user}daemon off;\nworker_processes 2;\npid nginx.pid;\nerror_log error.log;\n\
-         events {{ worker_connections 256; }}\nhttp {{\n  access_log off;\n  keepalive_requests 1000000;\n\
-         client_body_temp_path body;\n  proxy_temp_path proxy;\n  fastcgi_temp_path fastcgi;\n\
-         uwsgi_temp_path uwsgi;\n  scgi_temp_path scgi;\n\
-         server {{ listen 127.0.0.1:{port}; root html; }}\n}}\n"
-    );
+    let user = if super::is_root() { "user root;" } else { "" };
+    let text = include_str!("../../benches/peers/servers/nginx.conf").replace("USER", user);
+    let text = text.replace("WORKERS", "2").replace("PORT", &port.to_string());
     let configuration = place.path().join("nginx.conf");
     fs::write(&configuration, text).expect("write a configuration");
     let command = words![program, "-p", place.path(), "-c", configuration];

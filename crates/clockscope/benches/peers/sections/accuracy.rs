@@ -160,7 +160,7 @@ fn watched(name: &str, read: impl Fn() -> i64 + 'static, absolute: bool) -> Watc
 /// A page that a timekeeper of its own keeps, and a clock that reads it.
 fn disciplined(suite: &Suite, period: &str) -> Result<(Running, &'static Clock)> {
     let path = suite.path(&format!("page-{period}"));
-    let mut command: Vec<OsString> = vec![suite.clockscope.clone().into()];
+    let mut command: Vec<OsString> = vec![suite.tools.clockscope.clone().into()];
     command.extend(words("serve --foreground --period"));
     command.extend([period.into(), "--page".into(), path.clone().into()]);
     let keeper = Running::start(&command)?;

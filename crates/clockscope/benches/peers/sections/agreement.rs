@@ -16,7 +16,8 @@ use crate::figure::{Unit, exact_verdict};
 use crate::machine;
 use crate::page::Page;
 use crate::process::{self, words};
-use crate::suite::{Suite, is_installed};
+use crate::suite::Suite;
+use crate::tools::is_installed;
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// Calls of one run of perf bench, and its runs a round: short, so that one of them is undisturbed.
@@ -270,7 +271,7 @@ fn read_perf(text: &str) -> Result<f64> {
 fn ask_clockscope(suite: &Suite, cpu: usize, medians: &mut Costs) -> Result<Costs> {
     let mut costs = Costs::new();
     for names in ["monotonic monotonic_coarse", "syscalls getppid getppid-libc"] {
-        let mut command = vec![suite.clockscope.clone().into_os_string()];
+        let mut command = vec![suite.tools.clockscope.clone().into_os_string()];
         command.extend(words(&format!("bench {names} --launches 1 --cpu {cpu} --format json")));
         let report: BenchReport = serde_json::from_str(&process::run(&command, LIMIT)?.stdout)?;
         for path in &PATHS {

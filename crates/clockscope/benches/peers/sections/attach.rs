@@ -8,8 +8,9 @@ use anyhow::{Context, Result};
 
 use crate::figure::{Target, Unit, show, typical, verdict};
 use crate::page::Page;
-use crate::process::{self, Running, words};
-use crate::suite::{Suite, is_installed};
+use crate::process::{self, Running};
+use crate::suite::Suite;
+use crate::tools::is_installed;
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Threads, and the longest pause for attaching that is aimed at, ms.
@@ -26,49 +27,46 @@ struct Attachment {
 
 /// Who attaches.
 #[derive(Clone, Copy)]
-enum Who {
-    Nobody,
-    Clockscope,
-    Strace,
-    Gdb,
+struct Who {
+    name: &'static str,
+    /// The program that must be installed.
+    program: Option<&'static str>,
+    /// The command line, in which CLOCKSCOPE, PID and FILE stand for the program, the target and the summary.
+    command: &'static str,
 }
 
-const ALL: [Who; 4] = [Who::Nobody, Who::Clockscope, Who::Strace, Who::Gdb];
+const ALL: [Who; 4] = [
+    Who { name: "nobody, for as long", program: None, command: "sleep 0.2" },
+    Who {
+        name: "clockscope trace --via none -p PID",
+        program: None,
+        command: "CLOCKSCOPE trace --via none -p PID --duration 0.2 --format json -o FILE",
+    },
+    Who {
+        name: "strace -c -f -e trace=none -p PID",
+        program: Some("strace"),
+        command: "timeout -s INT 0.2 strace -c -f -e trace=none -o FILE -p PID",
+    },
+    Who {
+        name: "gdb -p PID, detach",
+        program: Some("gdb"),
+        command: "gdb -q -nx -batch -p PID -ex detach",
+    },
+];
 
 impl Who {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Nobody => "nobody, for as long",
-            Self::Clockscope => "clockscope trace --via none -p PID",
-            Self::Strace => "strace -c -f -e trace=none -p PID",
-            Self::Gdb => "gdb -p PID, detach",
-        }
-    }
-
-    fn is_here(self) -> bool {
-        match self {
-            Self::Nobody | Self::Clockscope => true,
-            Self::Strace => is_installed("strace"),
-            Self::Gdb => is_installed("gdb"),
-        }
+    fn is_clockscope(self) -> bool {
+        self.command.starts_with("CLOCKSCOPE ")
     }
 
     fn command(self, suite: &Suite, pid: u32, summary: &Path) -> Vec<OsString> {
-        let summary = summary.display();
-        match self {
-            Self::Nobody => words("sleep 0.2"),
-            Self::Clockscope => {
-                let mut line = vec![suite.clockscope.clone().into_os_string()];
-                line.extend(words(&format!(
-                    "trace --via none -p {pid} --duration 0.2 --format json -o {summary}"
-                )));
-                line
-            }
-            Self::Strace => words(&format!(
-                "timeout -s INT 0.2 strace -c -f -e trace=none -o {summary} -p {pid}"
-            )),
-            Self::Gdb => words(&format!("gdb -q -nx -batch -p {pid} -ex detach")),
-        }
+        let word = |word: &str| match word {
+            "CLOCKSCOPE" => suite.tools.clockscope.clone().into(),
+            "PID" => pid.to_string().into(),
+            "FILE" => summary.into(),
+            word => word.into(),
+        };
+        self.command.split(' ').map(word).collect()
     }
 }
 
@@ -100,8 +98,11 @@ fn measure(suite: &Suite, threads: usize, rounds: usize) -> Result<Vec<(Who, Vec
     let program: OsString = suite.workloads.attached.clone().into();
     let mut program = Running::start(&[program, threads.to_string().into()])?;
     program.wait_for_line("ready", LIMIT)?;
-    let mut columns: Vec<(Who, Vec<Attachment>)> =
-        ALL.into_iter().filter(|who| who.is_here()).map(|who| (who, Vec::new())).collect();
+    let mut columns: Vec<(Who, Vec<Attachment>)> = ALL
+        .into_iter()
+        .filter(|who| who.program.is_none_or(is_installed))
+        .map(|who| (who, Vec::new()))
+        .collect();
     for _ in 0..rounds {
         for (who, attachments) in &mut columns {
             attachments.push(attach(suite, &mut program, *who)?);
@@ -116,7 +117,7 @@ fn attach(suite: &Suite, program: &mut Running, who: Who) -> Result<Attachment> 
     let summary = suite.path("attached");
     process::run_any(&who.command(suite, program.pid(), &summary), LIMIT)?;
     let gap = gap(program)?;
-    let paused = if matches!(who, Who::Clockscope) {
+    let paused = if who.is_clockscope() {
         let text = std::fs::read_to_string(&summary).context("clockscope wrote no report")?;
         let report: serde_json::Value = serde_json::from_str(&text)?;
         let row = &report["attached"][0];
@@ -148,7 +149,7 @@ fn rows(columns: &[(Who, Vec<Attachment>)]) -> Vec<Vec<String>> {
         let gaps: Vec<Option<f64>> =
             attachments.iter().map(|attachment| Some(attachment.gap)).collect();
         vec![
-            who.name().to_owned(),
+            who.name.to_owned(),
             cell(&pauses(attachments, 0)),
             cell(&pauses(attachments, 1)),
             cell(&gaps),

@@ -70,12 +70,12 @@ impl Idle {
     pub(crate) fn start(suite: &Suite, tracer: Tracer) -> Result<Self> {
         let command: Vec<OsString> =
             vec![suite.workloads.loop_program.clone().into(), "idle".into()];
-        let mut tracee = Running::start(&tracer.wrap(suite, &suite.path("idle"), &command))?;
+        let mut tracee = Running::start(&tracer.wrap(&suite.tools, &suite.path("idle"), &command))?;
         let ready = tracee.wait_for_line("ready", LIMIT)?;
         let pid = ready.split_whitespace().nth(2).and_then(|word| word.parse().ok()).unwrap_or(0);
         let mut attached = None;
         if tracer.attaches() {
-            let mut running = Running::start(&tracer.attach(suite, pid))?;
+            let mut running = Running::start(&tracer.attach(&suite.tools, pid))?;
             running.wait_for_line("Tracing", LIMIT)?;
             attached = Some(running);
         }

@@ -12,7 +12,8 @@ use crate::page::Page;
 use crate::process;
 use crate::rounds::interleave;
 use crate::series::{Series, added_to, ratio_to, time_table};
-use crate::suite::{LAUNCH_LIMIT, Suite, path_of};
+use crate::suite::{LAUNCH_LIMIT, Suite};
+use crate::tools::path_of;
 use crate::tracer::{
     RUN_KERNEL, RUN_TSC, STRACE, STRACE_SECCOMP, TRACE_COUNTS, TRACE_SITES, TRACE_TIME, TRACE_VDSO,
     Tracer,
@@ -112,7 +113,7 @@ fn write_script(suite: &Suite, commands: u32) -> std::io::Result<PathBuf> {
 /// Wall times of whole runs, in milliseconds.
 fn walls(suite: &Suite, tracers: &[Tracer], rounds: usize, command: &[OsString]) -> Vec<Series> {
     let variants = interleave(suite, tracers, rounds, |tracer| {
-        let line = tracer.wrap_as_text(suite, &suite.path("summary"), command);
+        let line = tracer.wrap_as_text(&suite.tools, &suite.path("summary"), command);
         Ok(process::run(&line, LAUNCH_LIMIT)?.wall.as_secs_f64() * 1e3)
     });
     variants.iter().map(|variant| Series::of(variant, |&millis| millis)).collect()

@@ -149,7 +149,7 @@ fn peak_kib(suite: &Suite, tracer: Tracer, members: u32) -> Result<u64> {
         members.to_string().into(),
         suite.workloads.member.clone().into(),
     ];
-    let mut crowd = Running::start(&tracer.wrap(suite, &suite.path("summary"), &command))?;
+    let mut crowd = Running::start(&tracer.wrap(&suite.tools, &suite.path("summary"), &command))?;
     crowd.wait_for_line("ready", LIMIT)?;
     let status = std::fs::read_to_string(format!("/proc/{}/status", crowd.pid()))?;
     let finished = crowd.finish(LIMIT)?;
@@ -162,8 +162,12 @@ fn peak_kib(suite: &Suite, tracer: Tracer, members: u32) -> Result<u64> {
 fn on_disk(suite: &Suite, page: &mut Page) -> Result<()> {
     page.heading(3, "the program on disk");
     let stripped = suite.path("stripped");
-    let command: Vec<OsString> =
-        vec!["strip".into(), "-o".into(), stripped.clone().into(), suite.clockscope.clone().into()];
+    let command: Vec<OsString> = vec![
+        "strip".into(),
+        "-o".into(),
+        stripped.clone().into(),
+        suite.tools.clockscope.clone().into(),
+    ];
     process::run(&command, LIMIT)?;
     let bytes = std::fs::metadata(&stripped)?.len();
     let found = format!("{:.2} MiB", bytes as f64 / 1024.0 / 1024.0);
@@ -178,7 +182,7 @@ fn on_disk(suite: &Suite, page: &mut Page) -> Result<()> {
 
 /// The libraries that ldd names.
 fn libraries(suite: &Suite) -> Result<Vec<String>> {
-    let command: Vec<OsString> = vec!["ldd".into(), suite.clockscope.clone().into()];
+    let command: Vec<OsString> = vec!["ldd".into(), suite.tools.clockscope.clone().into()];
     let finished = process::run_any(&command, LIMIT)?;
     if first_line(&finished.stdout).contains("statically linked") {
         return Ok(Vec::new());

@@ -8,7 +8,8 @@ use crate::rounds::interleave;
 use crate::series::{Series, rate_table, ratio_to};
 use crate::servers::postgres::{Cluster, Script};
 use crate::servers::{nginx, postgres, redis, sqlite};
-use crate::suite::{Suite, missing};
+use crate::suite::Suite;
+use crate::tools::missing;
 use crate::tracer::{
     STRACE, TRACE_COUNTS, TRACE_SITES, TRACE_SITES_COUNTS, TRACE_TIME, TRACE_VDSO, Tracer,
 };

@@ -44,7 +44,7 @@ fn is_offered(suite: &Suite) -> Result<()> {
 }
 
 fn under(suite: &Suite, tracer: Tracer, command: &[OsString]) -> Vec<OsString> {
-    tracer.wrap(suite, &suite.path("summary"), command)
+    tracer.wrap(&suite.tools, &suite.path("summary"), command)
 }
 
 fn rounds(suite: &Suite) -> usize {

@@ -8,7 +8,8 @@ use crate::page::Page;
 use crate::series::{added_to, ratio_to, time_table};
 use crate::servers::postgres::{Cluster, Script};
 use crate::servers::{postgres, redis};
-use crate::suite::{Suite, missing};
+use crate::suite::Suite;
+use crate::tools::missing;
 use crate::tracer::{TRACE_VDSO, Tracer};
 
 use super::real::rates;

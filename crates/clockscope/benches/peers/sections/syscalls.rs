@@ -10,7 +10,8 @@ use crate::process::{self, words};
 use crate::rounds::{Variant, interleave, interleave_by_index};
 use crate::sections::exactness::{self, Tally};
 use crate::series::{Series, named, ratio_to, time_table};
-use crate::suite::{LAUNCH_LIMIT, Suite, path_of};
+use crate::suite::{LAUNCH_LIMIT, Suite};
+use crate::tools::path_of;
 use crate::tracer::{
     STRACE, STRACE_SECCOMP, TRACE_COUNTS, TRACE_SITES, TRACE_SITES_COUNTS, TRACE_TIME, TRACE_VDSO,
     Tracer,
@@ -177,7 +178,7 @@ fn copy(suite: &Suite, tracer: Tracer) -> Result<Copy> {
     // bpftrace wants the whole path.
     let mut command = vec![path_of("dd").context("dd is not installed")?.into_os_string()];
     command.extend(words(&format!("if=/dev/zero of=/dev/null bs=1 count={bytes}")));
-    let finished = process::run(&tracer.wrap(suite, &summary, &command), LAUNCH_LIMIT)?;
+    let finished = process::run(&tracer.wrap(&suite.tools, &summary, &command), LAUNCH_LIMIT)?;
     let seconds = copied_seconds(&finished.stderr).context("dd did not say how long it took")?;
     let text = std::fs::read(&summary).unwrap_or_default();
     let counted = tracer.syscall(&String::from_utf8_lossy(&text), "write", libc::SYS_write);

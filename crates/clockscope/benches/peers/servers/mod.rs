@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::process::{self, Running, words};
-use crate::suite::{Suite, is_installed};
+use crate::suite::Suite;
+use crate::tools::is_installed;
 use crate::tracer::Tracer;
 
 pub(crate) mod nginx;
@@ -29,7 +30,7 @@ impl Server {
         command: &[OsString],
         ready: impl Fn() -> bool,
     ) -> Result<Self> {
-        let line = tracer.wrap(suite, &suite.path("summary"), command);
+        let line = tracer.wrap(&suite.tools, &suite.path("summary"), command);
         let running = Running::start(&on_cpus(suite, Half::Server, line))?;
         let end = Instant::now() + LIMIT;
         while !ready() {

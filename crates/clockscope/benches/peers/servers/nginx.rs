@@ -30,13 +30,7 @@ pub(crate) fn rate(suite: &Suite, tracer: Tracer) -> Result<f64> {
 }
 
 fn configuration_text(port: u16) -> String {
-    let user = if output_of("id", &["-u"]) == "0" { "user root;\n" } else { "" };
-    format!(
-        "{user}daemon off;\nworker_processes 1;\npid nginx.pid;\nerror_log error.log;\n\
-         events {{ worker_connections 128; }}\n\
-         http {{\n  access_log off;\n  keepalive_requests 1000000;\n\
-         client_body_temp_path body;\n  proxy_temp_path proxy;\n  fastcgi_temp_path fastcgi;\n\
-         uwsgi_temp_path uwsgi;\n  scgi_temp_path scgi;\n\
-         server {{ listen 127.0.0.1:{port}; root html; }}\n}}\n"
-    )
+    let user = if output_of("id", &["-u"]) == "0" { "user root;" } else { "" };
+    let text = include_str!("nginx.conf").replace("USER", user).replace("WORKERS", "1");
+    text.replace("PORT", &port.to_string())
 }

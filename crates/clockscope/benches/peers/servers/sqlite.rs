@@ -23,7 +23,7 @@ pub(crate) fn rate(suite: &Suite, tracer: Tracer) -> Result<f64> {
     std::fs::write(&script, script_text(inserts)?)?;
     let mut command: Vec<OsString> = vec!["sqlite3".into(), database.into()];
     command.push(format!(".read {}", script.display()).into());
-    let line = tracer.wrap(suite, &suite.path("summary"), &command);
+    let line = tracer.wrap(&suite.tools, &suite.path("summary"), &command);
     let output = process::run(&on_cpus(suite, Half::Server, line), LIMIT)?.stdout;
     let stamps: Vec<f64> = output.lines().filter_map(|line| line.trim().parse().ok()).collect();
     let [start, end] = stamps.as_slice() else {
