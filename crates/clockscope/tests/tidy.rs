@@ -148,32 +148,31 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// A complaint for each line of code that `is_wrong`.
-fn lines_where<'a>(
-    file: &'a File,
-    what: &'a str,
-    is_wrong: impl Fn(&str) -> bool + 'a,
-) -> impl Iterator<Item = String> + 'a {
-    file.code()
-        .filter(move |(_, line)| is_wrong(line))
-        .map(move |(number, _)| format!("{}:{number}: {what}", file.path))
+/// A complaint for each line of code that `is_wrong`, in the files that `is_meant`.
+fn lines_where(
+    files: &[File],
+    is_meant: impl Fn(&File) -> bool,
+    what: &str,
+    is_wrong: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let meant = files.iter().filter(|file| is_meant(file));
+    let lines = meant.flat_map(|file| file.code().map(move |line| (file, line)));
+    lines
+        .filter(|(_, (_, line))| is_wrong(line))
+        .map(|(file, (number, _))| format!("{}:{number}: {what}", file.path))
+        .collect()
 }
 
 fn unsafe_has_its_place(files: &[File]) -> Vec<String> {
-    files
-        .iter()
-        .filter(|f| f.extension() == "rs" && f.path.starts_with("crates/"))
-        .filter(|f| !f.path.contains("/tests/"))
-        .filter(|f| !UNSAFE_IN.iter().any(|place| f.path.starts_with(place)))
-        .flat_map(|f| {
-            lines_where(f, "unsafe code outside of its places", |line| {
-                let lifted = line.contains("allow(unsafe_code)")
-                    || line.contains("expect(unsafe_code)")
-                    || line.contains("warn(unsafe_code)");
-                lifted || has_word(line, "unsafe")
-            })
-        })
-        .collect()
+    let is_meant = |f: &File| {
+        let is_of_a_crate = f.extension() == "rs" && f.path.starts_with("crates/");
+        let is_its_place = UNSAFE_IN.iter().any(|place| f.path.starts_with(place));
+        is_of_a_crate && !f.path.contains("/tests/") && !is_its_place
+    };
+    let lifted = ["allow(unsafe_code)", "expect(unsafe_code)", "warn(unsafe_code)"];
+    lines_where(files, is_meant, "unsafe code outside of its places", |line| {
+        has_word(line, "unsafe") || lifted.iter().any(|words| line.contains(words))
+    })
 }
 
 #[test]
@@ -186,16 +185,12 @@ fn unsafe_code_has_its_place() {
 }
 
 fn architectures_have_folders(files: &[File]) -> Vec<String> {
-    files
-        .iter()
-        .filter(|f| matches!(f.extension(), "rs" | "toml"))
-        .filter(|f| !ARCHITECTURE_IN.iter().any(|place| f.path.contains(place)))
-        .flat_map(|f| {
-            lines_where(f, "put what differs between architectures into `arch/`", |line| {
-                has_word(line, "target_arch")
-            })
-        })
-        .collect()
+    let is_meant = |f: &File| {
+        let may_ask = ARCHITECTURE_IN.iter().any(|place| f.path.contains(place));
+        matches!(f.extension(), "rs" | "toml") && !may_ask
+    };
+    let what = "put what differs between architectures into `arch/`";
+    lines_where(files, is_meant, what, |line| has_word(line, "target_arch"))
 }
 
 #[test]
@@ -301,17 +296,15 @@ const SPEAKERS: [&str; 2] =
     ["crates/clockscope/src/printing/streams.rs", "crates/clockscope/src/commands/bench/mod.rs"];
 
 fn only_one_module_prints(files: &[File]) -> Vec<String> {
-    let speaks = |line: &str| {
-        let words = ["stdout().lock(", "stderr().lock(", "println!(", "print!("];
-        words.iter().any(|word| line.contains(word))
-    };
-    let is_other = |f: &&File| !SPEAKERS.contains(&f.path.as_str());
-    let is_of_the_command = |f: &&File| {
+    let is_meant = |f: &File| {
         let is_below = OF_THE_COMMAND.iter().any(|start| f.path.starts_with(start));
-        is_below && f.path.contains("/src/") && f.extension() == "rs"
+        let is_source = f.path.contains("/src/") && f.extension() == "rs";
+        is_below && is_source && !SPEAKERS.contains(&f.path.as_str())
     };
-    let others = files.iter().filter(is_of_the_command).filter(is_other);
-    others.flat_map(|f| lines_where(f, "print by printing/streams.rs", speaks)).collect()
+    let words = ["stdout().lock(", "stderr().lock(", "println!(", "print!("];
+    lines_where(files, is_meant, "print by printing/streams.rs", |line| {
+        words.iter().any(|word| line.contains(word))
+    })
 }
 
 #[test]
@@ -324,15 +317,9 @@ fn only_one_module_leads_to_the_terminal() {
 }
 
 fn ignored_tests_have_reasons(files: &[File]) -> Vec<String> {
-    files
-        .iter()
-        .filter(|f| f.extension() == "rs")
-        .flat_map(|f| {
-            lines_where(f, "an ignored test needs a reason", |line| {
-                line.trim_start().starts_with("#[ignore]")
-            })
-        })
-        .collect()
+    let is_rust = |f: &File| f.extension() == "rs";
+    let what = "an ignored test needs a reason";
+    lines_where(files, is_rust, what, |line| line.trim_start().starts_with("#[ignore]"))
 }
 
 #[test]
@@ -378,12 +365,8 @@ fn no_test_sleeps_until_it_passes() {
 /// execute it.
 fn tests_do_not_copy_programs(files: &[File]) -> Vec<String> {
     let copies = concat!("fs::", "copy(");
-    let in_tests = files.iter().filter(|f| f.extension() == "rs" && f.path.contains("/tests/"));
-    let lines = in_tests.flat_map(|file| file.code().map(move |line| (file, line)));
-    lines
-        .filter(|(_, (_, line))| line.contains(copies))
-        .map(|(file, (number, _))| format!("{}:{number}: use support::placed", file.path))
-        .collect()
+    let is_test = |f: &File| f.extension() == "rs" && f.path.contains("/tests/");
+    lines_where(files, is_test, "use support::placed", |line| line.contains(copies))
 }
 
 #[test]
@@ -510,6 +493,11 @@ fn nothing_belongs_to_one_machine() {
     }
 }
 
+/// The text of a file; empty if there is no such file.
+fn text_of<'a>(files: &'a [File], path: &str) -> &'a str {
+    files.iter().find(|f| f.path == path).map_or("", |f| f.text.as_str())
+}
+
 /// Paths of the workspace's members, in the order of its manifest.
 fn members(manifest: &str) -> Vec<String> {
     let list = manifest.split_once("members = [").and_then(|(_, rest)| rest.split_once(']'));
@@ -521,14 +509,13 @@ fn members(manifest: &str) -> Vec<String> {
 }
 
 fn crates_use_only_those_above(files: &[File]) -> Vec<String> {
-    let text = |path: &str| files.iter().find(|f| f.path == path).map_or("", |f| f.text.as_str());
-    let members = members(text("Cargo.toml"));
+    let members = members(text_of(files, "Cargo.toml"));
     if members.is_empty() {
         return vec!["Cargo.toml: no members".to_owned()];
     }
     let mut complaints = Vec::new();
     for (index, member) in members.iter().enumerate() {
-        let manifest = text(&format!("{member}/Cargo.toml"));
+        let manifest = text_of(files, &format!("{member}/Cargo.toml"));
         for below in &members[index..] {
             let name = below.rsplit('/').next().unwrap_or(below);
             let uses = manifest.lines().any(|line| {
@@ -558,13 +545,12 @@ fn crates_stand_in_dependency_order() {
 }
 
 fn changelog_has_the_version(files: &[File]) -> Vec<String> {
-    let text = |path: &str| files.iter().find(|f| f.path == path).map_or("", |f| f.text.as_str());
-    let version = text("Cargo.toml")
+    let version = text_of(files, "Cargo.toml")
         .lines()
         .find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'))
         .unwrap_or("without a version");
     let heads: Vec<&str> =
-        text("CHANGELOG.md").lines().filter(|line| line.starts_with("## ")).collect();
+        text_of(files, "CHANGELOG.md").lines().filter(|line| line.starts_with("## ")).collect();
     let known = heads
         .iter()
         .any(|head| head.contains("Unreleased") || head.contains(&format!("[{version}]")));
