@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::support::command::Said;
+use crate::support::root_or_skip;
 use crate::support::running::untraced;
 use crate::support::serve::{Program, Served, command, map, run};
-use crate::support::{installed_or_skip, root_or_skip};
 use fastclock::Decline;
 use fastclock::page::SIZE;
 use serde_json::Value;
@@ -327,22 +327,6 @@ fn a_supervisor_is_told() {
     hear_until("WATCHDOG=1");
     served.end("-TERM");
     hear_until("STOPPING=1");
-}
-
-#[test]
-fn the_unit_is_one_that_systemd_understands() {
-    let Some(analyze) = installed_or_skip(&["/usr/bin/systemd-analyze"]) else { return };
-    let unit =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/clockscope-serve.service");
-    let text = fs::read_to_string(unit).unwrap();
-    let here = text.replace("/usr/bin/clockscope", env!("CARGO_BIN_EXE_clockscope"));
-    assert_ne!(text, here);
-    let folder = tempfile::tempdir().unwrap();
-    let unit = folder.path().join("clockscope-serve.service");
-    fs::write(&unit, here).unwrap();
-    // The manual page that the unit names need not be installed here: packages install it, and `manual_pages` tests it.
-    let output = Command::new(analyze).args(["verify", "--man=no"]).arg(&unit).output().unwrap();
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
 /// A page in its own directory, as a timekeeper leaves it at its end.

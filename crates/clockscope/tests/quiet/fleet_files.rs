@@ -11,6 +11,7 @@ use crate::support::running::with_input;
 const RULES: [&str; 2] = ["clockscope", "clockscope-node"];
 /// The worst exposure that `systemd-analyze security` may find, in tenths of its scale of 0 to 10 (worst).
 const EXPOSURE: &str = "--threshold=20";
+const TOOL: &str = env!("CARGO_BIN_EXE_clockscope");
 
 fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -138,39 +139,27 @@ fn rules_and_dashboard_use_metrics_that_doctor_has() {
 fn the_units_are_sound_and_confined() {
     let folder = tempfile::tempdir().unwrap();
     let service = "clockscope-doctor.service";
-    let text = read(&format!("packaging/{service}"));
-    let command = format!("ExecStart={} doctor", env!("CARGO_BIN_EXE_clockscope"));
-    assert!(text.contains("ExecStart=/usr/bin/clockscope doctor"));
-    let here = text.replace("ExecStart=/usr/bin/clockscope doctor", &command);
-    fs::write(folder.path().join(service), &here).unwrap();
-    fs::write(
-        folder.path().join("clockscope-doctor.timer"),
-        read("packaging/clockscope-doctor.timer"),
-    )
-    .unwrap();
-    let verify = [
-        "systemd-analyze",
-        "verify",
-        "--man=no",
-        "./clockscope-doctor.service",
-        "./clockscope-doctor.timer",
-    ];
+    for unit in [service, "clockscope-doctor.timer", "clockscope-serve.service"] {
+        let text = read(&format!("packaging/{unit}"));
+        let here = text.replace("=/usr/bin/clockscope ", &format!("={TOOL} "));
+        assert_ne!(text == here, unit.ends_with(".service"), "{unit}");
+        fs::write(folder.path().join(unit), here).unwrap();
+    }
+    // The manual pages that units name need not be installed here: packages install them, and `manual_pages` tests them.
+    let verify = "systemd-analyze verify --man=no ./clockscope-doctor.service ./clockscope-doctor.timer ./clockscope-serve.service";
+    let verify: Vec<&str> = verify.split(' ').collect();
     assert_eq!(run(folder.path(), &verify), (true, String::new()));
-    let security = [
-        "systemd-analyze",
-        "security",
-        "--no-pager",
-        "--offline=true",
-        EXPOSURE,
-        "./clockscope-doctor.service",
-    ];
+    let here = fs::read_to_string(folder.path().join(service)).unwrap();
+    let security = ["systemd-analyze", "security", "--no-pager", "--offline=true", EXPOSURE];
+    let security = [&security[..], &["./clockscope-doctor.service"]].concat();
     let (confined, said) = run(folder.path(), &security);
     assert!(confined, "{said}");
     // A less confined and a misspelt unit must fail these checks, or the checks above prove nothing.
-    fs::write(folder.path().join(service), here.replace("CapabilityBoundingSet=CAP_SYSLOG", ""))
-        .unwrap();
+    let write_with = |right: &str, wrong: &str| {
+        fs::write(folder.path().join(service), here.replace(right, wrong)).unwrap();
+    };
+    write_with("CapabilityBoundingSet=CAP_SYSLOG", "");
     assert!(!run(folder.path(), &security).0, "less confinement is not found");
-    fs::write(folder.path().join(service), here.replace("ProtectHome=yes", "ProtectHomes=yes"))
-        .unwrap();
+    write_with("ProtectHome=yes", "ProtectHomes=yes");
     assert_ne!(run(folder.path(), &verify), (true, String::new()), "a wrong word is not found");
 }

@@ -9,68 +9,12 @@ use crate::support::command::said_in;
 use crate::support::installed_or_skip;
 use crate::support::running::clockscope;
 use crate::support::terminal::Terminal;
-use clockscope_model::callers::{CalledRow, Callers, FrameKind, FrameRow, StackRow};
-use clockscope_model::trace::{ProcessDetail, TraceReport, VdsoRow, Via};
+use clockscope_model::trace::TraceReport;
 use clockscope_report::callers::pprof;
 
 /// A report on a program that reads the clock in two functions, one of them inlined.
 fn report() -> TraceReport {
-    let frame = |function: &str, line, kind| FrameRow {
-        function: Some(function.into()),
-        module: Some("/opt/server".into()),
-        address: 0x1000 + u64::from(line),
-        file: Some("/src/server.c".into()),
-        line: Some(line),
-        start: None,
-        kind,
-    };
-    let stack = |frames: &[usize], calls| StackRow {
-        pid: 77,
-        frames: frames.to_vec(),
-        samples: 1,
-        calls,
-        complete: true,
-        ..StackRow::default()
-    };
-    let clock = Some("CLOCK_MONOTONIC".to_owned());
-    let callers = Callers {
-        samples: 2,
-        called: vec![CalledRow {
-            via: Via::Vdso,
-            name: "clock_gettime".to_owned(),
-            clock: clock.clone(),
-            calls: 1_000,
-            samples: 2,
-            ..CalledRow::default()
-        }],
-        frames: vec![
-            frame("stamp", 17, FrameKind::Inlined),
-            frame("log_line", 40, FrameKind::Native),
-            frame("receive", 88, FrameKind::Native),
-            frame("main", 200, FrameKind::Native),
-        ],
-        stacks: vec![stack(&[0, 1, 3], 250.4), stack(&[2, 3], 749.6)],
-        ..Callers::default()
-    };
-    TraceReport {
-        command: vec!["server".into()],
-        wall_ns: 2_000_000_000,
-        vdso: vec![VdsoRow {
-            function: "clock_gettime".to_owned(),
-            clock,
-            calls: 1_000,
-            timed: 100,
-            time_avg_ps: 20_000,
-            ..VdsoRow::default()
-        }],
-        processes_detail: vec![ProcessDetail {
-            pid: 77,
-            command: "server".into(),
-            ..ProcessDetail::default()
-        }],
-        callers: Some(callers),
-        ..TraceReport::default()
-    }
+    serde_json::from_str(include_str!("callers_formats/report.json")).expect("a report")
 }
 
 /// 2023-11-14 22:13:20 UTC.

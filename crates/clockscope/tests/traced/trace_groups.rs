@@ -5,12 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::support::attaching::{Attachment, Image, wait_until};
-use crate::support::builds::{self, Link};
 use crate::support::command::said;
 use crate::support::compare::assert_counts;
-use crate::support::conversation::Conversation;
 use crate::support::running::{Traced, rows};
-use crate::support::{root_or_skip, skip};
+use crate::support::{root_or_skip, server, skip};
 
 /// A control group of one test, removed when dropped.
 struct Group {
@@ -62,10 +60,6 @@ impl Drop for Group {
     }
 }
 
-fn server() -> Option<Conversation> {
-    Some(Conversation::start(&words![builds::c("attach_server", Link::Dynamic)?, "2"]))
-}
-
 /// Checks a refusal: status 125 and one line with the wanted words.
 #[track_caller]
 fn assert_not_found(options: &[&str], wanted: &str) {
@@ -82,7 +76,8 @@ fn attached(traced: &Traced) -> Vec<i32> {
 #[test]
 fn processes_that_are_in_a_group_and_those_that_enter_it_are_counted() {
     let Some(group) = Group::new("some.service") else { return };
-    let [Some(mut first), Some(mut second), Some(outside)] = [server(), server(), server()] else {
+    let [Some(mut first), Some(mut second), Some(outside)] = [server(2), server(2), server(2)]
+    else {
         return;
     };
     group.enter(first.pid());
@@ -177,7 +172,7 @@ fn how_long_a_quota_held_the_program_back_is_told() {
 fn a_container_is_found_by_the_beginning_of_its_id_and_its_end_is_the_end() {
     let id = format!("c10c{:060x}", std::process::id());
     let Some(group) = Group::new(&format!("docker-{id}.scope")) else { return };
-    let Some(server) = server() else { return };
+    let Some(server) = server(2) else { return };
     group.enter(server.pid());
     let pid = server.pid();
     let (beginning, _) = id.split_at(60);

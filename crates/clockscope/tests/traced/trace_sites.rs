@@ -57,7 +57,9 @@ fn assert_equal_but(command: &[OsString], least: u64, left: &[&str]) {
     assert!(all >= least, "{all} calls of {command:?}");
 }
 
-fn exact(options: &[&str], command: &[OsString]) -> Traced {
+/// Traces a command by code in it; the counts that it prints must be those of the report.
+#[track_caller]
+pub(super) fn exact(options: &[&str], command: &[OsString]) -> Traced {
     let traced = trace(&[&["--via", "sites"], options].concat(), command);
     assert_eq!(traced.code(), 0, "{traced:?}");
     let report = traced.report();
@@ -150,13 +152,7 @@ fn counts_are_those_of_the_kernel_in_runtimes_and_shells() {
     );
     if let Some(python) = installed_or_skip(&["/usr/bin/python3"]) {
         // Libraries that are loaded later, threads, forks and other programs.
-        let program = "import ctypes, decimal, os, sqlite3, ssl, subprocess, threading\n\
-                       threads = [threading.Thread(target=lambda: [os.getppid() for _ in range(1000)]) for _ in range(6)]\n\
-                       [t.start() for t in threads]; [t.join() for t in threads]\n\
-                       [subprocess.run(['ls', '/'], stdout=subprocess.DEVNULL) for _ in range(3)]\n\
-                       child = os.fork()\n\
-                       if child == 0: os._exit(0)\n\
-                       os.waitpid(child, 0)";
+        let program = include_str!("trace_sites/threads.py");
         assert_equal_to_the_kernels(&words![python, "-c", program], 7_000);
     }
     if let Some(go) = builds::go() {
@@ -322,13 +318,7 @@ fn assert_is_as_plainly(pid: i32) {
 fn programs_that_a_running_one_executes_are_as_they_were() {
     let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
     let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
-    let executes = "import os, sys\n\
-        print('ready', flush=True)\n\
-        sys.stdin.buffer.raw.readline()\n\
-        [os.getppid() for _ in range(1000)]\n\
-        if os.fork() == 0:\n\
-        \x20   os.execv('/bin/sleep', ['sleep', '100'])\n\
-        os.execv(sys.argv[1], [sys.argv[1], '4'])";
+    let executes = include_str!("trace_sites/executes.py");
     let mut server = Conversation::start(&words![python, "-c", executes, program]);
     let attachment = Attachment::to(&[server.pid()], &["--via", "sites"]);
     server.say("go on");
@@ -378,19 +368,7 @@ fn of_a_daemon_that_goes_on_is_said_what_remains() {
 #[test]
 fn libraries_that_a_running_program_loads_are_counted() {
     let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
-    let program = "import os, sys\n\
-        print('ready', flush=True)\n\
-        sys.stdin.readline()\n\
-        import ctypes, sqlite3, ssl, threading\n\
-        for _ in range(5):\n\
-        \x20   thread = threading.Thread(target=lambda: [os.getppid() for _ in range(100)])\n\
-        \x20   thread.start(); thread.join()\n\
-        if os.fork() == 0:\n\
-        \x20   [os.getppid() for _ in range(1000)]\n\
-        \x20   os._exit(0)\n\
-        os.wait()\n\
-        print('done', flush=True)\n\
-        sys.stdin.readline()\n";
+    let program = include_str!("trace_sites/loads.py");
     let mut server = Conversation::start(&words![python, "-c", program]);
     let attachment = Attachment::to(&[server.pid()], &["--via", "sites"]);
     server.ask("load");

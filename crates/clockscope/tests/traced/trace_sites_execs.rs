@@ -7,6 +7,7 @@ use crate::support::compare::assert_exact;
 use crate::support::printed::Printed;
 use crate::support::running::{Report, Traced, Tracing, clockscope, rows, trace, untraced};
 use crate::support::{installed_or_skip, placed, root_or_skip};
+use crate::trace_sites::exact;
 use skips::skip;
 
 fn counted(command: &[OsString]) -> (Traced, Report) {
@@ -115,9 +116,7 @@ fn a_filter_that_is_installed_later_is_not_violated() {
         if !untraced(&command).status.success() {
             return skip("filters of system calls are not allowed here");
         }
-        let traced = trace(&["--via", "sites"], &command);
-        assert_eq!(traced.code(), 0, "{mode}: {traced:?}");
-        assert_exact(&traced);
+        let traced = exact(&[], &command);
         assert!(traced.report().has_syscall_reason("loaded unseen"), "{mode}: {traced:?}");
     }
 }
@@ -130,9 +129,7 @@ fn a_filter_that_looks_at_the_address_of_a_call_sees_the_programs() {
     if !untraced(&command).status.success() {
         return skip("filters of system calls are not allowed here");
     }
-    let traced = trace(&["--via", "sites"], &command);
-    assert_eq!(traced.code(), 0, "{traced:?}");
-    assert_exact(&traced);
+    exact(&[], &command);
 }
 
 /// The launch code sends its own thread SIGURG when it is done, and the thread sends itself one before it maps a
@@ -166,10 +163,7 @@ fn of_programs_that_find_the_signal_of_the_launch_as_it_was() {
 fn of_programs_that_others_send_the_signal_of_the_launch() {
     let Some(program) = builds::c("urgent", Link::Dynamic) else { return };
     for _ in 0..5 {
-        let traced = trace(&["--via", "sites"], &words![program, "sent"]);
-        assert_eq!(traced.code(), 0, "{traced:?}");
-        assert_exact(&traced);
-        let report = traced.report();
+        let report = exact(&[], &words![program, "sent"]).report();
         assert!(!report.has_syscall_reason("without the shim"), "{report:?}");
     }
 }

@@ -6,11 +6,12 @@ use std::io::{PipeReader, Read as _};
 use std::path::Path;
 
 use crate::support::builds::{self, Link};
-use crate::support::compare::{assert_exact, assert_same_as_untraced};
+use crate::support::compare::assert_same_as_untraced;
 use crate::support::daemon::Daemon;
 use crate::support::installed_or_skip;
 use crate::support::printed::Printed;
 use crate::support::running::{Tracing, clockscope, trace, untraced};
+use crate::trace_sites::exact;
 use skips::skip;
 
 /// Functions of `site_places.c` in which threads wait, each in a different call.
@@ -134,9 +135,7 @@ fn a_leak_check_finds_what_is_lost_and_nothing_else() {
 #[test]
 fn address_sanitizer_notices_nothing() {
     let Some(program) = builds::c("reads", Link::AddressSanitizer) else { return };
-    let traced = trace(&["--via", "sites"], &words!["env", "ASAN_OPTIONS=detect_leaks=0", program]);
-    assert_eq!(traced.code(), 0, "{traced:?}");
-    assert_exact(&traced);
+    exact(&[], &words!["env", "ASAN_OPTIONS=detect_leaks=0", program]);
 }
 
 #[test]

@@ -1,17 +1,8 @@
 //! `clockscope trace --via sites`: the time of system calls is estimated from a sample of them.
 
-use std::ffi::OsString;
-
 use crate::support::builds::{self, Link};
-use crate::support::compare::assert_exact;
-use crate::support::running::{Report, Traced, trace};
-
-fn by_sites(options: &[&str], command: &[OsString]) -> Traced {
-    let traced = trace(&[&["--via", "sites"], options].concat(), command);
-    assert_eq!(traced.code(), 0, "{traced:?}");
-    assert_exact(&traced);
-    traced
-}
+use crate::support::running::{Report, Traced};
+use crate::trace_sites::exact;
 
 /// The duration of calls that the program prints, in nanoseconds.
 fn took(traced: &Traced, name: &str) -> u64 {
@@ -27,7 +18,7 @@ fn timed(report: &Report, name: &str) -> u64 {
 #[test]
 fn the_time_of_calls_is_about_what_the_program_measures() {
     let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
-    let traced = by_sites(&[], &words![program, "plain"]);
+    let traced = exact(&[], &words![program, "plain"]);
     let report = traced.report();
     let slept = report.syscall("clock_nanosleep", "time_total_ns");
     let said = took(&traced, "clock_nanosleep");
@@ -47,7 +38,7 @@ fn the_time_of_calls_is_about_what_the_program_measures() {
 #[test]
 fn nothing_is_timed_where_counts_are_all_that_is_asked() {
     let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
-    let report = by_sites(&["--counts-only"], &words![program, "plain"]).report();
+    let report = exact(&["--counts-only"], &words![program, "plain"]).report();
     assert_eq!(timed(&report, "getppid"), 0);
     assert_eq!(report.syscall("getppid", "time_total_ns"), 0);
 }
@@ -55,7 +46,7 @@ fn nothing_is_timed_where_counts_are_all_that_is_asked() {
 #[test]
 fn what_a_handler_takes_is_no_time_of_the_call_that_it_interrupts() {
     let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
-    let report = by_sites(&[], &words![program, "handlers"]).report();
+    let report = exact(&[], &words![program, "handlers"]).report();
     assert_eq!(timed(&report, "pause"), 0, "each was interrupted: {report:#?}");
     assert!(timed(&report, "getppid") > 0, "{report:#?}");
 }
@@ -63,7 +54,7 @@ fn what_a_handler_takes_is_no_time_of_the_call_that_it_interrupts() {
 #[test]
 fn a_program_that_forbids_itself_the_counter_goes_on_untimed() {
     let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
-    let report = by_sites(&[], &words![program, "forbids"]).report();
+    let report = exact(&[], &words![program, "forbids"]).report();
     // The calls before the program forbids the counter.
     assert!((3_000..6_000).contains(&timed(&report, "getppid")), "{report:#?}");
 }
@@ -71,6 +62,6 @@ fn a_program_that_forbids_itself_the_counter_goes_on_untimed() {
 #[test]
 fn calls_that_are_left_by_a_jump_do_not_keep_others_from_being_timed() {
     let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
-    let report = by_sites(&[], &words![program, "leaps"]).report();
+    let report = exact(&[], &words![program, "leaps"]).report();
     assert!(timed(&report, "getppid") > 300, "{report:#?}");
 }
