@@ -93,8 +93,7 @@ fn sample(
     let mut rounds = first_rounds;
     for _ in 0..6 {
         let command = [command, &words![rounds.to_string()]].concat();
-        let traced = trace(&SAMPLING, &command);
-        assert_eq!(traced.code(), 0, "{traced:?}");
+        let traced = trace(&SAMPLING, &command).succeeded();
         let sampled = Sampled { ways: ways(&traced.stdout), report: traced.report() };
         sampled.report.callers_or_skip()?;
         assert_calls_are_exact(&sampled, runtime);
@@ -395,8 +394,7 @@ fn explained(programs: &Path, rows_of_query: u64) -> Report {
         words![programs.join("postgres"), "--single", "-j", "-D", place.path().join("data")];
     let command = [&servers::as_postgres()[..], &single, &words!["-c", "jit=off", "postgres"]];
     let tracing = Tracing::new(&SAMPLING, &command.concat());
-    let traced = tracing.finish_with_input(&format!("{query};\n\n"));
-    assert_eq!(traced.code(), 0, "{traced:?}");
+    let traced = tracing.finish_with_input(&format!("{query};\n\n")).succeeded();
     assert!(traced.stdout.contains(&format!("rows={rows_of_query}")), "{traced:?}");
     traced.report()
 }
@@ -423,8 +421,7 @@ fn assert_halves(report: &Report, rows_of_query: u64) {
 fn counts_are_exact_while_callers_are_sampled() {
     let Some(program) = builds::c("threads", Link::Dynamic) else { return };
     let options = ["--via", "none", "--callers", "--freq", "100000"];
-    let traced = trace(&options, &words![program, "churn", "5000"]);
-    assert_eq!(traced.code(), 0, "{traced:?}");
+    let traced = trace(&options, &words![program, "churn", "5000"]).succeeded();
     let printed = Printed::parse(&traced.stdout);
     crate::support::compare::assert_counts(&printed, &traced.report());
 }

@@ -153,6 +153,13 @@ impl Conversation {
         assert_eq!(self.status().code(), Some(7));
     }
 
+    /// Checks that the server still answers, and that it ends well.
+    #[track_caller]
+    pub(crate) fn goes_on_and_ends_well(mut self) {
+        self.check_an_answer(1);
+        self.ends_well();
+    }
+
     /// Ends the program's input; gives the remaining output and the exit status.
     #[track_caller]
     pub(crate) fn last_words(mut self) -> (String, ExitStatus) {

@@ -64,6 +64,13 @@ impl Traced {
         self.report.clone().unwrap_or_else(|| panic!("no report; {self:?}"))
     }
 
+    /// Checks that the run ended with status 0.
+    #[track_caller]
+    pub(crate) fn succeeded(self) -> Self {
+        assert_eq!(self.code(), 0, "{self:?}");
+        self
+    }
+
     /// Whether a report was written.
     pub(crate) fn has_report(&self) -> bool {
         self.report.is_some()

@@ -4,21 +4,18 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::support::attaching::Attachment;
 use crate::support::builds::{self, Link};
+use crate::support::command::Said;
 use crate::support::conversation::Conversation;
-use crate::support::root_or_skip;
 use crate::support::running::{clockscope, untraced};
+use crate::support::{root_or_skip, server};
 
 /// Runs clockscope with these words.
-fn with(words: &[OsString]) -> Output {
-    untraced(&[&words![clockscope()], words].concat())
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn with(words: &[OsString]) -> Said {
+    Said::of(untraced(&[&words![clockscope()], words].concat()))
 }
 
 #[test]
@@ -39,10 +36,9 @@ fn the_command_gets_the_words_behind_its_name_whatever_they_are() {
         let printed = ["printf", "<%s>"];
         let words: Vec<OsString> =
             line.iter().chain(&printed).chain(the_programs).map(OsString::from).collect();
-        let output = with(&words);
+        let said = with(&words);
         let expected: String = the_programs.iter().map(|word| format!("<{word}>")).collect();
-        assert_eq!(text(&output.stdout), expected, "{words:?}: {}", text(&output.stderr));
-        assert!(output.status.success(), "{words:?}");
+        assert_eq!((said.code, &said.stdout), (Some(0), &expected), "{words:?}: {said:?}");
     }
 }
 
@@ -59,7 +55,7 @@ fn a_program_may_have_the_name_of_a_subcommand_and_words_that_are_no_text() {
         line.args(["trace", "run", "--all"]).arg(strange);
         line.env("PATH", format!("{}:/usr/bin:/bin", directory.path().display()));
         let output = line.stdin(Stdio::null()).output().expect("run clockscope");
-        assert_eq!(output.stdout, b"given run --all \xff\xfe", "{}", text(&output.stderr));
+        assert_eq!(output.stdout, b"given run --all \xff\xfe", "{output:?}");
     }
 }
 
@@ -78,14 +74,9 @@ fn processes_are_given_in_bundles_and_as_pidof_prints_them() {
     ] {
         let options = ["trace", "--via", "none", "--duration", "0.05"].map(OsString::from);
         let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-        let output = with(&[&options[..], &words].concat());
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{said}");
-        assert_eq!(
-            said.matches("clockscope: attached to attach_server").count(),
-            expected,
-            "{said}"
-        );
+        let Said { code, stderr, .. } = with(&[&options[..], &words].concat());
+        let attached = stderr.matches("clockscope: attached to attach_server").count();
+        assert_eq!((code, attached), (Some(0), expected), "{stderr}");
     }
     targets.into_iter().for_each(Conversation::ends_well);
 }
@@ -96,27 +87,26 @@ fn children_that_run_already_are_named_because_they_are_not_traced() {
     let mut parent = Conversation::start(&words!["sh", "-c", script]);
     let (child, pid) = (parent.line(), parent.pid());
     let attach = |pids: &str| with(&words!["trace", "-q", "--duration", "0.05", "-p", pids]);
-    let said = text(&attach(&pid.to_string()).stderr);
+    let said = attach(&pid.to_string()).stderr;
     let wanted = format!("1 child that runs is not traced: -p {pid},$(pgrep -d, -P {pid})");
     assert!(said.split_whitespace().collect::<Vec<_>>().join(" ").contains(&wanted), "{said}");
-    let both = text(&attach(&format!("{pid},{child}")).stderr);
+    let both = attach(&format!("{pid},{child}")).stderr;
     assert!(!both.contains("Beside"), "{both}");
     assert!(parent.last_words().1.success());
 }
 
 #[test]
 fn quiet_leaves_the_report_and_the_failures() {
-    let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
-    let target = Conversation::start(&words![program, "1"]);
+    let Some(target) = server(1) else { return };
     let missing = 2_000_000_000;
     let pids = format!("{},{missing}", target.pid());
     let output = with(&words!["trace", "-q", "--duration", "0.05", "-p", pids]);
-    let said = text(&output.stderr);
+    let said = output.stderr;
     let ours: Vec<&str> = said.lines().filter(|line| line.starts_with("clockscope: ")).collect();
     let failure = format!("clockscope: cannot attach to {missing}: there is no such process");
     assert!(ours.len() == 1 && ours[0].starts_with(&failure), "{said}");
     assert!(said.contains("\nClock: "), "{said}");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.code, Some(1));
     target.ends_well();
 }
 
@@ -124,8 +114,8 @@ fn quiet_leaves_the_report_and_the_failures() {
 fn a_report_that_cannot_be_written_is_said_and_printed_and_is_no_success() {
     for (ends, code) in [("exit 7", 7), ("exit 0", 125)] {
         let output = with(&words!["trace", "--via", "none", "-o", "/dev/full", "sh", "-c", ends]);
-        assert_eq!(output.status.code(), Some(code));
-        let said = text(&output.stderr);
+        assert_eq!(output.code, Some(code));
+        let said = output.stderr;
         let why = "clockscope: cannot write the report: no space left on device; it follows; try -o FILE elsewhere\n";
         assert!(said.starts_with(&format!("{why}sh -c exit ")), "{said}");
         assert!(said.contains("\nClock: "), "{said}");
@@ -160,10 +150,9 @@ fn children_that_start_while_they_are_traced_are_not_beside() {
 fn what_cannot_be_printed_is_said() {
     for arguments in ["--help", "--version", "trace --help", "completions bash", "vdso"] {
         let script = format!("exec \"$0\" {arguments} > /dev/full");
-        let output = untraced(&words!["sh", "-c", script, clockscope()]);
-        let said = text(&output.stderr);
+        let said = Said::of(untraced(&words!["sh", "-c", script, clockscope()]));
         let wanted = "clockscope: cannot write to standard output: no space left on device\n";
-        assert_eq!((output.status.code(), said.as_str()), (Some(2), wanted), "{arguments}");
+        assert_eq!((said.code, &*said.stderr), (Some(2), wanted), "{arguments}");
     }
 }
 
@@ -174,11 +163,9 @@ fn without_proc_that_is_said_in_one_line() {
         [("trace true", 125), ("trace -p 1", 125), ("trace --container web", 125), ("vdso", 2)]
     {
         let script = format!("umount --lazy /proc && exec \"$0\" {arguments}");
-        let output = untraced(&words!["unshare", "--mount", "sh", "-c", script, clockscope()]);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(status), "{arguments}: {said}");
-        let is_told = said.ends_with("/proc is not mounted; try: mount -t proc proc /proc\n");
-        assert!(is_told && said.lines().count() == 1, "{arguments}: {said}");
+        let unshare = words!["unshare", "--mount", "sh", "-c", script, clockscope()];
+        let told = "/proc is not mounted; try: mount -t proc proc /proc\n";
+        Said::of(untraced(&unshare)).is_refused(status, &[told]);
     }
 }
 
@@ -192,11 +179,10 @@ fn colours_are_in_the_report_only_if_they_are_wanted() {
     ] {
         let words = [&["trace", "--via", "none"], options, &["date"]].concat();
         let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-        let output = with(&words);
+        let Said { stdout, stderr: said, .. } = with(&words);
         let row = "\x1b[36m     -        -          -      1        vdso    clock_gettime(REALTIME)\x1b[0m\n";
-        let said = text(&output.stderr);
         assert_eq!(said.contains('\x1b'), is_coloured, "{options:?}: {said}");
         assert_eq!(said.contains(row), is_coloured, "{options:?}: {said}");
-        assert!(!text(&output.stdout).contains('\x1b'));
+        assert!(!stdout.contains('\x1b'));
     }
 }

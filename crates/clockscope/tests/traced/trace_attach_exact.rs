@@ -81,8 +81,7 @@ fn counts_but_for_the_runtimes_own(
         }
     }
     assert_counts(&said, &report);
-    server.check_an_answer(7);
-    server.ends_well();
+    server.goes_on_and_ends_well();
     report
 }
 
@@ -262,8 +261,7 @@ fn a_report_is_whole_however_often_its_end_is_asked_for() {
 #[test]
 fn the_duration_ends_it() {
     let Some(server) = server(3) else { return };
-    let traced = attach_for("0.3", &[server.pid()], &["--via", "none"]);
-    assert_eq!(traced.code(), 0, "{traced:?}");
+    let traced = attach_for("0.3", &[server.pid()], &["--via", "none"]).succeeded();
     let report = without_refusals(&traced);
     assert_eq!(report.field("attached")[0]["ended"], "duration", "{report:#?}");
     let wall = report.number("wall_ns");
@@ -292,9 +290,7 @@ fn the_end_of_the_process_ends_it() {
     let mut attachment = Attachment::to(&[pid], &["--via", "none"]);
     let said = server.works(5);
     server.ends_well();
-    let traced = attachment.wait();
-    assert_eq!(traced.code(), 0, "{traced:?}");
-    let report = traced.report();
+    let report = attachment.wait().succeeded().report();
     assert_counts(&said, &report);
     assert_eq!(report.field("attached")[0]["ended"], "exited", "{report:#?}");
 }

@@ -150,7 +150,7 @@ fn targets_that_are_refused_go_on_as_they_were() {
 /// A timer counts as a queued signal, and all programs of a user together have a limit for those (RLIMIT_SIGPENDING).
 #[test]
 fn without_timers_a_target_is_left_as_it_was_and_a_program_is_not_started() {
-    let Some(mut target) = server(2) else { return };
+    let Some(target) = server(2) else { return };
     let before = Image::of(target.pid()).expect("it has a vDSO");
     // Timers of other tests count too, so the limit is searched for.
     let (mut timers, mut refused) = (0, 0);
@@ -167,8 +167,7 @@ fn without_timers_a_target_is_left_as_it_was_and_a_program_is_not_started() {
         (timers, refused) = (timers + 1 + timers / 8, refused + 1);
     }
     assert!(refused > 1, "one timer is enough");
-    target.check_an_answer(1);
-    target.ends_well();
+    target.goes_on_and_ends_well();
     let folder = tempfile::tempdir().expect("a folder");
     let made = folder.path().join("made");
     let trace = words!["prlimit", "--sigpending=0", clockscope(), "trace", "--callers"];
@@ -242,8 +241,7 @@ fn system_calls_that_wait_are_not_seen_to_be_interrupted() {
     let Some(mut target) = in_state("asleep") else { return };
     for round in 0..20 {
         let via = ["none", "ptrace"][round % 2];
-        let traced = attach_for("0.02", &[target.pid()], &["--via", via]);
-        assert_eq!(traced.code(), 0, "{traced:?}");
+        attach_for("0.02", &[target.pid()], &["--via", via]).succeeded();
     }
     let said = target.ask("count");
     let interrupted: Vec<&str> = said.lines().filter(|line| line.starts_with("result")).collect();
@@ -261,8 +259,7 @@ fn a_wait_without_limit_ends_only_by_a_signal() {
     let target = Conversation::start(&words![program]);
     for round in 0..80 {
         let via = ["ptrace", "none", "ptrace", "ptrace"][round % 4];
-        let traced = attach_for("0.02", &[target.pid()], &["--via", via]);
-        assert_eq!(traced.code(), 0, "{traced:?}");
+        attach_for("0.02", &[target.pid()], &["--via", via]).succeeded();
     }
     let (said, status) = target.last_words();
     assert_eq!(status.code(), Some(7), "{said}");
@@ -342,7 +339,7 @@ fn a_call_that_transfers_for_ever_does_not_keep_clockscope_waiting() {
 #[test]
 fn strace_is_there_and_leaves() {
     let Some(strace) = installed_or_skip(&["/usr/bin/strace"]) else { return };
-    let Some(mut target) = server(3) else { return };
+    let Some(target) = server(3) else { return };
     let pid = target.pid();
     let mut other = Command::new(strace)
         .args(["-f", "-e", "trace=none", "-o", "/dev/null", "-p", &pid.to_string()])
@@ -355,10 +352,8 @@ fn strace_is_there_and_leaves() {
     assert_refused(&traced, &["it is traced by strace ("]);
     signal("INT", other.id().try_into().expect("is a pid"));
     other.wait().expect("wait for strace");
-    let traced = attach_for("0.2", &[pid], &VDSO);
-    assert_eq!(traced.code(), 0, "{traced:?}");
-    target.check_an_answer(1);
-    target.ends_well();
+    attach_for("0.2", &[pid], &VDSO).succeeded();
+    target.goes_on_and_ends_well();
 }
 
 /// Process id of a kernel thread, found by PF_KTHREAD in its flags.
@@ -382,7 +377,7 @@ fn a_kernel_thread() {
 #[test]
 fn a_process_of_another_user_without_rights() {
     let Some(()) = root_or_skip() else { return };
-    let Some(mut target) = server(3) else { return };
+    let Some(target) = server(3) else { return };
     let directory = for_everybody(&[(&clockscope(), "clockscope", 0o755)]);
     let pid = target.pid().to_string();
     let own = directory.path().join("clockscope");
@@ -391,8 +386,7 @@ fn a_process_of_another_user_without_rights() {
     assert_refused(&traced, &[&pid]);
     let says = ["root", "permi", "allow", "user"].iter().any(|word| traced.stderr.contains(word));
     assert!(says, "{}", traced.stderr);
-    target.check_an_answer(1);
-    target.ends_well();
+    target.goes_on_and_ends_well();
 }
 
 #[test]
@@ -403,7 +397,7 @@ fn a_process_of_the_same_user_needs_no_root() {
     let directory = for_everybody(&files);
     let [own, copy, report] =
         ["clockscope", "attach_server", "report.json"].map(|name| directory.path().join(name));
-    let mut target = Conversation::start(&[&as_nobody()[..], &words![copy, "3"]].concat());
+    let target = Conversation::start(&[&as_nobody()[..], &words![copy, "3"]].concat());
     let before = Image::of(target.pid()).expect("it has a vDSO");
     let trace = words![own, "trace", "--via", "none", "-p", target.pid().to_string()];
     let options = words!["--duration", "0.5", "--format", "json", "-o", report];
@@ -417,8 +411,7 @@ fn a_process_of_the_same_user_needs_no_root() {
         assert_refused(&traced, &["ptrace_scope"]);
     }
     before.assert_as_before(target.pid());
-    target.check_an_answer(1);
-    target.ends_well();
+    target.goes_on_and_ends_well();
 }
 
 #[test]
@@ -498,12 +491,11 @@ fn a_process_in_other_namespaces() {
 #[test]
 fn clockscope_in_another_pid_namespace_sees_only_what_is_in_it() {
     let Some(()) = root_or_skip() else { return };
-    let Some(mut target) = server(2) else { return };
+    let Some(target) = server(2) else { return };
     let starter = words!["unshare", "--pid", "--fork", "--mount-proc"];
     let traced = attach_below(&starter, "0.1", &[target.pid()], &VDSO);
     assert_refused(&traced, &["there is no such process"]);
-    target.check_an_answer(1);
-    target.ends_well();
+    target.goes_on_and_ends_well();
 }
 
 // Numbers.
@@ -563,15 +555,14 @@ fn a_process_named_twice_is_attached_to_once() {
 
 #[test]
 fn the_number_of_a_thread_that_is_not_the_first() {
-    let Some(mut target) = server(3) else { return };
+    let Some(target) = server(3) else { return };
     let tasks = fs::read_dir(format!("/proc/{}/task", target.pid())).expect("list its threads");
     let names = tasks.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let other: i32 = names.into_iter().find(|tid| *tid != target.pid()).expect("a second thread");
     let traced = attach_for("0.1", &[other], &VDSO);
     assert_attached(&traced);
     assert_eq!(traced.report().field("attached")[0]["pid"], target.pid(), "{traced:?}");
-    target.check_an_answer(1);
-    target.ends_well();
+    target.goes_on_and_ends_well();
 }
 
 #[test]

@@ -23,6 +23,11 @@ fn below(way: &[&str], command: &[OsString]) -> Vec<OsString> {
     [&words![clockscope()], &way[..], command].concat()
 }
 
+/// The standard output of a command.
+fn said_by(command: &[OsString]) -> String {
+    String::from_utf8_lossy(&untraced(command).stdout).into_owned()
+}
+
 /// Runs a command alone and in every way, and checks that the output and exit status are equal; gives the output.
 #[track_caller]
 fn says_the_same(ways: &[&[&str]], command: &[OsString]) -> String {
@@ -54,12 +59,8 @@ fn real_time(arguments: &[&str]) -> Option<String> {
         return None;
     }
     for way in WAYS {
-        let beside = untraced(&[&on_one_cpu()[..], &below(way, &command)].concat());
-        assert_eq!(
-            String::from_utf8_lossy(&beside.stdout),
-            said,
-            "on one CPU, {way:?}: {beside:?}"
-        );
+        let beside = said_by(&[&on_one_cpu()[..], &below(way, &command)].concat());
+        assert_eq!(beside, said, "on one CPU, {way:?}");
     }
     Some(said)
 }
@@ -73,20 +74,17 @@ fn children_and_threads_of_the_same_priority_run_after_their_parent() {
     const BIRTHS: u32 = 40;
     let Some(program) = builds::c("realtime", Link::Dynamic) else { return };
     let command = words![program, "order", BIRTHS.to_string()];
-    let alone = untraced(&command);
-    let alone = String::from_utf8_lossy(&alone.stdout);
+    let alone = said_by(&command);
     if alone.contains("no real-time priorities") {
         skip("real-time priorities are not allowed here");
         return;
     }
     assert_eq!(ran_before(&alone), [0, 0], "{alone}");
     for way in WAYS {
-        let beside = untraced(&[&on_one_cpu()[..], &below(way, &command)].concat());
-        let said = String::from_utf8_lossy(&beside.stdout);
-        assert_eq!(ran_before(&said), [0, 0], "on one CPU, {way:?}: {beside:?}");
-        let anywhere = untraced(&below(way, &command));
-        let said = String::from_utf8_lossy(&anywhere.stdout);
-        assert!(ran_before(&said).iter().all(|n| *n <= BIRTHS / 2), "{way:?}: {anywhere:?}");
+        let beside = said_by(&[&on_one_cpu()[..], &below(way, &command)].concat());
+        assert_eq!(ran_before(&beside), [0, 0], "on one CPU, {way:?}: {beside}");
+        let anywhere = said_by(&below(way, &command));
+        assert!(ran_before(&anywhere).iter().all(|n| *n <= BIRTHS / 2), "{way:?}: {anywhere}");
     }
 }
 
@@ -166,8 +164,7 @@ fn calls_with_a_limit_are_interrupted_as_the_documentation_says() {
         "io_uring_enter",
     ];
     let Some(command) = ignored_signals("limited") else { return };
-    let alone = untraced(&command);
-    let alone = String::from_utf8_lossy(&alone.stdout).into_owned();
+    let alone = said_by(&command);
     let expected: Vec<String> = alone
         .lines()
         .map(|line| match line.split_once(": what") {
@@ -178,8 +175,7 @@ fn calls_with_a_limit_are_interrupted_as_the_documentation_says() {
         })
         .collect();
     for way in WAYS {
-        let followed = untraced(&below(way, &command));
-        let said = String::from_utf8_lossy(&followed.stdout).into_owned();
+        let said = said_by(&below(way, &command));
         assert_eq!(said.lines().collect::<Vec<_>>(), expected, "{way:?}");
     }
 }

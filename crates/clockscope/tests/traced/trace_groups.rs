@@ -179,9 +179,7 @@ fn a_container_is_found_by_the_beginning_of_its_id_and_its_end_is_the_end() {
     let mut attachment = Attachment::to_those_of(&["--via", "none", "--container", &id], &[pid]);
     assert_not_found(&["--container", beginning], "it is traced by clockscope");
     server.ends_well();
-    let traced = attachment.wait();
-    assert_eq!(traced.code(), 0, "{traced:?}");
-    let report = traced.report();
+    let report = attachment.wait().succeeded().report();
     let row = &report.field("attached")[0];
     let container = &row["container"];
     assert_eq!((&row["pid"], &row["ended"]), (&pid.into(), &"exited".into()), "{row}");

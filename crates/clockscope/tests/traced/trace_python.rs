@@ -18,8 +18,7 @@ fn said(output: &str) -> u64 {
 fn threads_signals_copies_and_a_filter_do_no_harm() {
     let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
     let command = words![python, sources().join("waits.py"), "300000"];
-    let traced = trace(&["--via", "none", "--callers"], &command);
-    assert_eq!(traced.code(), 0, "{traced:?}");
+    let traced = trace(&["--via", "none", "--callers"], &command).succeeded();
     let report = traced.report();
     assert_eq!(report.reads_of("CLOCK_BOOTTIME"), said(&traced.stdout));
     let Some(callers) = report.callers_or_skip() else { return };
@@ -50,8 +49,7 @@ fn a_tracer_that_is_killed_leaves_nobody_waiting() {
 fn threads_that_share_slots_are_sampled_without_waiting() {
     let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
     let command = words![python, sources().join("many_threads.py"), "400", "10000"];
-    let traced = trace(&["--via", "none", "--callers"], &command);
-    assert_eq!(traced.code(), 0, "{traced:?}");
+    let traced = trace(&["--via", "none", "--callers"], &command).succeeded();
     let report = traced.report();
     assert_eq!(report.reads_of("CLOCK_BOOTTIME"), said(&traced.stdout));
     let Some(callers) = report.callers_or_skip() else { return };
@@ -72,8 +70,7 @@ fn who_jumps_out_of_a_wait_is_not_waited_for() {
     let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
     let Some(library) = c_with("jumps", Link::Dynamic, &["-shared", "-fPIC"]) else { return };
     let command = words![python, sources().join("jumps.py"), library, "3000000", "3000000"];
-    let traced = trace(&["--via", "none", "--callers"], &command);
-    assert_eq!(traced.code(), 0, "{traced:?}");
+    let traced = trace(&["--via", "none", "--callers"], &command).succeeded();
     let left = traced.stdout.trim().strip_prefix("jumps ").and_then(|left| left.parse().ok());
     assert!(left > Some(100_u64), "{}", traced.stdout);
     let report = traced.report();

@@ -50,8 +50,7 @@ fn assert_equal_to_the_kernels(command: &[OsString], least: u64) {
 
 #[track_caller]
 fn assert_equal_but(command: &[OsString], least: u64, left: &[&str]) {
-    let traced = trace(&["--via", "both"], command);
-    assert_eq!(traced.code(), 0, "{traced:?}");
+    let traced = trace(&["--via", "both"], command).succeeded();
     let (differences, all) = differences(&traced.report(), left);
     assert!(differences.is_empty(), "{command:?}: {differences:#?}");
     assert!(all >= least, "{all} calls of {command:?}");
@@ -60,8 +59,7 @@ fn assert_equal_but(command: &[OsString], least: u64, left: &[&str]) {
 /// Traces a command by code in it; the counts that it prints must be those of the report.
 #[track_caller]
 pub(super) fn exact(options: &[&str], command: &[OsString]) -> Traced {
-    let traced = trace(&[&["--via", "sites"], options].concat(), command);
-    assert_eq!(traced.code(), 0, "{traced:?}");
+    let traced = trace(&[&["--via", "sites"], options].concat(), command).succeeded();
     let report = traced.report();
     assert_eq!(report.field("via"), "sites");
     assert_exact(&traced);
@@ -178,8 +176,7 @@ fn handlers_of_signals_never_come_from_a_stub() {
 fn threads_are_cancelled_in_the_middle_of_calls() {
     for link in [Link::Dynamic, Link::MuslStatic, Link::MuslDynamic] {
         if let Some(program) = builds::c("sites", link) {
-            let traced = trace(&["--via", "sites"], &words![program, "cancel"]);
-            assert_eq!(traced.code(), 0, "{traced:?}");
+            let traced = trace(&["--via", "sites"], &words![program, "cancel"]).succeeded();
             assert_eq!(traced.stdout, "cleaned 400\n");
         }
     }
@@ -232,9 +229,7 @@ fn without_privileges_each_way_is_the_one_that_was_decided() {
     let starter = [&as_nobody()[..], &words!["--no-new-privs", own]].concat();
     let report = folder.path().join("report.json");
     let traced = |starter: &[OsString], options: &[&str]| {
-        let traced = Tracing::reporting_to(&report, starter, options, &words![program]).finish();
-        assert_eq!(traced.code(), 0, "{traced:?}");
-        traced
+        Tracing::reporting_to(&report, starter, options, &words![program]).finish().succeeded()
     };
     let sites = traced(&starter, &["--via", "sites"]);
     assert_eq!(sites.report().field("via"), "sites");
@@ -293,8 +288,7 @@ fn what_a_killed_tracer_has_left_in_a_running_program_is_no_harm() {
         server.check_an_answer(round);
         // An attachment without sites leaves the jumps in place.
         let via = if round % 3 == 0 { "none" } else { "sites" };
-        let traced = attach_for("0.02", &[pid], &["--via", via]);
-        assert_eq!(traced.code(), 0, "{traced:?}");
+        attach_for("0.02", &[pid], &["--via", via]).succeeded();
         if via == "sites" {
             assert!(assert_code_is_of_its_files(pid) > 100_000);
         }
@@ -332,8 +326,7 @@ fn programs_that_a_running_one_executes_are_as_they_were() {
         assert_is_as_plainly(pid);
     }
     signal("KILL", child);
-    server.check_an_answer(2);
-    server.ends_well();
+    server.goes_on_and_ends_well();
 }
 
 #[test]
@@ -431,8 +424,7 @@ fn a_real_time_program_on_the_tracers_cpu_goes_on() {
     let Some(program) = builds::c("sites", Link::Dynamic) else { return };
     let starter = words!["taskset", "-c", "0", clockscope()];
     let real_time = words!["chrt", "-f", "20", program, "signals"];
-    let traced = Tracing::below(&starter, &["--via", "sites"], &real_time).finish();
-    assert_eq!(traced.code(), 0, "{traced:?}");
+    let traced = Tracing::below(&starter, &["--via", "sites"], &real_time).finish().succeeded();
     assert_exact(&traced);
     assert!(traced.stdout.contains("outside 0"), "{}", traced.stdout);
 }

@@ -89,8 +89,8 @@ fn of_programs_that_cannot_be_counted_among_others() {
     let Some(program) = builds::c("reads", Link::Bits32) else { return };
     let Some(other) = builds::c("reads", Link::Dynamic) else { return };
     let traced =
-        trace(&["--via", "sites"], &words!["sh", "-c", "\"$0\"; exec \"$1\"", program, other]);
-    assert_eq!(traced.code(), 0, "{traced:?}");
+        trace(&["--via", "sites"], &words!["sh", "-c", "\"$0\"; exec \"$1\"", program, other])
+            .succeeded();
     assert!(traced.report().has_syscall_reason("1 program without the shim"), "{traced:?}");
 }
 
@@ -172,9 +172,7 @@ fn of_programs_that_others_send_the_signal_of_the_launch() {
 #[test]
 fn of_a_program_that_others_send_that_signal_while_it_maps_files() {
     let Some(program) = builds::c("urgent", Link::Dynamic) else { return };
-    let traced = trace(&["--via", "sites"], &words![program, "maps"]);
-    assert_eq!(traced.code(), 0, "{traced:?}");
-    let report = traced.report();
+    let report = trace(&["--via", "sites"], &words![program, "maps"]).succeeded().report();
     assert!(!report.has_syscall_reason("loaded unseen"), "{report:?}");
 }
 
@@ -188,7 +186,6 @@ fn below_a_filter_that_the_tracer_has_too() {
         return skip("filters of system calls are not allowed here");
     }
     let below = [&starter[..], &words![clockscope()]].concat();
-    let traced = Tracing::below(&below, &["--via", "sites"], &words![program]).finish();
-    assert_eq!(traced.code(), 0, "{traced:?}");
+    let traced = Tracing::below(&below, &["--via", "sites"], &words![program]).finish().succeeded();
     assert_exact(&traced);
 }
