@@ -46,7 +46,7 @@ pub(crate) struct Plan {
 pub(crate) fn measure(subjects: &mut [Subject], plan: Plan) -> Vec<Series> {
     let turns: Vec<u64> =
         subjects.iter_mut().map(|subject| turns_for(subject, plan.chunk_ns)).collect();
-    let mut found: Vec<Vec<f64>> = vec![Vec::new(); subjects.len()];
+    let mut found: Vec<Vec<Option<f64>>> = vec![Vec::new(); subjects.len()];
     for round in 0..plan.rounds {
         let mut best = vec![f64::INFINITY; subjects.len()];
         for chunk in 0..plan.chunks {
@@ -58,23 +58,11 @@ pub(crate) fn measure(subjects: &mut [Subject], plan: Plan) -> Vec<Series> {
             }
         }
         for (values, best) in found.iter_mut().zip(best) {
-            values.push(best);
+            values.push(Some(best));
         }
     }
     let named = subjects.iter().zip(found);
-    named.map(|(subject, values)| series(&subject.name, values)).collect()
-}
-
-/// A series without gaps.
-pub(crate) fn series(name: &str, values: Vec<f64>) -> Series {
-    Series {
-        name: name.to_owned(),
-        minimum: values.iter().copied().reduce(f64::min),
-        values: values.into_iter().map(Some).collect(),
-        accepted_share: None,
-        noisy: false,
-        failure: None,
-    }
+    named.map(|(subject, values)| Series::ungated(subject.name.clone(), values)).collect()
 }
 
 /// How many turns take about this long.

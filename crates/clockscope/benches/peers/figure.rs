@@ -61,6 +61,11 @@ pub(crate) fn show(figure: &MedianInterval, unit: Unit) -> String {
     }
 }
 
+/// A cell of a table, which is a dash if there is nothing to show.
+pub(crate) fn or_dash(cell: Option<String>) -> String {
+    cell.unwrap_or_else(|| "-".to_owned())
+}
+
 /// The median of a series, with its interval.
 pub(crate) fn typical(values: &[Option<f64>]) -> Option<MedianInterval> {
     let values: Vec<f64> = values.iter().copied().flatten().collect();
@@ -94,6 +99,11 @@ pub(crate) enum Target {
     AtMost(f64),
     /// The figure should not be below this.
     AtLeast(f64),
+}
+
+/// A subject with its upper limit.
+pub(crate) fn at_most<T>((subject, limit): (T, f64)) -> (T, Target) {
+    (subject, Target::AtMost(limit))
 }
 
 impl Target {

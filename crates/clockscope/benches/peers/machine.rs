@@ -14,14 +14,11 @@ impl Machine {
     pub(crate) fn observe() -> Self {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let facts = vec![
-            ("date", output_of("date", &["-u", "+%Y-%m-%d %H:%M UTC"])),
+            ("date", date()),
             ("CPU", format!("{cpus} x {}", cpu_model())),
             ("hypervisor", hypervisor()),
             ("kernel", file("/proc/sys/kernel/osrelease")),
-            (
-                "clocksource",
-                file("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-            ),
+            ("clocksource", file(CLOCKSOURCE)),
             ("load before", file("/proc/loadavg")),
             ("system", system_name()),
         ];
@@ -41,11 +38,18 @@ pub(crate) fn measured_by(section: &str) -> String {
     let kernel = kernel.split('-').next().unwrap_or_default();
     format!(
         "`make bench SECTIONS={section}`: {}; {cpus} x {}, Linux {kernel}, clocksource {}; load {}.",
-        output_of("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        date(),
         cpu_model(),
-        file("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        file(CLOCKSOURCE),
         load()
     )
+}
+
+const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// The date and the time of day now.
+pub(crate) fn date() -> String {
+    output_of("date", &["-u", "+%Y-%m-%d %H:%M UTC"])
 }
 
 /// The load now, as /proc/loadavg has it.

@@ -115,15 +115,8 @@ fn aligned_table(head: &[&str], rows: &[Vec<String>]) -> String {
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(3)
         })
         .collect();
-    let rule: Vec<String> = widths
-        .iter()
-        .enumerate()
-        .map(
-            |(column, &width)| {
-                if column == 0 { "-".repeat(width) } else { "-".repeat(width - 1) + ":" }
-            },
-        )
-        .collect();
+    let mut rule: Vec<String> = widths.iter().map(|width| "-".repeat(width - 1) + ":").collect();
+    rule[0] = "-".repeat(widths[0]);
     let mut lines = vec![table_line(&head, &widths), table_line(&rule, &widths)];
     lines.extend(rows.iter().map(|row| table_line(row, &widths)));
     lines.join("\n")

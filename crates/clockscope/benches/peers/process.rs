@@ -82,7 +82,8 @@ impl Running {
                     bail!("{} did not say {text:?} in {limit:?}", self.name)
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    let said = self.end_and_take_errors();
+                    self.kill_group();
+                    let said = self.take_errors();
                     bail!("{} ended before it said {text:?}: {}", self.name, ends_of(&said));
                 }
             }
@@ -123,11 +124,6 @@ impl Running {
         let wall = self.started.elapsed();
         self.reaped = true;
         Ok(Finished { stdout, stderr: self.take_errors(), status, wall })
-    }
-
-    fn end_and_take_errors(&mut self) -> String {
-        self.kill_group();
-        self.take_errors()
     }
 
     fn take_errors(&mut self) -> String {

@@ -2,9 +2,10 @@
 
 use clockscope_stats::median::MedianInterval;
 
-use crate::figure::{Unit, difference, ratio, show, typical};
+use crate::figure::{Target, Unit, difference, or_dash, ratio, show, typical, verdict};
 use crate::page::Page;
 use crate::rounds::Variant;
+use crate::tracer::Tracer;
 
 /// Largest spread of the untraced rounds that passes without remark.
 const REGIME_STEP: f64 = 0.05;
@@ -26,17 +27,16 @@ pub(crate) struct Series {
 
 impl Series {
     /// A series of ungated figures.
+    pub(crate) fn ungated(name: String, values: Vec<Option<f64>>) -> Self {
+        let minimum = values.iter().copied().flatten().reduce(f64::min);
+        Self { name, values, minimum, accepted_share: None, noisy: false, failure: None }
+    }
+
+    /// A series of the ungated figures of a variant.
     pub(crate) fn of<T>(variant: &Variant<T>, value: impl Fn(&T) -> f64) -> Self {
-        let values: Vec<Option<f64>> =
-            variant.rounds.iter().map(|round| round.as_ref().map(&value)).collect();
-        Self {
-            name: variant.tracer.name(),
-            minimum: values.iter().copied().flatten().reduce(f64::min),
-            values,
-            accepted_share: None,
-            noisy: false,
-            failure: variant.failure.clone(),
-        }
+        let values = variant.rounds.iter().map(|round| round.as_ref().map(&value)).collect();
+        let series = Self::ungated(variant.tracer.name(), values);
+        Self { failure: variant.failure.clone(), ..series }
     }
 
     fn grade(&self) -> String {
@@ -57,6 +57,22 @@ pub(crate) fn ratio_to(all: &[Series], base: &str, name: &str) -> Option<MedianI
 /// The median of `name`'s figures less those of `base`, round by round.
 pub(crate) fn added_to(all: &[Series], base: &str, name: &str) -> Option<MedianInterval> {
     difference(&named(all, base)?.values, &named(all, name)?.values)
+}
+
+/// Writes the verdicts on what tracers add to the untraced figures, or on the ratio to them, as the unit says.
+pub(crate) fn judge(
+    page: &mut Page,
+    all: &[Series],
+    unit: Unit,
+    targets: &[(Tracer, Target)],
+    what: impl Fn(&str) -> String,
+) {
+    let compare = if unit == Unit::Ratio { ratio_to } else { added_to };
+    for (tracer, target) in targets {
+        let name = tracer.name();
+        let figure = compare(all, "untraced", &name);
+        page.verdict(&verdict(&what(&name), *target, unit, figure));
+    }
 }
 
 /// The series of this name.
@@ -83,9 +99,8 @@ fn time_row(base: &Series, series: &Series, unit: Unit) -> Vec<String> {
         return failed_row(series, 6);
     };
     let is_base = base.name == series.name;
-    let compared = |figure: Option<MedianInterval>, unit| match figure {
-        Some(figure) if !is_base => show(&figure, unit),
-        _ => "-".to_owned(),
+    let compared = |figure: Option<MedianInterval>, unit| {
+        or_dash(figure.filter(|_| !is_base).map(|figure| show(&figure, unit)))
     };
     vec![
         series.name.clone(),
@@ -142,7 +157,7 @@ fn rate_row(base: &Series, series: &Series) -> Vec<String> {
         series.name.clone(),
         Unit::PerSecond.show(best),
         show(&median, Unit::PerSecond),
-        compared.map_or_else(|| "-".to_owned(), |figure| show(&figure, Unit::Ratio)),
+        or_dash(compared.map(|figure| show(&figure, Unit::Ratio))),
     ]
 }
 

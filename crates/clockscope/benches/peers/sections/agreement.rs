@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clockscope_measure::host;
 use clockscope_model::bench::{BenchReport, PathRow};
 
-use crate::figure::{Unit, exact_verdict};
+use crate::figure::{Unit, exact_verdict, or_dash};
 use crate::machine;
 use crate::page::Page;
 use crate::process::{self, words};
@@ -128,7 +128,7 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
         "Nanoseconds a call on CPU {cpu}: the best of {rounds} round{} in which all ways took turns, and its distance \
          from clockscope's minimum. {}; load {}.",
         if rounds == 1 { "" } else { "s" },
-        machine::output_of("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        machine::date(),
         machine::load()
     ));
     let best = measure(suite, rounds, cpu);
@@ -306,9 +306,7 @@ fn write_table(page: &mut Page, best: &Best) {
     let rows: Vec<Vec<String>> = PATHS
         .iter()
         .map(|path| {
-            let show = |cost: Option<&f64>| {
-                cost.map_or_else(|| "-".to_owned(), |cost| Unit::Nanos.show(*cost))
-            };
+            let show = |cost: Option<&f64>| or_dash(cost.map(|cost| Unit::Nanos.show(*cost)));
             let mut row = vec![
                 path.shown.to_owned(),
                 show(best.costs.get(&(Way::Clockscope, path.name))),
@@ -322,14 +320,11 @@ fn write_table(page: &mut Page, best: &Best) {
 }
 
 fn cell(best: &Best, way: Way, path: &Compared) -> String {
-    best.distance(way, path).map_or_else(
-        || "-".to_owned(),
-        |(cost, percent)| {
-            // Adding zero takes the sign from a zero.
-            let tenths = (percent * 10.0).round() / 10.0 + 0.0;
-            format!("{} ({tenths:+.1} %)", Unit::Nanos.show(cost))
-        },
-    )
+    or_dash(best.distance(way, path).map(|(cost, percent)| {
+        // Adding zero takes the sign from a zero.
+        let tenths = (percent * 10.0).round() / 10.0 + 0.0;
+        format!("{} ({tenths:+.1} %)", Unit::Nanos.show(cost))
+    }))
 }
 
 fn write_verdict(page: &mut Page, best: &Best, way: Way) {

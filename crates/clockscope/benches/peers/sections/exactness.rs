@@ -1,7 +1,7 @@
 //! Exactness: what a tracer counted, beside what the loop says it did.
 
 use crate::counted::Counted;
-use crate::figure::{Unit, exact_verdict, show, typical};
+use crate::figure::{Unit, exact_verdict, or_dash, show, typical};
 use crate::loops::Launch;
 use crate::page::Page;
 use crate::rounds::Variant;
@@ -49,10 +49,9 @@ impl Tally {
             self.tracer.name(),
             self.made.to_string(),
             self.counted.map_or_else(|| "none".to_owned(), |calls| calls.to_string()),
-            difference.map_or_else(|| "-".to_owned(), |difference| difference.to_string()),
-            difference.map_or_else(|| "-".to_owned(), share),
-            typical(&self.averages_ns)
-                .map_or_else(|| "-".to_owned(), |figure| show(&figure, Unit::Nanos)),
+            or_dash(difference.map(|difference| difference.to_string())),
+            or_dash(difference.map(share)),
+            or_dash(typical(&self.averages_ns).map(|figure| show(&figure, Unit::Nanos))),
         ]
     }
 
@@ -69,18 +68,14 @@ impl Tally {
     /// The verdict on exactness.
     pub(crate) fn verdict(&self, what: &str) -> String {
         let what = format!("{}: {what}", self.tracer.name());
-        match self.difference() {
-            Some(0) => exact_verdict(
-                &what,
-                "nothing lost",
-                &format!("{} of {}", self.made, self.made),
-                true,
-            ),
-            Some(difference) => {
-                exact_verdict(&what, "nothing lost", &format!("off by {difference}"), false)
-            }
-            None => format!("{what}: target nothing lost: not measured"),
-        }
+        let Some(difference) = self.difference() else {
+            return format!("{what}: target nothing lost: not measured");
+        };
+        let found = match difference {
+            0 => format!("{} of {}", self.made, self.made),
+            _ => format!("off by {difference}"),
+        };
+        exact_verdict(&what, "nothing lost", &found, difference == 0)
     }
 }
 

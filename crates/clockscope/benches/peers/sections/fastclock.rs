@@ -15,7 +15,7 @@ use fastclock::{Clock, ClockId};
 use crate::arch::fast_clock;
 use crate::chunks::{self, Plan, Subject};
 use crate::clocks;
-use crate::figure::{Target, Unit, show, typical, verdict};
+use crate::figure::{Target, Unit, or_dash, show, typical, verdict};
 use crate::machine::measured_by;
 use crate::page::Page;
 use crate::process;
@@ -184,9 +184,9 @@ fn own(clock: &'static Clock) -> Vec<Subject> {
 
 /// Writes minimum and median of each, and its ratios to two of them.
 fn costs_table(page: &mut Page, all: &[Series], first: &str, second: &str) {
-    let over = |base: &str, one: &Series| match series::ratio_to(all, base, &one.name) {
-        Some(figure) if one.name != base => show(&figure, Unit::Ratio),
-        _ => "-".to_owned(),
+    let over = |base: &str, one: &Series| {
+        let figure = series::ratio_to(all, base, &one.name).filter(|_| one.name != base);
+        or_dash(figure.map(|figure| show(&figure, Unit::Ratio)))
     };
     let row = |one: &Series| {
         let median = typical(&one.values).map(|figure| show(&figure, Unit::Nanos));
@@ -232,18 +232,15 @@ fn c_series(suite: &Suite, program: PathBuf) -> Result<Vec<Series>> {
     let command =
         vec![program.into(), plan.rounds.to_string().into(), plan.chunks.to_string().into()];
     let finished = process::run(&command, LAUNCH_LIMIT)?;
-    let mut all: Vec<Series> = Vec::new();
+    let mut all: Vec<(String, Vec<Option<f64>>)> = Vec::new();
     for line in finished.stdout.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let ["round", name, ns] = words.as_slice() else { continue };
         let ns: f64 = ns.parse().context("the C loops print no number")?;
-        match all.iter_mut().find(|series| series.name == *name) {
-            Some(series) => series.values.push(Some(ns)),
-            None => all.push(chunks::series(name, vec![ns])),
+        match all.iter_mut().find(|(known, _)| known == name) {
+            Some((_, values)) => values.push(Some(ns)),
+            None => all.push(((*name).to_owned(), vec![Some(ns)])),
         }
     }
-    for series in &mut all {
-        series.minimum = series.values.iter().copied().flatten().reduce(f64::min);
-    }
-    Ok(all)
+    Ok(all.into_iter().map(|(name, values)| Series::ungated(name, values)).collect())
 }

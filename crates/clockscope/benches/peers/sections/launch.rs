@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use crate::figure::{Target, Unit, verdict};
+use crate::figure::{Unit, at_most};
 use crate::loops::{Loop, launch_in_rounds, series};
 use crate::page::Page;
 use crate::process;
 use crate::rounds::interleave;
-use crate::series::{Series, added_to, ratio_to, time_table};
+use crate::series::{Series, judge, time_table};
 use crate::suite::{LAUNCH_LIMIT, Suite};
 use crate::tools::path_of;
 use crate::tracer::{
@@ -52,11 +52,11 @@ fn one_exec(suite: &Suite, page: &mut Page, what: &str, program: PathBuf, target
         .map(in_millis)
         .collect();
     time_table(page, &all, Unit::Millis);
-    for (tracer, target) in [(TRACE_VDSO, targets.0), (TRACE_SITES, targets.1), (TRACE_TIME, 3.0)] {
-        let added = added_to(&all, "untraced", &tracer.name());
-        let what = format!("{} adds to an exec of a {what} program", tracer.name());
-        page.verdict(&verdict(&what, Target::AtMost(target), Unit::Millis, added));
-    }
+    let targets =
+        [(TRACE_VDSO, targets.0), (TRACE_SITES, targets.1), (TRACE_TIME, 3.0)].map(at_most);
+    judge(page, &all, Unit::Millis, &targets, |tracer| {
+        format!("{tracer} adds to an exec of a {what} program")
+    });
 }
 
 fn in_millis(mut series: Series) -> Series {
@@ -75,13 +75,10 @@ fn cold_run(suite: &Suite, page: &mut Page) -> Result<()> {
     let rounds = suite.options.choose(30, 3);
     let all = walls(suite, &tracers, rounds, &command);
     time_table(page, &all, Unit::Millis);
-    for (tracer, target) in
-        [(TRACE_VDSO, 10.0), (TRACE_SITES, 10.0), (TRACE_TIME, 25.0), (RUN_TSC, 25.0)]
-    {
-        let added = added_to(&all, "untraced", &tracer.name());
-        let what = format!("{} adds to a run of true", tracer.name());
-        page.verdict(&verdict(&what, Target::AtMost(target), Unit::Millis, added));
-    }
+    let targets = [(TRACE_VDSO, 10.0), (TRACE_SITES, 10.0), (TRACE_TIME, 25.0), (RUN_TSC, 25.0)];
+    judge(page, &all, Unit::Millis, &targets.map(at_most), |tracer| {
+        format!("{tracer} adds to a run of true")
+    });
     Ok(())
 }
 
@@ -93,11 +90,10 @@ fn script(suite: &Suite, page: &mut Page) -> Result<()> {
     let command: Vec<OsString> = vec!["sh".into(), path.into()];
     let all = walls(suite, &TRACERS, suite.options.load_rounds(), &command);
     time_table(page, &all, Unit::Millis);
-    for (tracer, target) in [(TRACE_VDSO, 1.25), (TRACE_SITES, 1.25), (TRACE_TIME, 1.5)] {
-        let slower = ratio_to(&all, "untraced", &tracer.name());
-        let what = format!("{commands} short commands under {}", tracer.name());
-        page.verdict(&verdict(&what, Target::AtMost(target), Unit::Ratio, slower));
-    }
+    let targets = [(TRACE_VDSO, 1.25), (TRACE_SITES, 1.25), (TRACE_TIME, 1.5)].map(at_most);
+    judge(page, &all, Unit::Ratio, &targets, |tracer| {
+        format!("{commands} short commands under {tracer}")
+    });
     Ok(())
 }
 

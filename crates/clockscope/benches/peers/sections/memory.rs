@@ -57,18 +57,10 @@ fn mapped(suite: &Suite, page: &mut Page) -> Result<()> {
         added.iter().filter(|(kind, _)| kind.0 == executable).map(|(_, size)| size.mapped_kib).sum()
     };
     let (image, pages) = (total(true), total(false));
-    page.verdict(&exact_verdict(
-        "image mapped",
-        "<= 2 pages (8 KiB)",
-        &format!("{image} KiB"),
-        image <= 8,
-    ));
-    page.verdict(&exact_verdict(
-        "shared pages mapped",
-        "<= 256 KiB",
-        &format!("{pages} KiB"),
-        pages <= 256,
-    ));
+    let found = format!("{image} KiB");
+    page.verdict(&exact_verdict("image mapped", "<= 2 pages (8 KiB)", &found, image <= 8));
+    let found = format!("{pages} KiB");
+    page.verdict(&exact_verdict("shared pages mapped", "<= 256 KiB", &found, pages <= 256));
     Ok(())
 }
 

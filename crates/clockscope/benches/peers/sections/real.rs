@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 
-use crate::figure::{Target, Unit, verdict};
+use crate::figure::{Target, Unit};
 use crate::page::Page;
 use crate::rounds::interleave;
-use crate::series::{Series, rate_table, ratio_to};
+use crate::series::{Series, judge, rate_table};
 use crate::servers::postgres::{Cluster, Script};
 use crate::servers::{nginx, postgres, redis, sqlite};
 use crate::suite::Suite;
@@ -81,11 +81,8 @@ fn compare(
         (TRACE_COUNTS, 0.90),
         (TRACE_TIME, 0.85),
     ];
-    for (tracer, limit) in limits {
-        let kept = ratio_to(&all, "untraced", &tracer.name());
-        let what = format!("{what} with {}", tracer.name());
-        page.verdict(&verdict(&what, Target::AtLeast(limit), Unit::Ratio, kept));
-    }
+    let targets = limits.map(|(tracer, limit)| (tracer, Target::AtLeast(limit)));
+    judge(page, &all, Unit::Ratio, &targets, |tracer| format!("{what} with {tracer}"));
 }
 
 /// The rates under each tracer, with their heading and table; `None` where programs are missing.

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::figure::{Target, Unit, verdict};
+use crate::figure::{Unit, at_most};
 use crate::loops::{Loop, launch_in_rounds, series};
 use crate::machine::measured_by;
 use crate::page::Page;
 use crate::process::{self, Running};
 use crate::sections::order::{COLUMNS, Found};
-use crate::series::{ratio_to, time_table};
+use crate::series::{judge, time_table};
 use crate::suite::{LAUNCH_LIMIT, Suite};
 use crate::tracer::{RUN_KERNEL, RUN_TSC, Tracer};
 
@@ -57,11 +57,10 @@ fn by_pointer(suite: &Suite, page: &mut Page, kind: &'static str, clock: &str) {
     let workload = Loop::new(suite, kind).after_ms(SLEEP_MS);
     let all = series(&launch_in_rounds(suite, &tracers, rounds(suite), &workload));
     time_table(page, &all, Unit::Nanos);
-    for (tracer, limit) in [(RUN_TSC, 0.95), (RUN_TSC_FAST, 0.62)] {
-        let what = format!("{} over the kernel's vDSO, {clock} by pointer", tracer.name());
-        let over = ratio_to(&all, "untraced", &tracer.name());
-        page.verdict(&verdict(&what, Target::AtMost(limit), Unit::Ratio, over));
-    }
+    let targets = [(RUN_TSC, 0.95), (RUN_TSC_FAST, 0.62)].map(at_most);
+    judge(page, &all, Unit::Ratio, &targets, |tracer| {
+        format!("{tracer} over the kernel's vDSO, {clock} by pointer")
+    });
 }
 
 fn coarse(suite: &Suite, page: &mut Page, kind: &'static str, clock: &str) {
@@ -70,11 +69,10 @@ fn coarse(suite: &Suite, page: &mut Page, kind: &'static str, clock: &str) {
     let workload = Loop::new(suite, kind).after_ms(SLEEP_MS);
     let all = series(&launch_in_rounds(suite, &tracers, rounds(suite), &workload));
     time_table(page, &all, Unit::Nanos);
-    for tracer in [RUN_TSC, RUN_TSC_FAST] {
-        let what = format!("{} over the kernel's vDSO, {clock}", tracer.name());
-        let over = ratio_to(&all, "untraced", &tracer.name());
-        page.verdict(&verdict(&what, Target::AtMost(0.5), Unit::Ratio, over));
-    }
+    let targets = [(RUN_TSC, 0.5), (RUN_TSC_FAST, 0.5)].map(at_most);
+    judge(page, &all, Unit::Ratio, &targets, |tracer| {
+        format!("{tracer} over the kernel's vDSO, {clock}")
+    });
     page.text(
         "The kernel answers this clock under `--clock tsc` too, in user space on every clocksource; what the image adds \
          are four comparisons. The target cannot be reached: most of the untraced time is the call through the C \

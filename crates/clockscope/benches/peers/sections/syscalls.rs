@@ -3,13 +3,13 @@
 use anyhow::{Context, Result};
 use clockscope_stats::median::MedianInterval;
 
-use crate::figure::{Target, Unit, ratio, verdict};
+use crate::figure::{Target, Unit, at_most, ratio, verdict};
 use crate::loops::{Launch, Loop, launch, series};
 use crate::page::Page;
 use crate::process::{self, words};
 use crate::rounds::{Variant, interleave, interleave_by_index};
 use crate::sections::exactness::{self, Tally};
-use crate::series::{Series, named, ratio_to, time_table};
+use crate::series::{Series, judge, named, time_table};
 use crate::suite::{LAUNCH_LIMIT, Suite};
 use crate::tools::path_of;
 use crate::tracer::{
@@ -106,13 +106,10 @@ fn tallies(variants: &[Variant<Launch>]) -> Vec<Tally> {
 }
 
 fn write_ratio_verdicts(page: &mut Page, all: &[Series], what: &str) {
-    for (tracer, limit) in
-        [(TRACE_SITES_COUNTS, 1.05), (TRACE_SITES, 1.15), (TRACE_COUNTS, 1.5), (TRACE_TIME, 3.0)]
-    {
-        let slower = ratio_to(all, "untraced", &tracer.name());
-        let what = format!("{what} under {}", tracer.name());
-        page.verdict(&verdict(&what, Target::AtMost(limit), Unit::Ratio, slower));
-    }
+    let sites = [(TRACE_SITES_COUNTS, 1.05), (TRACE_SITES, 1.15)].map(at_most);
+    let kernel = [(TRACE_COUNTS, 1.5), (TRACE_TIME, 3.0)].map(at_most);
+    let targets = [sites, kernel].concat();
+    judge(page, all, Unit::Ratio, &targets, |tracer| format!("{what} under {tracer}"));
 }
 
 /// The average that `trace` reports, over what a call costs untraced: within 15 % either way.

@@ -19,54 +19,40 @@ pub(crate) mod sqlite;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A server that runs under a tracer.
-struct Server(Running);
+/// CPUs of the server and of the load generator.
+const SERVER: &str = "0,1";
+const CLIENT: &str = "2,3";
 
-impl Server {
-    /// Starts it and waits until `ready` says so.
-    fn start(
-        suite: &Suite,
-        tracer: Tracer,
-        command: &[OsString],
-        ready: impl Fn() -> bool,
-    ) -> Result<Self> {
-        let line = tracer.wrap(&suite.tools, &suite.path("summary"), command);
-        let running = Running::start(&on_cpus(suite, Half::Server, line))?;
-        let end = Instant::now() + LIMIT;
-        while !ready() {
-            if Instant::now() > end {
-                bail!("{} was not ready within {LIMIT:?}", command[0].to_string_lossy());
-            }
-            std::thread::sleep(Duration::from_millis(10));
+/// Starts a server under a tracer, and waits until it is `ready`.
+fn start(
+    suite: &Suite,
+    tracer: Tracer,
+    command: &[OsString],
+    ready: impl Fn() -> bool,
+) -> Result<Running> {
+    let line = tracer.wrap(&suite.tools, &suite.path("summary"), command);
+    let running = Running::start(&on_cpus(suite, SERVER, line))?;
+    let end = Instant::now() + LIMIT;
+    while !ready() {
+        if Instant::now() > end {
+            bail!("{} was not ready within {LIMIT:?}", command[0].to_string_lossy());
         }
-        Ok(Self(running))
+        std::thread::sleep(Duration::from_millis(10));
     }
-
-    /// Waits for its end after it was told to stop.
-    fn finish(self) -> Result<()> {
-        self.0.finish(LIMIT).map(drop)
-    }
-}
-
-/// Halves of the machine.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Half {
-    Server,
-    Client,
+    Ok(running)
 }
 
 /// Keeps server and client on CPUs of their own where there are four.
-fn on_cpus(suite: &Suite, half: Half, command: Vec<OsString>) -> Vec<OsString> {
+fn on_cpus(suite: &Suite, cpus: &str, command: Vec<OsString>) -> Vec<OsString> {
     if suite.machine.cpus < 4 || !is_installed("taskset") {
         return command;
     }
-    let cpus = if half == Half::Server { "0,1" } else { "2,3" };
     ["taskset", "-c", cpus].map(OsString::from).into_iter().chain(command).collect()
 }
 
 /// Runs a load generator and returns what it printed.
 fn load(suite: &Suite, command: &str) -> Result<String> {
-    Ok(process::run(&on_cpus(suite, Half::Client, words(command)), LIMIT)?.stdout)
+    Ok(process::run(&on_cpus(suite, CLIENT, words(command)), LIMIT)?.stdout)
 }
 
 /// A TCP port of loopback that is free now.

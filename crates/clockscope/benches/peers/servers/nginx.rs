@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::{Server, accepts, free_port, load, number_after};
+use super::{LIMIT, accepts, free_port, load, number_after, start};
 use crate::machine::output_of;
 use crate::process::{send_signal, words};
 use crate::suite::Suite;
@@ -20,12 +20,12 @@ pub(crate) fn rate(suite: &Suite, tracer: Tracer) -> Result<f64> {
     let configuration = directory.join("nginx.conf");
     std::fs::write(&configuration, configuration_text(port))?;
     let command = format!("nginx -p {} -c {}", directory.display(), configuration.display());
-    let server = Server::start(suite, tracer, &words(&command), || accepts(port))?;
+    let server = start(suite, tracer, &words(&command), || accepts(port))?;
     let seconds = suite.options.choose(3, 1);
     let output = load(suite, &format!("wrk -t1 -c16 -d{seconds} http://127.0.0.1:{port}/"))?;
     let pid = std::fs::read_to_string(directory.join("nginx.pid")).context("nginx left no pid")?;
     send_signal("QUIT", pid.trim())?;
-    server.finish()?;
+    server.finish(LIMIT)?;
     number_after(&output, "Requests/sec:").context("wrk did not say how many requests a second")
 }
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{LIMIT, Server, load, number_after};
+use super::{LIMIT, load, number_after, start};
 use crate::machine::output_of;
-use crate::process::{self, words};
+use crate::process::{self, Running, words};
 use crate::suite::Suite;
 use crate::tracer::Tracer;
 
@@ -69,19 +69,19 @@ impl Cluster {
             .context("pgbench did not say how many transactions a second")
     }
 
-    fn start(&self, suite: &Suite, tracer: Tracer) -> Result<Server> {
+    fn start(&self, suite: &Suite, tracer: Tracer) -> Result<Running> {
         let directory = self.directory.display();
         let ready = words(&format!("pg_isready -q -h {directory} -U postgres"));
         let command = self.command(
             "postgres",
             &format!("-D {directory}/data -k {directory} -c listen_addresses= -c fsync=off"),
         );
-        Server::start(suite, tracer, &command, || process::run(&ready, LIMIT).is_ok())
+        start(suite, tracer, &command, || process::run(&ready, LIMIT).is_ok())
     }
 
-    fn stop(&self, server: Server) -> Result<()> {
+    fn stop(&self, server: Running) -> Result<()> {
         self.run("pg_ctl", &format!("-D {}/data -m fast -w stop", self.directory.display()))?;
-        server.finish()
+        server.finish(LIMIT).map(drop)
     }
 
     fn run(&self, program: &str, arguments: &str) -> Result<()> {

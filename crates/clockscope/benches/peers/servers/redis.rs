@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::{Server, accepts, free_port, load};
+use super::{LIMIT, accepts, free_port, load, start};
 use crate::process::words;
 use crate::suite::Suite;
 use crate::tracer::{STRACE, Tracer};
@@ -21,14 +21,14 @@ pub(crate) fn rate(suite: &Suite, tracer: Tracer) -> Result<f64> {
     );
     let mut command = words(&command);
     command.push("".into());
-    let server = Server::start(suite, tracer, &command, || accepts(port))?;
+    let server = start(suite, tracer, &command, || accepts(port))?;
     let requests = suite.options.choose(200_000, 50_000) / if tracer == STRACE { 10 } else { 1 };
     let output = load(
         suite,
         &format!("redis-benchmark -h 127.0.0.1 -p {port} -n {requests} -c 20 -t get --csv"),
     )?;
     load(suite, &format!("redis-cli -h 127.0.0.1 -p {port} shutdown nosave"))?;
-    server.finish()?;
+    server.finish(LIMIT)?;
     get_rate(&output).context("redis-benchmark did not say how many requests a second")
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result};
 
-use super::{Half, LIMIT, on_cpus};
+use super::{LIMIT, SERVER, on_cpus};
 use crate::process;
 use crate::suite::Suite;
 use crate::tracer::{STRACE, Tracer};
@@ -24,7 +24,7 @@ pub(crate) fn rate(suite: &Suite, tracer: Tracer) -> Result<f64> {
     let mut command: Vec<OsString> = vec!["sqlite3".into(), database.into()];
     command.push(format!(".read {}", script.display()).into());
     let line = tracer.wrap(&suite.tools, &suite.path("summary"), &command);
-    let output = process::run(&on_cpus(suite, Half::Server, line), LIMIT)?.stdout;
+    let output = process::run(&on_cpus(suite, SERVER, line), LIMIT)?.stdout;
     let stamps: Vec<f64> = output.lines().filter_map(|line| line.trim().parse().ok()).collect();
     let [start, end] = stamps.as_slice() else {
         anyhow::bail!("sqlite3 did not print its two time stamps");
