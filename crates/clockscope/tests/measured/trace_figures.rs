@@ -128,12 +128,3 @@ fn what_a_cost_of_a_read_would_do_is_what_it_does() {
     let read_ps = back["read_ps"].as_f64().expect("there is such a cost");
     assert!(back["from_ratio"] == true && read_ps > 1e6, "{back}");
 }
-
-#[test]
-fn the_question_what_if_is_a_cost_or_a_ratio() {
-    for question in ["3", "1.2", "0.5x", "2ms", "x", "-1us"] {
-        let option = format!("--what-if={question}");
-        let output = untraced(&words![clockscope(), "trace", option, "--", "true"]);
-        assert_eq!(output.status.code(), Some(2), "{question}: {output:?}");
-    }
-}

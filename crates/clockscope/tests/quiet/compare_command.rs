@@ -46,7 +46,7 @@ fn ministats_output_comes_out_byte_for_byte() {
 }
 
 #[test]
-fn ministat_reads_standard_input_and_ends_its_plot_at_the_height_of_the_last_set() {
+fn ministat_reads_standard_input() {
     let directory = fixtures("ministat");
     let output =
         command::said_in(&directory, &["compare", "--ministat", "-A", "-"], "1\n2 # two\n\n3\n");
@@ -55,9 +55,6 @@ fn ministat_reads_standard_input_and_ends_its_plot_at_the_height_of_the_last_set
         "x <stdin>\n    N           Min           Max        Median           Avg        Stddev\n\
          x   3             1             3             2             2             1\n"
     );
-    let sets = "--ministat -w 74 c2_syscall.txt c2_vdso_b.txt c2_vdso_a.txt";
-    let plot = compare(&directory, sets).stdout;
-    assert!(plot.lines().filter(|line| line.starts_with('|')).count() >= 25, "{plot}");
 }
 
 #[test]

@@ -7,7 +7,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use crate::support::attaching::Attachment;
-use crate::support::builds::{self, Link};
 use crate::support::command::Said;
 use crate::support::conversation::Conversation;
 use crate::support::running::{clockscope, untraced};
@@ -57,28 +56,6 @@ fn a_program_may_have_the_name_of_a_subcommand_and_words_that_are_no_text() {
         let output = line.stdin(Stdio::null()).output().expect("run clockscope");
         assert_eq!(output.stdout, b"given run --all \xff\xfe", "{output:?}");
     }
-}
-
-#[test]
-fn processes_are_given_in_bundles_and_as_pidof_prints_them() {
-    let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
-    let targets = [(); 3].map(|()| Conversation::start(&words![program, "1"]));
-    let pids = targets.each_ref().map(|target| target.pid().to_string());
-    let [a, b, c] = pids.each_ref().map(String::as_str);
-    for (words, expected) in [
-        (vec!["-cp".to_owned(), a.to_owned()], 1),
-        (vec![format!("-cfwp{a}")], 1),
-        (vec!["-p".to_owned(), format!("{a} {b}\n{c}\n")], 3),
-        (vec!["-p".to_owned(), format!("{a},{b}"), "--pid".to_owned(), c.to_owned()], 3),
-        (vec!["-gp".to_owned(), vec![a; 1000].join(",")], 1),
-    ] {
-        let options = ["trace", "--via", "none", "--duration", "0.05"].map(OsString::from);
-        let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-        let Said { code, stderr, .. } = with(&[&options[..], &words].concat());
-        let attached = stderr.matches("clockscope: attached to attach_server").count();
-        assert_eq!((code, attached), (Some(0), expected), "{stderr}");
-    }
-    targets.into_iter().for_each(Conversation::ends_well);
 }
 
 #[test]
