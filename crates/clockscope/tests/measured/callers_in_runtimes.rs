@@ -204,7 +204,14 @@ fn has_virtual_threads(java: &Path) -> bool {
     major.is_some_and(|major: u32| major >= 21)
 }
 
-fn java(java: &Path, options: &[&str], after: &[&str], has_shares: bool) {
+/// Traces the service by each installed JVM.
+fn java(options: &[&str], has_shares: bool) {
+    for jvm in jvms() {
+        java_by(&jvm, options, &[], has_shares);
+    }
+}
+
+fn java_by(java: &Path, options: &[&str], after: &[&str], has_shares: bool) {
     let Some(classes) = builds::java_class("Callers") else { return };
     let options: Vec<OsString> = options.iter().map(OsString::from).collect();
     let name = format!("{} {options:?} {after:?}", java.display());
@@ -218,26 +225,20 @@ fn java(java: &Path, options: &[&str], after: &[&str], has_shares: bool) {
 
 #[test]
 fn java_in_the_interpreter() {
-    for jvm in jvms() {
-        java(&jvm, &["-Xint"], &[], true);
-    }
+    java(&["-Xint"], true);
 }
 
 #[test]
 fn java_compiled_with_all_places_described() {
-    for jvm in jvms() {
-        java(&jvm, &["-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints"], &[], true);
-    }
+    java(&["-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints"], true);
 }
 
 /// The compiler describes only some places of compiled code. Elsewhere the methods inlined into a compiled method are
 /// not known, so shares are not compared: stacks are whole, and the compiled method is named.
 #[test]
 fn java_compiled() {
-    for jvm in jvms() {
-        java(&jvm, &[], &[], false);
-        java(&jvm, &["-XX:TieredStopAtLevel=1"], &[], false);
-    }
+    java(&[], false);
+    java(&["-XX:TieredStopAtLevel=1"], false);
 }
 
 #[test]
@@ -246,7 +247,7 @@ fn java_in_virtual_threads() {
     let jvms: Vec<PathBuf> = jvms().into_iter().filter(|java| has_virtual_threads(java)).collect();
     assert!(!jvms.is_empty(), "no JVM with virtual threads");
     for jvm in jvms {
-        java(&jvm, &["-Xint"], &["virtual"], true);
+        java_by(&jvm, &["-Xint"], &["virtual"], true);
     }
 }
 
@@ -254,10 +255,8 @@ fn java_in_virtual_threads() {
 #[test]
 #[ignore = "the same as other tests with other collectors: part of make test-callers"]
 fn java_with_other_collectors() {
-    for jvm in jvms() {
-        for collector in ["-XX:+UseParallelGC", "-XX:+UseZGC"] {
-            java(&jvm, &["-Xint", collector], &[], true);
-        }
+    for collector in ["-XX:+UseParallelGC", "-XX:+UseZGC"] {
+        java(&["-Xint", collector], true);
     }
 }
 

@@ -97,28 +97,23 @@ fn two_traces_are_compared() {
     let report = report_of(&directory, "old.json new.json");
     assert_eq!((report.schema, report.rows.len()), (2, 4), "a read on average, and each function");
     assert!(report.rows.iter().all(|row| row.verdict == Verdict::Slower), "{report:?}");
-    for (args, status) in [
-        ("--fail-if slower old.json new.json", 1),
-        ("--fail-if slower new.json old.json", 0),
-        ("--fail-if changed new.json old.json", 1),
-        ("--fail-if changed old.json old.json", 0),
-        ("--fail-if slower --min-effect 9000 old.json new.json", 0),
-    ] {
-        assert_eq!(compare(&directory, args).code, Some(status), "{args}");
-    }
 }
 
 #[test]
 fn exit_status_one_is_for_what_was_asked_to_fail() {
-    let bench = fixtures("bench");
-    for (args, status) in [
-        ("before.json after.json", 0),
-        ("--fail-if slower before.json after.json", 1),
-        ("--fail-if changed before.json after.json", 1),
-        ("--fail-if changed before.json before.json", 0),
-        ("--fail-if slower --min-effect 20 before.json after.json", 0),
+    for (folder, args, status) in [
+        ("bench", "before.json after.json", 0),
+        ("bench", "--fail-if slower before.json after.json", 1),
+        ("bench", "--fail-if changed before.json after.json", 1),
+        ("bench", "--fail-if changed before.json before.json", 0),
+        ("bench", "--fail-if slower --min-effect 20 before.json after.json", 0),
+        ("traces", "--fail-if slower old.json new.json", 1),
+        ("traces", "--fail-if slower new.json old.json", 0),
+        ("traces", "--fail-if changed new.json old.json", 1),
+        ("traces", "--fail-if changed old.json old.json", 0),
+        ("traces", "--fail-if slower --min-effect 9000 old.json new.json", 0),
     ] {
-        assert_eq!(compare(&bench, args).code, Some(status), "{args}");
+        assert_eq!(compare(&fixtures(folder), args).code, Some(status), "{args}");
     }
 }
 

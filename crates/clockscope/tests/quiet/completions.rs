@@ -2,14 +2,13 @@
 //! the shell passes to a program called clockscope.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
 use crate::support::command::said;
-use crate::support::installed_or_skip;
 use crate::support::running::with_input;
 use crate::support::terminal::Terminal;
+use crate::support::{installed_or_skip, placed};
 use clap::CommandFactory as _;
 use clockscope::cli::Cli;
 
@@ -34,8 +33,7 @@ fn directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let program = directory.path().join("clockscope");
     // zsh completes to `--format=json`, the other shells to `--format json`.
-    fs::write(&program, "#!/bin/sh\necho \"given: <$*>\" | tr = ' '\n").expect("write a program");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("make it executable");
+    placed::script("#!/bin/sh\necho \"given: <$*>\" | tr = ' '\n", &program, 0o755);
     for file in ["before.json", "page.html"] {
         fs::write(directory.path().join(file), "").expect("write a file");
     }

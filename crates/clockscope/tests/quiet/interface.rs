@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::command::root;
+
 /// Auto traits that programs rely on. Others come and go with the compiler.
 const AUTO_TRAITS: [&str; 5] = [
     "core::marker::Send",
@@ -22,9 +24,7 @@ fn rustdoc(target: &Path, flags: &str) {
         .args(["rustdoc", "--quiet", "--package", "fastclock", "--target-dir"])
         .arg(target)
         .args(["--", "-Z", "unstable-options", "--output-format", "json"])
-        .current_dir(
-            Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders up"),
-        )
+        .current_dir(root())
         // Only nightly compilers write this format; the variable lets stable ones write it.
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", flags)

@@ -12,6 +12,7 @@ use object::elf::{DT_GNU_HASH, DT_HASH, DynamicTag};
 use vdso_reader::Image;
 
 use crate::support::clocksource::DELAYED;
+use crate::support::command::fixture;
 use crate::support::compare::assert_counts;
 use crate::support::printed::Printed;
 use crate::support::running::{Report, rows};
@@ -529,19 +530,17 @@ fn wrong_shares_are_told_of_on_every_kernel() {
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn every_kernels_image_has_the_functions_of_its_fixture() {
     let functions = |path: &Path| {
-        let bytes =
-            std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let image =
-            Image::parse(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let bytes = std::fs::read(path).expect("an image of a vDSO");
+        let image = Image::parse(&bytes).expect("an image of a vDSO");
         let mut names: Vec<_> = image.functions().map(|symbol| symbol.name.clone()).collect();
         names.sort();
         names
     };
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vdso");
     for (boot, _) in booted("") {
         // The suffix names the same kernel on another CPU.
         let kernel = boot.name.trim_end_matches("-a72");
-        let fixture = fixtures.join(format!("{kernel}.so"));
-        assert_eq!(functions(&boot.out.join("vdso.so")), functions(&fixture), "{}", boot.name);
+        let fixture = fixture(&format!("vdso/{kernel}.so"));
+        let found = functions(&boot.out.join("vdso.so"));
+        assert_eq!(found, functions(Path::new(&fixture)), "{}", boot.name);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::env::consts::ARCH;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
+
+use crate::support::placed;
 
 /// The command line in shell quoting, the exit status, and the message behind `clockscope: `.
 const TABLE: &str = include_str!("refusals.txt");
@@ -70,9 +70,7 @@ fn what_is_refused_is_refused_in_one_line() {
 fn only_a_name_that_does_not_exist_is_taken_for_a_program() {
     let folder = tempfile::tempdir().expect("make a temporary directory");
     for name in ["getppid", "tool"] {
-        let path = folder.path().join(name);
-        fs::write(&path, "#!/bin/sh\n").expect("write a program");
-        fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("make it executable");
+        placed::script("#!/bin/sh\n", &folder.path().join(name), 0o755);
     }
     for (line, said) in [
         ("bench getppid --cpu 99999", "cannot measure on CPU 99999; this process may use "),

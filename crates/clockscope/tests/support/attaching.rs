@@ -68,10 +68,8 @@ impl Image {
     fn through(pid: i32) -> Option<Self> {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
         let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
-        let (start, end) = line.split(' ').next()?.split_once('-')?;
-        let base = u64::from_str_radix(start, 16).ok()?;
-        let size = u64::from_str_radix(end, 16).ok()? - base;
-        let mut bytes = vec![0; usize::try_from(size).ok()?];
+        let Range { start: base, end } = addresses(line)?;
+        let mut bytes = vec![0; usize::try_from(end - base).ok()?];
         File::open(format!("/proc/{pid}/mem")).ok()?.read_exact_at(&mut bytes, base).ok()?;
         let segments = maps.lines().filter(|line| line.contains("SYSV")).map(str::to_owned);
         Some(Self { base, bytes, segments: segments.collect() })
@@ -156,11 +154,15 @@ impl Function {
 /// Address ranges of clockscope's images in a process, each with the areas that belong to the image.
 pub(crate) fn images_of_clockscope(pid: i32) -> Vec<Range<u64>> {
     let maps = mappings(pid);
-    let starts = maps
-        .iter()
-        .filter(|line| is_an_image(line))
-        .filter_map(|line| u64::from_str_radix(line.split_once('-')?.0, 16).ok());
-    starts.map(|start| start..start + TOTAL_SIZE as u64).collect()
+    let images = maps.iter().filter(|line| is_an_image(line)).filter_map(|line| addresses(line));
+    images.map(|image| image.start..image.start + TOTAL_SIZE as u64).collect()
+}
+
+/// The addresses of a mapping, as its line of `/proc/PID/maps` begins.
+fn addresses(line: &str) -> Option<Range<u64>> {
+    let (start, end) = line.split(' ').next()?.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    Some(number(start)?..number(end)?)
 }
 
 /// The mappings of a process, without its stacks and heaps, which change by themselves.
@@ -178,10 +180,9 @@ pub(crate) fn assert_code_is_of_its_files(pid: i32) -> usize {
     let mut all = 0;
     for line in maps.lines().filter(|line| line.contains(" r-xp ") && line.contains(" /")) {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let number = |text: &str| u64::from_str_radix(text, 16).expect("a number");
-        let (start, end) = words[0].split_once('-').expect("a range");
-        let (start, offset) = (number(start), number(words[2]));
-        let size = usize::try_from(number(end) - start).expect("fits");
+        let Range { start, end } = addresses(line).expect("a range");
+        let offset = u64::from_str_radix(words[2], 16).expect("a number");
+        let size = usize::try_from(end - start).expect("fits");
         let file = fs::File::open(words[5]).expect("open a file that it has mapped");
         let (mut there, mut known) = (vec![0; size], vec![0; size]);
         memory.read_exact_at(&mut there, start).expect("read its code");
@@ -204,12 +205,8 @@ fn is_an_image(line: &str) -> bool {
 }
 
 fn is_code_of(line: &str, size: u64) -> bool {
-    let of = |range: &str| {
-        let (start, end) = range.split_once('-')?;
-        let number = |text| u64::from_str_radix(text, 16).ok();
-        number(end)?.checked_sub(number(start)?)
-    };
-    line.contains(" r-xp 00000000 00:00 0") && line.split(' ').next().and_then(of) == Some(size)
+    line.contains(" r-xp 00000000 00:00 0")
+        && addresses(line).is_some_and(|range| range.end - range.start == size)
 }
 
 /// Checks that a process has the same kernel mappings and shared memory as before, and at most one image of clockscope

@@ -1,16 +1,14 @@
 //! Command lines as users of strace and perf type them: which words belong to clockscope, and which to the program.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use crate::support::attaching::Attachment;
 use crate::support::command::Said;
 use crate::support::conversation::Conversation;
 use crate::support::running::{clockscope, untraced};
-use crate::support::{root_or_skip, server};
+use crate::support::{placed, root_or_skip, server};
 
 /// Runs clockscope with these words.
 fn with(words: &[OsString]) -> Said {
@@ -45,8 +43,7 @@ fn the_command_gets_the_words_behind_its_name_whatever_they_are() {
 fn a_program_may_have_the_name_of_a_subcommand_and_words_that_are_no_text() {
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let program = directory.path().join("trace");
-    fs::write(&program, "#!/bin/sh\nprintf 'given %s' \"$*\"\n").expect("write a program");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("make it executable");
+    placed::script("#!/bin/sh\nprintf 'given %s' \"$*\"\n", &program, 0o755);
     let strange = OsStr::from_bytes(b"\xff\xfe");
     for command in ["trace", "run"] {
         let mut line = Command::new(clockscope());

@@ -7,7 +7,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::support::attaching::{signal, wait_until};
 use crate::support::builds::{self, Link};
+use crate::support::command::fixture;
 use crate::support::conversation::Conversation;
 use crate::support::running::{clockscope, finish, with_input};
 use proptest::prelude::*;
@@ -109,7 +111,7 @@ fn a_process_with_a_hostile_name_is_attached_to_harmlessly() {
     assert_eq!(refused.status.code(), Some(125), "{refused:?}");
     let stderr = String::from_utf8(refused.stderr).expect("UTF-8");
     assert!(stderr.contains("cannot attach to ?]0;x??[31m?"), "{stderr:?}");
-    crate::support::attaching::signal("INT", other.id().try_into().expect("a pid"));
+    signal("INT", other.id().try_into().expect("a pid"));
     finish(other);
     target.say("end");
     assert_eq!(target.status().code(), Some(7));
@@ -118,8 +120,7 @@ fn a_process_with_a_hostile_name_is_attached_to_harmlessly() {
 #[test]
 fn a_hostile_image_is_shown_harmlessly() {
     let folder = tempfile::tempdir().expect("make a temporary directory");
-    let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vdso");
-    let mut bytes = fs::read(images.join("x86_64-6.18.so")).expect("an image");
+    let mut bytes = fs::read(fixture("vdso/x86_64-6.18.so")).expect("an image");
     // Replacements of the same length, so that the image stays valid.
     for (from, to) in [
         (&b"linux-vdso.so.1"[..], &b"\x1b]0;x\x07\x1b[31m\x7f\xc2\x9b\n"[..]),
@@ -151,8 +152,7 @@ fn a_hostile_image_is_shown_harmlessly() {
 
 /// A saved measurement with this text appended to every string, and samples of about this cost.
 fn measurement(text: &str, cost: u64) -> String {
-    let saved = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/bench/before.json");
-    let saved = fs::read(saved).expect("a saved measurement");
+    let saved = fs::read(fixture("bench/before.json")).expect("a saved measurement");
     let mut json: serde_json::Value = serde_json::from_slice(&saved).expect("JSON");
     json["host"]["date"] = format!("{cost}").into();
     changed(&mut json, text);
@@ -316,7 +316,7 @@ fn an_interrupted_measurement_leaves_files_as_they_were() {
                 .spawn()
                 .expect("start clockscope");
             // When the command measures, which takes seconds of processor time, it has already looked at the file.
-            crate::support::attaching::wait_until("it measures", || {
+            wait_until("it measures", || {
                 let stat = fs::read_to_string(format!("/proc/{}/stat", child.id()));
                 let stat = stat.expect("it runs");
                 let fields: Vec<&str> =
@@ -324,7 +324,7 @@ fn an_interrupted_measurement_leaves_files_as_they_were() {
                 let ticks = |at: usize| fields[at].parse::<u64>().expect("a number");
                 ticks(12) + ticks(13) + ticks(14) + ticks(15) > 20
             });
-            crate::support::attaching::signal("INT", child.id().try_into().expect("a pid"));
+            signal("INT", child.id().try_into().expect("a pid"));
             child.wait().expect("wait for clockscope");
             assert_eq!(fs::read(&old).expect("is there"), b"old", "{command:?}");
             assert!(!new.exists(), "{command:?}");

@@ -74,8 +74,7 @@ fn of_scripts_in_other_roots_and_namespaces() {
     let Some(program) = builds::c("reads", Link::Dynamic) else { return };
     let script = place("script");
     let text = format!("#!/bin/sh\nexec {}\n", program.display());
-    std::fs::write(place("text"), text).expect("write a script");
-    placed::program(&place("text"), &script, 0o755);
+    placed::script(&text, &script, 0o755);
     assert_counted(&words![script]);
     for kind in ["-m", "-i", "-pf", "-n"] {
         if untraced(&words!["unshare", kind, "true"]).status.success() {
