@@ -53,24 +53,9 @@ impl Loop {
         }
     }
 
-    /// The same that executes this program.
-    pub(crate) fn executing(self, executes: PathBuf) -> Self {
-        Self { executes, ..self }
-    }
-
-    /// The same with this number of threads, on the CPUs from the first on.
-    pub(crate) fn on_threads(self, threads: usize) -> Self {
-        Self { threads, first_cpu: Some(0), ..self }
-    }
-
     /// The same with this number of calls in a batch, and this number of batches.
     pub(crate) fn in_batches(self, batch_calls: usize, batches: usize) -> Self {
         Self { batch_calls, batches, ..self }
-    }
-
-    /// The same that sleeps first.
-    pub(crate) fn after_ms(self, sleep_ms: usize) -> Self {
-        Self { sleep_ms, ..self }
     }
 
     /// The same without pinning.

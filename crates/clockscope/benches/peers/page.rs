@@ -12,23 +12,18 @@ pub(crate) struct Page {
 impl Page {
     /// A heading.
     pub(crate) fn heading(&mut self, level: usize, text: &str) {
-        self.block(&format!("{} {text}", "#".repeat(level)));
-    }
-
-    /// A paragraph.
-    pub(crate) fn text(&mut self, text: &str) {
-        self.block(text);
+        self.text(&format!("{} {text}", "#".repeat(level)));
     }
 
     /// A table with aligned columns: the first to the left, the others to the right.
     pub(crate) fn table(&mut self, head: &[&str], rows: &[Vec<String>]) {
-        self.block(&aligned_table(head, rows));
+        self.text(&aligned_table(head, rows));
     }
 
     /// A verdict on a target; also repeated at the end of the page.
     pub(crate) fn verdict(&mut self, text: &str) {
         self.verdicts.push(text.to_owned());
-        self.block(&format!("- {text}"));
+        self.text(&format!("- {text}"));
     }
 
     /// The verdicts so far.
@@ -64,7 +59,8 @@ impl Page {
         page
     }
 
-    fn block(&mut self, text: &str) {
+    /// A paragraph, or another block.
+    pub(crate) fn text(&mut self, text: &str) {
         self.markdown.push_str(text);
         self.markdown.push_str("\n\n");
         // The page is still whole if nobody reads standard output any more.

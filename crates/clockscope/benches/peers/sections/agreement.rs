@@ -76,33 +76,20 @@ impl Way {
     const ALL: [Self; 5] =
         [Self::Clockscope, Self::Loop, Self::GoogleBenchmark, Self::Counting, Self::PerfBench];
 
-    fn name(self) -> &'static str {
+    /// The name, how far from clockscope it may be in percent, and on which paths that counts.
+    fn row(self) -> (&'static str, f64, fn(&Compared) -> bool) {
         match self {
-            Self::Clockscope => "clockscope bench",
-            Self::Loop => "plain C loop",
-            Self::GoogleBenchmark => "google-benchmark",
-            Self::Counting => "counted until a timer",
-            Self::PerfBench => "perf bench",
+            Self::Clockscope => ("clockscope bench", 0.0, |_| true),
+            Self::Loop => ("plain C loop", 2.0, |_| true),
+            Self::GoogleBenchmark => ("google-benchmark", 4.0, |_| true),
+            Self::Counting => ("counted until a timer", 4.0, |path| !path.is_system_call()),
+            Self::PerfBench => ("perf bench", 6.0, |path| path.name == "getppid_libc"),
         }
     }
 
-    /// How far from clockscope it may be.
-    fn target(self) -> Option<Target> {
-        let (percent, counts): (f64, fn(&Compared) -> bool) = match self {
-            Self::Clockscope => return None,
-            Self::Loop => (2.0, |_| true),
-            Self::GoogleBenchmark => (4.0, |_| true),
-            Self::Counting => (4.0, |path| !path.is_system_call()),
-            Self::PerfBench => (6.0, |path| path.name == "getppid_libc"),
-        };
-        Some(Target { percent, counts })
+    fn name(self) -> &'static str {
+        self.row().0
     }
-}
-
-/// How far from clockscope a way may be, on the paths that count.
-struct Target {
-    percent: f64,
-    counts: fn(&Compared) -> bool,
 }
 
 /// Nanoseconds a call, by path.
@@ -142,7 +129,7 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     for (way, failure) in &best.failures {
         page.text(&format!("{}: {failure}", way.name()));
     }
-    for way in Way::ALL {
+    for way in Way::ALL.into_iter().skip(1) {
         write_verdict(page, &best, way);
     }
     Ok(())
@@ -328,19 +315,19 @@ fn cell(best: &Best, way: Way, path: &Compared) -> String {
 }
 
 fn write_verdict(page: &mut Page, best: &Best, way: Way) {
-    let Some(target) = way.target() else { return };
-    let distances = PATHS.iter().filter(|path| (target.counts)(path)).filter_map(|path| {
+    let (name, most, counts) = way.row();
+    let distances = PATHS.iter().filter(|path| counts(path)).filter_map(|path| {
         let (_, percent) = best.distance(way, path)?;
         Some((path, percent))
     });
     let worst = distances.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
-    let what = format!("clockscope bench and {} agree", way.name());
-    let limit = format!("within {} %", target.percent);
+    let what = format!("clockscope bench and {name} agree");
+    let limit = format!("within {most} %");
     page.verdict(&match worst {
         None => format!("{what}: target {limit}: not measured"),
         Some((path, percent)) => {
             let found = format!("{percent:+.1} % at most, {}:", path.shown);
-            exact_verdict(&what, &limit, &found, percent.abs() <= target.percent)
+            exact_verdict(&what, &limit, &found, percent.abs() <= most)
         }
     });
 }

@@ -45,7 +45,8 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
 fn one_exec(suite: &Suite, page: &mut Page, what: &str, program: PathBuf, targets: (f64, f64)) {
     page.heading(3, &format!("fork, exec and wait of a {what} program, in a traced parent"));
     let batches = suite.options.choose(200, 40);
-    let workload = Loop::new(suite, "execs").executing(program).in_batches(1, batches).unpinned();
+    let workload = Loop { executes: program, ..Loop::new(suite, "execs") };
+    let workload = workload.in_batches(1, batches).unpinned();
     let rounds = suite.options.loop_rounds();
     let all: Vec<Series> = series(&launch_in_rounds(suite, &TRACERS, rounds, &workload))
         .into_iter()

@@ -54,7 +54,7 @@ fn rounds(suite: &Suite) -> usize {
 fn by_pointer(suite: &Suite, page: &mut Page, kind: &'static str, clock: &str) {
     page.heading(3, &format!("clock_gettime({clock}), called by its address in the vDSO"));
     let tracers = [Tracer::Untraced, RUN_KERNEL, RUN_TSC, RUN_TSC_FAST];
-    let workload = Loop::new(suite, kind).after_ms(SLEEP_MS);
+    let workload = Loop { sleep_ms: SLEEP_MS, ..Loop::new(suite, kind) };
     let all = series(&launch_in_rounds(suite, &tracers, rounds(suite), &workload));
     time_table(page, &all, Unit::Nanos);
     let targets = [(RUN_TSC, 0.95), (RUN_TSC_FAST, 0.62)].map(at_most);
@@ -66,7 +66,7 @@ fn by_pointer(suite: &Suite, page: &mut Page, kind: &'static str, clock: &str) {
 fn coarse(suite: &Suite, page: &mut Page, kind: &'static str, clock: &str) {
     page.heading(3, &format!("clock_gettime({clock}), through the C library"));
     let tracers = [Tracer::Untraced, RUN_TSC, RUN_TSC_FAST];
-    let workload = Loop::new(suite, kind).after_ms(SLEEP_MS);
+    let workload = Loop { sleep_ms: SLEEP_MS, ..Loop::new(suite, kind) };
     let all = series(&launch_in_rounds(suite, &tracers, rounds(suite), &workload));
     time_table(page, &all, Unit::Nanos);
     let targets = [(RUN_TSC, 0.5), (RUN_TSC_FAST, 0.5)].map(at_most);

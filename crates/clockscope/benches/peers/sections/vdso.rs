@@ -80,7 +80,8 @@ fn several_threads(suite: &Suite, page: &mut Page) {
     let threads = suite.machine.cpus.min(4);
     page.heading(3, &format!("clock_gettime, {threads} threads reading at once"));
     let tracers = [Tracer::Untraced, TRACE_VDSO, RUN_KERNEL];
-    let workload = Loop::new(suite, "clock_gettime").on_threads(threads);
+    // On the CPUs from the first on.
+    let workload = Loop { threads, first_cpu: Some(0), ..Loop::new(suite, "clock_gettime") };
     let variants = launch_in_rounds(suite, &tracers, suite.options.loop_rounds(), &workload);
     let all = series(&variants);
     time_table(page, &all, Unit::Nanos);
