@@ -168,14 +168,7 @@ mod tests {
 
     #[test]
     fn a_healthy_host_takes_few_lines() {
-        insta::assert_snapshot!(render(&healthy()), @r"
-        Host:         Linux 6.1.0-18-amd64 x86_64, 4 CPUs Intel(R) Xeon(R) Platinum
-                      8259CL CPU @ 2.50GHz, under kvm
-        Clock:        tsc (also kvm-clock), 250 ticks a second
-        TSC:          2500.000 MHz (perf event page), measured 2500.001 MHz +/- 0.61 ppm
-        vDSO:         answers by itself; by syscall(2) it costs 5.8 times as much
-        Load:         0.31 in the last minute
-        ");
+        insta::assert_snapshot!(render(&healthy()));
     }
 
     #[test]
@@ -192,21 +185,7 @@ mod tests {
             "bpftrace (pid 4711): BPF on sys_enter".to_owned(),
             "perf (pid 12): perf events".to_owned(),
         ];
-        insta::assert_snapshot!(render(&sick), @r"
-        Host:         Linux 6.1.0-18-amd64 x86_64, 4 CPUs Intel(R) Xeon(R) Platinum
-                      8259CL CPU @ 2.50GHz, under kvm
-        Clock:        hpet (also tsc, kvm-clock), 250 ticks a second
-        TSC:          2500.000 MHz (perf event page), measured 2501.000 MHz +/- 0.61 ppm
-        Load:         0.31 in the last minute
-        WARNING:      the vDSO falls back: it makes a system call for every clock read
-        WARNING:      system calls are traced on this host, which makes each of them
-                      dearer: bpftrace (pid 4711): BPF on sys_enter; perf (pid 12): perf
-                      events
-        WARNING:      process 17 traces this one by ptrace
-        WARNING:      the TSC was measured +400 ppm off the kernel's rate
-        Note:         seccomp (filter) makes each system call of this process dearer
-        Note:         in a time namespace: monotonic +86400 s, boottime +0 s
-        ");
+        insta::assert_snapshot!(render(&sick));
     }
 
     #[test]

@@ -548,152 +548,8 @@ fn passed_through(frames: &[&FrameRow]) -> usize {
 mod tests {
     use super::*;
 
-    /// The program's own function that makes a call, by the frames of its stack, the innermost first.
-    fn caller(frames: &[FrameRow], called: &CalledRow, complete: bool) -> String {
-        let frames: Vec<&FrameRow> = frames.iter().collect();
-        own_frame(&frames, called, complete).map_or_else(|| names::CUT.to_owned(), names::frame)
-    }
-
     fn frame(function: &str) -> FrameRow {
         FrameRow { function: Some(function.into()), ..FrameRow::default() }
-    }
-
-    #[test]
-    fn what_a_program_asks_the_time_of_is_told() {
-        let called =
-            CalledRow { via: Via::Vdso, name: "clock_gettime".into(), ..CalledRow::default() };
-        let through = |names: &[(&str, &str)]| {
-            let frames: Vec<FrameRow> = names
-                .iter()
-                .map(|(name, module)| FrameRow { module: Some((*module).into()), ..frame(name) })
-                .collect();
-            asked_through(&frames.iter().collect::<Vec<_>>(), &called)
-        };
-        let (libc, python) = ("/lib/libc.so.6", "/usr/lib/libpython3.11.so.1.0");
-        let c = [("clock_gettime", libc), ("main", "/bin/a")];
-        assert_eq!(through(&c), None, "it asks the C library");
-        let in_python = [
-            ("clock_gettime", libc),
-            ("py_get_monotonic_clock", python),
-            ("time_perf_counter_ns", python),
-            ("_PyEval_EvalFrameDefault", python),
-            ("stamp", "[python]"),
-        ];
-        assert_eq!(through(&in_python).as_deref(), Some("time.perf_counter_ns"));
-        assert_eq!(through(&in_python[..3]), None, "whose line it is is not known");
-        let java = [
-            ("os::javaTimeNanos()", "/usr/lib/jvm/lib/server/libjvm.so"),
-            ("Callers.serve", "[java]"),
-        ];
-        assert_eq!(through(&java).as_deref(), Some("System.nanoTime"));
-    }
-
-    #[test]
-    fn the_programs_own_line_comes_before_that_of_a_library() {
-        let called =
-            CalledRow { via: Via::Vdso, name: "clock_gettime".into(), ..CalledRow::default() };
-        let of = |function: &str, module: &str, file: &str| FrameRow {
-            module: Some(module.into()),
-            file: (!file.is_empty()).then(|| file.into()),
-            ..frame(function)
-        };
-        let libc = || of("clock_gettime", "/usr/lib/x86_64-linux-gnu/libc.so.6", "");
-        let django = "/srv/venv/lib/python3.11/site-packages/django/utils/timezone.py";
-        let json = "/usr/lib/x86_64-linux-gnu/libjson.so.5";
-        let postgres = "/usr/lib/postgresql/15/bin/postgres";
-        for (frames, own, through) in [
-            (
-                vec![
-                    libc(),
-                    of("_PyEval_EvalFrameDefault", "/usr/bin/python3.11", ""),
-                    of("now", "[python]", django),
-                    of("view", "[python]", "/srv/shop/dj.py"),
-                    of("main", "/usr/bin/python3.11", ""),
-                ],
-                "view",
-                Some("now"),
-            ),
-            (
-                vec![
-                    libc(),
-                    of("now", "[python]", django),
-                    of("loop", "[python]", django),
-                    of("Py_RunMain", "/usr/bin/python3.11", ""),
-                ],
-                "now",
-                None,
-            ),
-            (
-                vec![
-                    libc(),
-                    of(
-                        "notify",
-                        "[python]",
-                        "/srv/venv/lib/python3.11/site-packages/gunicorn/tmp.py",
-                    ),
-                    of("<module>", "[python]", "/srv/venv/bin/gunicorn"),
-                    of("Py_RunMain", "/usr/bin/python3.11", ""),
-                ],
-                "notify",
-                None,
-            ),
-            (
-                vec![libc(), of("stamp", json, ""), of("serve", "/srv/shop/server", "")],
-                "serve",
-                Some("stamp"),
-            ),
-            (
-                vec![libc(), of("stamp", json, ""), of("start_thread", "/lib/libc.so.6", "")],
-                "stamp",
-                None,
-            ),
-            (vec![libc(), of("InstrStopNode", postgres, "")], "InstrStopNode", None),
-            (
-                vec![
-                    of("zap.(*Logger).Info", "/srv/shop/server", "/srv/go/pkg/mod/zap/logger.go"),
-                    of("main.serve", "/srv/shop/server", "/srv/shop/main.go"),
-                ],
-                "main.serve",
-                Some("zap.(*Logger).Info"),
-            ),
-            (
-                vec![of("time.runtimeNow", "/srv/a", ""), of("main.serve", "/srv/a", "")],
-                "main.serve",
-                Some("time.runtimeNow"),
-            ),
-        ] {
-            let frames: Vec<&FrameRow> = frames.iter().collect();
-            let found = own_frame(&frames, &called, true).map_or_else(String::new, names::frame);
-            assert_eq!(
-                (found.as_str(), asked_through(&frames, &called).as_deref()),
-                (own, through)
-            );
-        }
-    }
-
-    #[test]
-    fn functions_of_an_interpreter_are_no_line_to_change() {
-        let called =
-            CalledRow { via: Via::Vdso, name: "clock_gettime".into(), ..CalledRow::default() };
-        let of = |function: &str, module: &str| FrameRow {
-            module: Some(module.into()),
-            ..frame(function)
-        };
-        let libc = "/usr/lib/x86_64-linux-gnu/libc.so.6";
-        let in_perl = [
-            of("clock_gettime", libc),
-            of("", "/usr/lib/x86_64-linux-gnu/perl/5.36/auto/Time/HiRes/HiRes.so"),
-            of("Perl_pp_entersub", "/usr/bin/perl"),
-            of("perl_run", "/usr/bin/perl"),
-            of("__libc_start_call_main", libc),
-        ];
-        let frames: Vec<&FrameRow> = in_perl.iter().collect();
-        assert_eq!(unread_language(&frames, &called), Some("Perl"));
-        assert_eq!(own_frame(&frames, &called, true), None);
-        let embedded = of("game_loop", "/opt/game");
-        let in_game = [frames[0], frames[2], &embedded, frames[4]];
-        assert_eq!(unread_language(&in_game, &called), None);
-        assert_eq!(own_frame(&in_game, &called, true), Some(&embedded));
     }
 
     #[test]
@@ -703,20 +559,6 @@ mod tests {
         assert_eq!(fitted(long, 40), "shop::Cart::sum (inlined)");
         assert_eq!(fitted("<app::Stamp as core::ops::Fn(u8)>::call", 12), "…(u8)>::call");
         assert_eq!(fitted("com.example.Clock.now", 10), "…Clock.now");
-    }
-
-    #[test]
-    fn a_runtime_in_which_a_stack_is_cut_is_not_the_line_to_change() {
-        let called =
-            CalledRow { via: Via::Vdso, name: "gettimeofday".into(), ..CalledRow::default() };
-        let node = |name: &str| FrameRow { module: Some("/bin/node".into()), ..frame(name) };
-        let stack = [
-            node("v8::base::Time::Now()"),
-            node("v8::internal::JSDate::CurrentTimeValue(v8::internal::Isolate*)"),
-            node("Builtins_CEntry_Return1_ArgvOnStack_NoBuiltinExit"),
-        ];
-        assert_eq!(caller(&stack, &called, false), names::CUT);
-        assert_ne!(caller(&stack, &called, true), names::CUT, "V8's own thread");
     }
 
     #[test]
@@ -758,218 +600,66 @@ mod tests {
         }
     }
 
+    /// A frame of a stack in `stacks.txt`: `FUNCTION | MODULE | SOURCE FILE`, with `-` for a function without a name.
+    fn frame_of(row: &str) -> FrameRow {
+        let mut words = row.split(" | ").map(Foreign::from);
+        FrameRow {
+            function: words.next().filter(|name| *name != "-"),
+            module: words.next(),
+            file: words.next(),
+            ..FrameRow::default()
+        }
+    }
+
+    /// A stack with `>` at the program's own frame, and below it, after `=`, what the frames alone do not show.
+    fn told(rows: &[&str]) -> Vec<String> {
+        let called = CalledRow { name: "clock_gettime".to_owned(), ..CalledRow::default() };
+        let frames: Vec<FrameRow> = rows.iter().map(|row| frame_of(row)).collect();
+        let refs: Vec<&FrameRow> = frames.iter().collect();
+        let stack: Vec<usize> = (0..frames.len()).collect();
+        let own = |complete| own_frame(&refs, &called, complete).map(std::ptr::from_ref);
+        let is_own = |frame| own(true) == Some(std::ptr::from_ref(frame));
+        let marked = |(row, frame)| format!("{} {row}", if is_own(frame) { '>' } else { ' ' });
+        let mut told: Vec<String> = rows.iter().zip(&frames).map(marked).collect();
+        if own(false) != own(true) {
+            told.push("= not known if the stack is cut".to_owned());
+        }
+        told.extend(asked_through(&refs, &called).map(|name| format!("= asks {name}")));
+        told.extend(unread_language(&refs, &called).map(|name| format!("= unread {name}")));
+        let lines = lines(&stack, &frames);
+        if lines.iter().any(|line| matches!(line, Line::Runtime(_))) {
+            let name = |line| match line {
+                Line::Frame(index) => names::frame(&frames[index]),
+                Line::Runtime(name) => name,
+            };
+            told.push(format!(
+                "= lines {}",
+                Vec::from_iter(lines.into_iter().map(name)).join(", ")
+            ));
+        }
+        let starters = starters(&stack, &frames);
+        told.extend((starters > 0).then(|| format!("= starters {starters}")));
+        told
+    }
+
+    #[test]
+    fn in_every_language_the_line_is_the_users() {
+        for stack in include_str!("stacks.txt").trim_end().split("\n\n") {
+            let expected: Vec<&str> = stack.lines().skip(1).collect();
+            let frames = expected.iter().take_while(|line| !line.starts_with('='));
+            let rows: Vec<&str> = frames.map(|line| &line[2..]).collect();
+            assert_eq!(told(&rows), expected, "{stack}");
+        }
+        assert_eq!(told(&[]), [""; 0]);
+    }
+
     #[test]
     fn wrappers_are_known_in_their_languages() {
-        for name in [
-            "std::time::Instant::now",
-            "<std::time::Instant as core::ops::arith::Sub>::sub",
-            "std::sys::pal::unix::time::Timespec::now",
-            "std::chrono::_V2::steady_clock::now()",
-            "boost::chrono::steady_clock::now()",
-            "absl::lts_20230802::Now()",
-            "absl::GetCurrentTimeNanos()",
-            "time.Now",
-            "time.Sleep",
-            "runtime.nanotime1.abi0",
-            "os::javaTimeNanos()",
-            "gettimeofday",
-            "time",
-        ] {
-            assert!(is_wrapper(&frame(name)), "{name}");
+        for row in include_str!("wrappers.txt").lines() {
+            let (kind, name) = row.split_once(' ').unwrap();
+            assert_eq!(is_wrapper(&frame(name)), kind == "wrapper", "{name}");
         }
-        for name in [
-            "main",
-            "std::chrono::duration<long, std::ratio<1l, 1000l> > my::elapsed<int>(int)",
-            "my::Timer<std::chrono::steady_clock>::now()",
-            "<std::time::Instant as app::Stamp>::stamp",
-            "timer::now",
-            "app::time()",
-            "timeout",
-            "my::f(std::chrono::duration<long>)",
-            "(anonymous namespace)::now()",
-        ] {
-            assert!(!is_wrapper(&frame(name)), "{name}");
-        }
-    }
-
-    /// A runtime's clock function is not the line to change; a library of the program is.
-    #[test]
-    fn in_a_runtime_the_line_is_the_users() {
-        let in_file =
-            |function: &str, file: &str| FrameRow { module: Some(file.into()), ..frame(function) };
-        let time = CalledRow { name: "clock_gettime".to_owned(), ..CalledRow::default() };
-        let own = |frames: &[&FrameRow]| {
-            own_frame(frames, &time, true).and_then(|frame| frame.function.clone())
-        };
-        let libc = in_file("clock_gettime", "/lib/libc.so.6");
-        let jvm = FrameRow { function: None, ..in_file("", "/opt/jdk/lib/server/libjvm.so") };
-        let now = in_file("java.time.Instant.now", "[java]");
-        let system = in_file("java.lang.System.nanoTime", "[java]");
-        let user = in_file("shop.Orders.stamp", "[java]");
-        let jni = in_file("Java_shop_Native_stamp", "/opt/shop/libnative.so");
-        assert_eq!(own(&[&libc, &jvm, &now, &user]), user.function);
-        assert_eq!(own(&[&libc, &jvm, &system, &user, &jvm]), user.function);
-        assert_eq!(own(&[&libc, &jni, &user]), jni.function);
-
-        let uv = in_file("uv__hrtime", "/usr/bin/node");
-        let entry = in_file("Builtins_CEntry_Return1_ArgvOnStack_NoBuiltinExit", "/usr/bin/node");
-        let bigint = in_file("JS:*hrtimeBigInt node:internal/process/per_thread:74:24", "[jit]");
-        let now = in_file("JS:^now node:internal/perf/performance:139:6", "[jit]");
-        let user = in_file("JS:~stamp /srv/shop/orders.js:8:15", "[jit]");
-        assert_eq!(own(&[&libc, &uv, &bigint, &user]), user.function);
-        assert_eq!(own(&[&uv, &entry, &now, &user]), user.function);
-        assert_eq!(own(&[&libc, &uv]), uv.function, "node's own read");
-        let in_script = |function: &str, file: &str| FrameRow {
-            file: Some(file.into()),
-            ..in_file(function, "[javascript]")
-        };
-        let now = in_script("now", "node:internal/perf/performance");
-        let user = in_script("now", "/srv/shop/clock.js");
-        assert_eq!(own(&[&uv, &entry, &now, &user]), user.function);
-        assert_eq!(own(&[&uv, &entry, &user, &now]).as_ref(), user.function.as_ref());
-    }
-
-    /// Names as in the runtimes' own perf maps.
-    #[test]
-    fn in_dotnet_and_erlang_the_line_is_the_users() {
-        let in_file =
-            |function: &str, file: &str| FrameRow { module: Some(file.into()), ..frame(function) };
-        let time = CalledRow { name: "clock_gettime".to_owned(), ..CalledRow::default() };
-        let own = |frames: &[&FrameRow]| {
-            own_frame(frames, &time, true).and_then(|frame| frame.function.clone())
-        };
-        let native = in_file("SystemNative_GetTimestamp", "/usr/share/dotnet/libSystem.Native.so");
-        let stopwatch = in_file(
-            "int64 [System.Private.CoreLib] System.Diagnostics.Stopwatch::GetTimestamp()[PreJIT]",
-            "[jit]",
-        );
-        let user = in_file("void [shop] Shop.Orders::Stamp(int32)[Tier1]", "[jit]");
-        let host = in_file("CallDescrWorkerInternal", "/usr/share/dotnet/libcoreclr.so");
-        assert_eq!(own(&[&native, &stopwatch, &user, &host]), user.function);
-        assert_eq!(own(&[&native, &host]), native.function, "of .NET's own");
-        assert!(!is_wrapper(&in_file("void [shop] Shop.DateTime::Now()[Tier0]", "[jit]")));
-
-        let beam = in_file("erts_get_monotonic_time", "/usr/lib/erlang/erts-15.2/bin/beam.smp");
-        let user = in_file("$orders:stamp/2", "[jit]");
-        assert_eq!(own(&[&beam, &user]), user.function);
-        let frames = [beam.clone(), beam, user];
-        let folded = [Line::Runtime("[beam.smp]".to_owned()), Line::Frame(2)];
-        assert_eq!(lines(&[0, 1, 2], &frames), folded);
-    }
-
-    /// A stack in Python, the innermost first: functions, modules and files.
-    fn in_python(rows: &[(&str, &str, &str)]) -> Vec<FrameRow> {
-        let row = |(function, module, file): &(&str, &str, &str)| FrameRow {
-            function: (!function.is_empty()).then(|| (*function).into()),
-            module: Some((*module).into()),
-            file: (!file.is_empty()).then(|| (*file).into()),
-            ..FrameRow::default()
-        };
-        rows.iter().map(row).collect()
-    }
-
-    #[test]
-    fn in_python_the_line_is_the_one_that_asks_for_the_time() {
-        let time = CalledRow { name: "clock_gettime".to_owned(), ..CalledRow::default() };
-        let own = |rows: &[(&str, &str, &str)]| {
-            let frames = in_python(rows);
-            let frames: Vec<&FrameRow> = frames.iter().collect();
-            own_frame(&frames, &time, true).and_then(|frame| frame.function.clone())
-        };
-        let python = "/usr/lib/libpython3.11.so.1.0";
-        let user = ("stamp", "[python]", "/srv/web.py");
-        let named = Some("stamp".into());
-        assert_eq!(own(&[("time_time", python, ""), user]), named);
-        assert_eq!(own(&[("", "/usr/bin/python3.11", ""), user]), named, "stripped");
-        let datetime = "/usr/lib/python3.11/lib-dynload/_datetime.cpython-311-x86_64-linux-gnu.so";
-        assert_eq!(own(&[("datetime_datetime_now", datetime, ""), user]), named);
-        let asyncio =
-            ("BaseEventLoop.time", "[python]", "/usr/lib/python3.11/asyncio/base_events.py");
-        assert_eq!(own(&[("", python, ""), asyncio, user]), named);
-        let numpy = ("stamp_rows", "/srv/lib/_rows.cpython-311-x86_64-linux-gnu.so", "");
-        assert_eq!(own(&[numpy, user]), Some("stamp_rows".into()), "an extension of the program's");
-    }
-
-    #[test]
-    fn runs_of_a_runtimes_own_frames_are_one_line() {
-        let lines_of = |rows: &[(&str, &str, &str)]| {
-            let frames = in_python(rows);
-            let stack: Vec<usize> = (0..frames.len()).collect();
-            lines(&stack, &frames)
-        };
-        let runtime = |name: &str| Line::Runtime(name.to_owned());
-        let python = "/usr/lib/libpython3.11.so.1.0";
-        let user = ("stamp", "[python]", "/srv/web.py");
-        assert_eq!(
-            lines_of(&[("pymonotonic", python, ""), ("time_monotonic_ns", python, ""), user]),
-            [runtime("time.monotonic_ns"), Line::Frame(2)]
-        );
-        assert_eq!(
-            lines_of(&[("", python, ""), ("_PyEval_Vector", python, ""), user, user]),
-            [runtime("[libpython3.11.so.1.0]"), Line::Frame(2), Line::Frame(3)]
-        );
-        assert_eq!(lines_of(&[("take_gil", python, "")]), [Line::Frame(0)]);
-        let perl = "/usr/bin/perl";
-        assert_eq!(lines_of(&[("pp_time", perl, ""), ("perl_run", perl, "")]), [runtime("[perl]")]);
-        let own = "/opt/perl_tools";
-        assert_eq!(lines_of(&[("a", own, ""), ("b", own, "")]), [Line::Frame(0), Line::Frame(1)]);
-        let node = "/usr/bin/node";
-        let script = ("serve", "[javascript]", "/srv/orders.js");
-        assert_eq!(
-            lines_of(&[("uv__hrtime", node, ""), ("v8::Call()", node, ""), script]),
-            [runtime("[node]"), Line::Frame(2)]
-        );
-        assert_eq!(lines_of(&[("uv__hrtime", node, ""), ("v8::Call()", node, "")]).len(), 2);
-        assert_eq!(lines_of(&[]), []);
-    }
-
-    #[test]
-    fn what_starts_a_program_is_below_its_first_function() {
-        let outermost = |names: &[&str]| {
-            let frames: Vec<FrameRow> = names.iter().map(|name| frame(name)).collect();
-            let stack: Vec<usize> = (0..frames.len()).collect();
-            starters(&stack, &frames)
-        };
-        let c =
-            ["work", "main", "__libc_start_call_main", "__libc_start_main@@GLIBC_2.34", "_start"];
-        assert_eq!(outermost(&c), 3);
-        assert_eq!(outermost(&["work", "worker", "start_thread", "clone3"]), 2);
-        // musl has symbols for its exports only.
-        let unnamed = |file: &str| FrameRow { module: Some(file.into()), ..FrameRow::default() };
-        for (file, count) in [("/lib/ld-musl-x86_64.so.1", 1), ("/usr/lib/libplugin.so", 0)] {
-            assert_eq!(starters(&[0, 1], &[frame("main"), unnamed(file)]), count, "{file}");
-        }
-        let rust = [
-            "app::main",
-            "core::ops::function::FnOnce::call_once",
-            "std::sys::backtrace::__rust_begin_short_backtrace",
-            "std::rt::lang_start::{{closure}}",
-            "std::rt::lang_start_internal",
-            "main",
-            "__libc_start_call_main",
-        ];
-        assert_eq!(outermost(&rust), 6);
-        assert_eq!(
-            outermost(&["main.work", "main.main", "runtime.main", "runtime.goexit.abi0"]),
-            2
-        );
-        let node = [
-            "JS:*serve /srv/shop/orders.js:8:15",
-            "Builtins_JSEntryTrampoline",
-            "Builtins_JSEntry",
-            "v8::internal::(anonymous namespace)::Invoke(v8::internal::Isolate*)",
-            "v8::Function::Call(v8::Local<v8::Context>, v8::Local<v8::Value>, int)",
-            "node::Environment::CheckImmediate(uv_check_s*)",
-            "uv__run_check",
-            "uv_run",
-            "node::Start(int, char**)",
-            "main",
-            "__libc_start_call_main",
-        ];
-        assert_eq!(outermost(&node), 10);
-        assert_eq!(outermost(&node[5..]), 1, "node by itself");
-        assert_eq!(outermost(&["work", "main"]), 0);
-        assert_eq!(outermost(&["_start"]), 1);
-        assert_eq!(outermost(&[]), 0);
+        let dotnet = frame_of("void [shop] Shop.DateTime::Now()[Tier0] | [jit]");
+        assert!(!is_wrapper(&dotnet));
     }
 }

@@ -12,59 +12,7 @@ fn text(report: &TraceReport, width: usize) -> String {
 
 #[test]
 fn a_server_in_80_columns() {
-    assert_snapshot!(text(&server(), 80), @r"
-    Callers:      3,400 stacks sampled of 500,009 calls, at most 1,000 a second; 12
-                  more were lost, because they came too fast; sampling took about
-                  0.80 % of CPU
-    Cut stacks:   60 of 3,400 end before the first function of their thread (60 in
-                  libplugin.so.2: no unwind information)
-    Not sampled:  callers of helper (process 4022): its CPU has no breakpoint left
-
-    clock_gettime(MONOTONIC): 400,001 calls, 200,000 a second (3,000 stacks)
-      |--53.0%--fd_fifo_post_internal
-      |         fd_fifo_post
-      |         receiver
-      |--30.0%--fd_fifo_timedget
-      |         receiver
-      |--15.0%--stamp (inlined)
-      |         log_line
-      |         |--10.0%--receiver
-      |          ---5.0%--main
-       ---2.0%--libplugin.so.2+0x77
-                [callers not known]
-
-    gettimeofday: 100,001 calls, 50,000 a second (400 stacks)
-       -100.0%--log_line
-                receiver
-
-    Left out:     the C library's own clock_gettime, and what starts programs and
-                  threads, in these trees; --format json, folded and pprof have them
-    Without tree: getcpu (7 calls, 0 stacks)
-
-    The line to change, by clock reads a second:
-    1.  fd_fifo_post_internal  /src/libfdproto/fifo.c:512
-        106,000 reads a second, 42 % ±2 of all, of clock_gettime(MONOTONIC); about
-        5.09 ms, 0.34 % of CPU
-        -> 55 % are followed within 120 ns (median) by the one in fd_fifo_timedget
-           (libfdproto.so.7): one read can serve both, unless the time between them
-           is what is measured
-    2.  fd_fifo_timedget  /opt/diameter/lib/libfdproto.so.7
-        60,000 reads a second, 24 % ±2 of all, of clock_gettime(MONOTONIC); about
-        2.88 ms, 0.19 % of CPU
-    3.  log_line  /src/diameterd/log.c:44
-        50,000 reads a second, 20 % of all, of gettimeofday; about 2.5 ms, 0.17 % of
-        CPU
-        -> at least 65 % of these reads came within the same 4 ms tick as the
-           thread's read before: for time stamps a coarse clock, or a time that is
-           kept for a while, would have said the same (try: clockscope run --clock
-           coarse)
-    4.  stamp  /src/diameterd/log.c:17
-        30,000 reads a second, 12 % ±2 of all, of clock_gettime(MONOTONIC); about
-        1.44 ms, 0.10 % of CPU
-    5.  libplugin.so.2+0x77  /opt/plugins/libplugin.so.2+0x77
-        4,000 reads a second, 1.6 % ±1 of all, of clock_gettime(MONOTONIC); about
-        192 us, 0.01 % of CPU
-    ");
+    assert_snapshot!(text(&server(), 80));
 }
 
 /// A narrow head of a tree leaves the number of stacks out.
@@ -131,32 +79,7 @@ fn shares_of_few_samples_are_rough_unless_they_are_of_all_calls() {
 fn a_host_that_fell_back_is_sent_to_doctor() {
     let text = text(&fallen_back(), 80);
     let sites = &text[text.find("The line to change").unwrap()..];
-    assert_snapshot!(sites, @r"
-    The line to change, by clock reads a second:
-    1.  fd_fifo_post_internal  /src/libfdproto/fifo.c:512
-        106,000 reads a second, 42 % ±2 of all, of clock_gettime(MONOTONIC); about
-        276 ms, 18 % of CPU
-        -> the vDSO did not answer these in user space (1.3 us each): see clockscope
-           doctor, or try clockscope run --clock tsc
-        -> 55 % are followed within 120 ns (median) by the one in fd_fifo_timedget
-           (libfdproto.so.7): one read can serve both, unless the time between them
-           is what is measured
-    2.  fd_fifo_timedget  /opt/diameter/lib/libfdproto.so.7
-        60,000 reads a second, 24 % ±2 of all, of clock_gettime(MONOTONIC); about
-        156 ms, 10 % of CPU
-        -> not answered in user space either (1.3 us each)
-    3.  log_line  /src/diameterd/log.c:44
-        50,000 reads a second, 20 % of all, of gettimeofday; about 2.5 ms, 0.17 % of
-        CPU
-    4.  stamp  /src/diameterd/log.c:17
-        30,000 reads a second, 12 % ±2 of all, of clock_gettime(MONOTONIC); about 78
-        ms, 5.2 % of CPU
-        -> not answered in user space either (1.3 us each)
-    5.  libplugin.so.2+0x77  /opt/plugins/libplugin.so.2+0x77
-        4,000 reads a second, 1.6 % ±1 of all, of clock_gettime(MONOTONIC); about
-        10.4 ms, 0.69 % of CPU
-        -> not answered in user space either (1.3 us each)
-    ");
+    assert_snapshot!(sites);
 }
 
 #[test]
