@@ -1,7 +1,7 @@
 //! The first lines of the report: what clock reads cost the program here and elsewhere, and its system calls. With
 //! `--all`, further lines below the table say how these figures were found.
 
-use super::costs::{each, ratio, times_as_long, whole_on};
+use super::costs::{each, ratio, times_as_long, total, whole_on};
 use super::options::TextOptions;
 use super::{latency, what_if};
 use clockscope_model::trace::{Clock, ClockReads, SyscallRow, TraceReport, Way};
@@ -32,7 +32,7 @@ pub(super) fn clock(report: &TraceReport, options: &TextOptions) -> String {
     let slow = slow_clause(report, options);
     let second = slow.or_else(|| is_compared(report, options).then(|| on_other_clocks(report))?);
     out.extend(second.map(|second| labelled("", &second)));
-    let because = report.slow_because.as_ref();
+    let because = report.slow_because.as_deref().map(printable);
     out.extend(because.map(|because| labelled("Why", &format!("{because} (clockscope doctor)"))));
     out
 }
@@ -160,8 +160,7 @@ fn same_tick_share(report: &TraceReport, options: &TextOptions) -> Option<f64> {
 /// Number of system calls, their time, and the one that took most of it; empty if they were not counted.
 pub(super) fn system_calls(report: &TraceReport) -> String {
     let sum = |of: fn(&SyscallRow) -> u64, waits: bool| {
-        let rows = report.syscalls.iter().filter(|row| row.waits == waits);
-        rows.fold(0_u64, |sum, row| sum.saturating_add(of(row)))
+        total(report.syscalls.iter().filter(|row| row.waits == waits).map(of))
     };
     let calls = |waits| sum(|row| row.calls, waits);
     let time_ns = sum(|row| row.time_total_ns, false);

@@ -49,6 +49,11 @@ pub(super) fn each(time_ns: u64, calls: u64) -> String {
     units::picos_wide((u128::from(time_ns) * 1_000 + calls / 2) / calls)
 }
 
+/// The sum; numbers of a damaged file cannot overflow it.
+pub(super) fn total(values: impl Iterator<Item = u64>) -> u64 {
+    values.fold(0, u64::saturating_add)
+}
+
 /// `part / whole`, exact to 15 digits; three are printed.
 pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64

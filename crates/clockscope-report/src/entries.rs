@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use crate::costs::total;
 use crate::options::SortBy;
 use clockscope_model::names::with_clock;
 use clockscope_model::reads;
@@ -159,8 +160,7 @@ pub(super) fn shortened<'a>(entries: &[Entry<'a>], sort: SortBy) -> Vec<Entry<'a
 
 /// One row that stands for several.
 fn sum<'a>(rows: &[Entry<'a>]) -> Entry<'a> {
-    let add =
-        |of: fn(&Entry) -> u64| rows.iter().fold(0_u64, |sum, row| sum.saturating_add(of(row)));
+    let add = |of: fn(&Entry) -> u64| total(rows.iter().map(of));
     let is_timed = rows.iter().any(|row| row.time_ns.is_some());
     Entry {
         name: format!("{} others, see --all", rows.len()),
@@ -177,7 +177,7 @@ fn sum<'a>(rows: &[Entry<'a>]) -> Entry<'a> {
 
 /// Errors of all rows; `None` if those of one row are unknown.
 pub(super) fn sum_of_known(rows: &[Entry]) -> Option<u64> {
-    rows.iter().try_fold(0_u64, |sum, row| row.errors.map(|errors| sum.saturating_add(errors)))
+    rows.iter().try_fold(0_u64, |sum, row| Some(sum.saturating_add(row.errors?)))
 }
 
 #[cfg(test)]

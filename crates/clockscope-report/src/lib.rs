@@ -23,6 +23,9 @@ mod verdict;
 pub mod what_if;
 pub mod wrongness;
 
+#[cfg(test)]
+mod tests;
+
 /// Compiles and runs the README's example as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -1,16 +1,18 @@
 //! The line about the cost of counting, and the notes on how the times were taken.
 
+use super::costs::total;
 use super::entries;
-use clockscope_model::trace::{BySites, SyscallRow, TraceReport, Way};
+use clockscope_model::trace::{BySites, TraceReport, Way};
 use clockscope_stats::timed::TIMED_MIN;
+use clockscope_text::foreign::printable;
 use clockscope_text::lines::labelled;
 use clockscope_text::units;
 
 /// How times were taken; empty if there are no notes.
 pub(super) fn how_timed(report: &TraceReport) -> String {
     let mut notes = Vec::new();
-    let calls: u64 = report.vdso.iter().fold(0, |sum, row| sum.saturating_add(row.calls));
-    let timed: u64 = report.vdso.iter().fold(0, |sum, row| sum.saturating_add(row.timed));
+    let calls = total(report.vdso.iter().map(|row| row.calls));
+    let timed = total(report.vdso.iter().map(|row| row.timed));
     if calls > 0 && timed == 0 {
         notes.push("no vDSO call was timed".to_owned());
     } else if calls > timed {
@@ -40,12 +42,9 @@ pub(super) fn how_timed(report: &TraceReport) -> String {
 
 /// How times of system calls were taken; `None` if all were timed.
 fn how_syscalls_were_timed(report: &TraceReport) -> Option<String> {
-    let of = |calls: fn(&SyscallRow) -> u64| {
-        report.syscalls.iter().map(calls).fold(0, u64::saturating_add)
-    };
-    let calls = of(|row| row.calls);
+    let calls = total(report.syscalls.iter().map(|row| row.calls));
     let by_sites = report.via == Some(Way::Sites);
-    let timed = of(|row| row.timed.unwrap_or(0));
+    let timed = total(report.syscalls.iter().filter_map(|row| row.timed));
     if calls == 0 || !by_sites && entries::were_timed(&report.syscalls) {
         None
     } else if by_sites && timed > 0 {
@@ -64,15 +63,13 @@ pub(super) fn compared(report: &TraceReport) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let by = |calls: fn(&BySites) -> u64| rows.iter().map(calls).fold(0, u64::saturating_add);
-    let (sites, kernel) = (by(|row| row.sites), by(|row| row.kernel));
-    let differ: Vec<String> = rows
-        .iter()
-        .filter(|row| row.sites != row.kernel)
-        .map(|row| {
-            format!("{} {} of {}", row.name, units::count(row.sites), units::count(row.kernel))
-        })
-        .collect();
+    let sites = total(rows.iter().map(|row| row.sites));
+    let kernel = total(rows.iter().map(|row| row.kernel));
+    let of = |row: &BySites, part: u64, whole: u64| {
+        format!("{} {} of {}", printable(&row.name), units::count(part), units::count(whole))
+    };
+    let differ = rows.iter().filter(|row| row.sites != row.kernel);
+    let differ: Vec<String> = differ.map(|row| of(row, row.sites, row.kernel)).collect();
     let calls = format!(
         "{} of {} calls are counted by code in the program",
         units::count(sites),
@@ -87,9 +84,7 @@ pub(super) fn compared(report: &TraceReport) -> String {
         .iter()
         .filter_map(|row| Some((row, row.errors?)))
         .filter(|(row, errors)| row.sites == row.kernel && *errors != row.kernel_errors)
-        .map(|(row, errors)| {
-            format!("{} {} of {}", row.name, units::count(errors), units::count(row.kernel_errors))
-        })
+        .map(|(row, errors)| of(row, errors, row.kernel_errors))
         .collect();
     if !errors.is_empty() {
         text += &format!("; errors not equal: {}", errors.join(", "));
@@ -100,7 +95,7 @@ pub(super) fn compared(report: &TraceReport) -> String {
 /// The cost of counting system calls, as a clause without a label.
 pub(super) fn what_it_cost(report: &TraceReport) -> String {
     let overhead = &report.overhead;
-    let syscalls: u64 = report.syscalls.iter().fold(0, |sum, row| sum.saturating_add(row.calls));
+    let syscalls = total(report.syscalls.iter().map(|row| row.calls));
     match report.via {
         Some(Way::Bpf) if overhead.syscall_probe_ps > 0 => {
             let all = u128::from(overhead.syscall_probe_ps) * u128::from(syscalls);
@@ -131,6 +126,7 @@ pub(super) fn what_it_cost(report: &TraceReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clockscope_model::trace::SyscallRow;
 
     fn by_sites(timed: u64) -> TraceReport {
         let row = SyscallRow {

@@ -4,6 +4,7 @@
 use super::answers::{self, told};
 use super::callers::{sites, text as callers};
 use super::columns::Column;
+use super::costs::total;
 use super::entries::{self, Calls};
 use super::options::TextOptions;
 use super::{declines, latency, overhead, page_answers, table, verdict};
@@ -155,7 +156,7 @@ fn attached(report: &TraceReport) -> String {
         processes.iter().map(of).max().filter(|ns| *ns > 0).map(units::nanos)
     };
     let Some(paused) = longest(|process| process.pause_ns) else { return String::new() };
-    let threads = processes.iter().map(|process| process.threads).sum();
+    let threads = total(processes.iter().map(|process| process.threads));
     let who = match processes.as_slice() {
         [_] if threads == 1 => "its thread".to_owned(),
         [_] => format!("all {} threads", units::count(threads)),

@@ -61,17 +61,17 @@ fn word(name: &str) -> String {
 mod tests {
     use insta::assert_snapshot;
 
-    use super::super::samples;
     use super::*;
+    use crate::tests::server;
 
     #[test]
     fn stacks_are_lines_from_the_process_to_the_call() {
-        assert_snapshot!(render(&samples::server()));
+        assert_snapshot!(render(&server()));
     }
 
     #[test]
     fn counts_add_up_to_the_exact_calls() {
-        let report = samples::server();
+        let report = server();
         let callers = report.callers.as_ref().unwrap();
         for row in &callers.called {
             let end = format!(";{}", names::called(row));
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn names_cannot_break_the_format() {
-        let mut report = samples::server();
+        let mut report = server();
         let callers = report.callers.as_mut().unwrap();
         callers.frames[0].function = Some("a;b\nc 7\t".into());
         callers.frames[1].function = Some("# no comment".into());
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn nothing_sampled_is_nothing_or_said() {
         assert_eq!(render(&TraceReport::default()), "");
-        let mut report = samples::server();
+        let mut report = server();
         report.callers.as_mut().unwrap().stacks.clear();
         assert_snapshot!(render(&report), @r"
     [not sampled];clock_gettime(MONOTONIC) 400001

@@ -4,8 +4,6 @@ mod advice;
 pub mod folded;
 pub mod interval;
 pub mod pprof;
-#[cfg(test)]
-pub mod samples;
 mod shares;
 pub mod sites;
 pub mod text;

@@ -7,6 +7,7 @@ use super::super::declines;
 use super::sites::{self, Advice, Site};
 use super::tree::{Classes, Limits, Tree};
 use super::wrappers;
+use crate::costs::total;
 use crate::options::CallersOptions;
 use clockscope_model::callers::{CalledRow, Callers, Waits};
 use clockscope_model::names;
@@ -80,7 +81,7 @@ pub fn render(report: &TraceReport, options: CallersOptions) -> String {
 
 /// Number of stacks and calls, and the cost of sampling.
 fn sampled(callers: &Callers) -> String {
-    let calls = callers.called.iter().fold(0_u64, |sum, row| sum.saturating_add(row.calls));
+    let calls = total(callers.called.iter().map(|row| row.calls));
     let calls = number_of(calls, callers.called.iter().any(|row| row.estimated));
     if callers.samples == 0 {
         return match callers.lost {
@@ -168,9 +169,9 @@ fn listed(words: &[String]) -> String {
 
 /// The number of stacks that do not reach the first function of their thread, with reasons; `None` if all do.
 fn cut(callers: &Callers) -> Option<String> {
-    let by_reason = callers.cut.iter().fold(0_u64, |sum, row| sum.saturating_add(row.samples));
+    let by_reason = total(callers.cut.iter().map(|row| row.samples));
     let short = callers.stacks.iter().filter(|stack| !stack.complete);
-    let by_stack = short.fold(0_u64, |sum, stack| sum.saturating_add(stack.samples));
+    let by_stack = total(short.map(|stack| stack.samples));
     let samples = by_reason.max(by_stack);
     if samples == 0 {
         return None;
@@ -190,8 +191,7 @@ fn cut(callers: &Callers) -> Option<String> {
             }
         })
         .collect();
-    let named =
-        callers.cut.iter().take(REASONS).fold(0_u64, |s, row| s.saturating_add(row.samples));
+    let named = total(callers.cut.iter().take(REASONS).map(|row| row.samples));
     if samples > named && named > 0 {
         reasons.push(format!("{} otherwise", units::count(samples - named)));
     }
@@ -211,7 +211,7 @@ fn trees(report: &TraceReport, callers: &Callers, options: CallersOptions) -> (S
     let limits = Limits { share, width, whole };
     let (mut out, mut others) = (String::new(), Vec::new());
     let (mut drawn, mut library, mut starters) = (0, Vec::new(), false);
-    let all = callers.called.iter().fold(0_u64, |sum, row| sum.saturating_add(row.calls));
+    let all = total(callers.called.iter().map(|row| row.calls));
     let mut order: Vec<usize> = (0..callers.called.len()).collect();
     order.sort_by(|a, b| callers.called[*b].calls.cmp(&callers.called[*a].calls));
     for index in order {

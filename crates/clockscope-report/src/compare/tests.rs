@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::callers::samples::server;
+use crate::tests::server;
 use clockscope_model::bench::{LaunchRow, Method, PathName, PathRow};
 use clockscope_model::host::HostState;
 use clockscope_model::trace::Way;

@@ -2,6 +2,5 @@
 
 use super::*;
 
-mod samples;
 mod snapshots;
 mod width;

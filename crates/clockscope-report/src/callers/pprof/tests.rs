@@ -2,8 +2,8 @@ use std::io::Read as _;
 
 use flate2::read::GzDecoder;
 
-use super::super::samples::server;
 use super::*;
+use crate::tests::server;
 
 fn decoded(report: &TraceReport) -> Profile {
     let packed = render(report, 1_700_000_002_000_000_000).unwrap();

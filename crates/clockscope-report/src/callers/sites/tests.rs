@@ -1,5 +1,5 @@
-use super::super::samples::{fallen_back, frame, server, stack, vdso};
 use super::*;
+use crate::tests::{called, fallen_back, frame, server, stack};
 use clockscope_model::callers::PairRow;
 use clockscope_model::trace::Via;
 
@@ -121,7 +121,7 @@ fn callers_that_are_not_known_are_not_guessed() {
 fn what_reads_no_clock_is_no_site() {
     let mut report = server();
     let callers = report.callers.as_mut().unwrap();
-    callers.called[0] = vdso("getcpu", None, 400_001, 3_000);
+    callers.called[0] = called("getcpu", 400_001, 3_000);
     assert_eq!(names(&report), [name("log_line", "/src/diameterd/log.c:44")]);
     assert_eq!(sites(&TraceReport::default()), []);
 }

@@ -1,8 +1,8 @@
 use insta::assert_snapshot;
 
-use super::super::samples::{fallen_back, server, stack, vdso};
 use super::*;
-use clockscope_model::callers::{CutRow, FrameRow};
+use crate::tests::{called, fallen_back, server, stack};
+use clockscope_model::callers::{CutRow, FrameRow, StackRow};
 
 fn text(report: &TraceReport, width: usize) -> String {
     let options = CallersOptions { least_share: 0.02, width, whole: true };
@@ -51,7 +51,7 @@ fn what_would_name_functions_is_said_once() {
 fn no_sample_is_said() {
     let empty = TraceReport { callers: Some(Callers::default()), ..TraceReport::default() };
     assert_eq!(text(&empty, 80), "Callers:      no stack was sampled, of 0 calls\n");
-    let called = vec![vdso("time", None, 3, 0), vdso("getcpu", None, 1, 0)];
+    let called = vec![called("time", 3, 0), called("getcpu", 1, 0)];
     let callers = Callers { lost: 1, called, ..Callers::default() };
     let report = TraceReport { callers: Some(callers), ..TraceReport::default() };
     assert_snapshot!(text(&report, 80), @r"
@@ -102,19 +102,10 @@ fn many_reasons_for_cut_stacks_take_one_paragraph() {
     ");
     callers.cut.clear();
     assert_eq!(super::cut(&callers), None);
-    callers.stacks = vec![StackOf::cut(7)];
+    callers.stacks = vec![StackRow { complete: false, ..stack(0, &[], 7, 1.0) }];
     assert_snapshot!(super::cut(&callers).unwrap(), @r"
     7 of 100 end before the first function of their thread (no reason is known)
     ");
-}
-
-/// Makes a cut stack without a reason.
-struct StackOf;
-
-impl StackOf {
-    fn cut(samples: u64) -> clockscope_model::callers::StackRow {
-        clockscope_model::callers::StackRow { complete: false, ..stack(0, &[], samples, 1.0) }
-    }
 }
 
 #[test]

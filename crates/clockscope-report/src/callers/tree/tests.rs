@@ -2,8 +2,8 @@ use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
 
-use super::super::samples::{frame, stack, vdso};
 use super::*;
+use crate::tests::{called, frame, stack};
 use clockscope_model::callers::{FrameRow, StackRow};
 
 const LIMITS: Limits = Limits { share: 0.02, width: 80, whole: false };
@@ -14,7 +14,7 @@ fn drawn(callers: &Callers, limits: Limits) -> String {
 
 /// Stacks of one function, by the names of their frames, the caller first.
 fn callers(stacks: &[(&str, f64)]) -> Callers {
-    let mut all = Callers { called: vec![vdso("time", None, 100, 1)], ..Callers::default() };
+    let mut all = Callers { called: vec![called("time", 100, 1)], ..Callers::default() };
     let mut names: Vec<&str> = Vec::new();
     for (path, calls) in stacks {
         let indices = path.split_whitespace().map(|name| {
@@ -135,7 +135,7 @@ fn no_line_exceeds_the_width() {
 
 #[test]
 fn ten_thousand_stacks_take_no_time_to_speak_of() {
-    let mut all = Callers { called: vec![vdso("time", None, 1, 1)], ..Callers::default() };
+    let mut all = Callers { called: vec![called("time", 1, 1)], ..Callers::default() };
     all.frames = (0..5_000).map(|n| frame(&format!("f{n}"), "/bin/a", n, None)).collect();
     for index in 0..10_000_usize {
         let frames: Vec<usize> = (0..40).map(|level| (index * 7 + level * level) % 5_000).collect();

@@ -1,21 +1,17 @@
 //! Default output keeps to 80 columns for every report.
 
-use crate::columns::{self, Column};
-use crate::options::{CallersOptions, SortBy};
-use clockscope_model::trace::Clock;
-use clockscope_text::foreign::Foreign;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::Value;
 
 use super::*;
-use clockscope_model::callers::{
-    CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow,
-};
-use clockscope_model::trace::{
-    ByKernel, ClockPageReport, ClockReads, DeclineRow, Latency, Missing, Overhead, SyscallRow,
-    VdsoRow, Verdict, Via, Way, WhatIf,
-};
+use crate::columns::{self, Column};
+use crate::options::{CallersOptions, SortBy};
+use crate::tests::database;
+use clockscope_model::trace::{Clock, VdsoRow};
+use clockscope_text::foreign::Foreign;
 use clockscope_text::lines::width;
 
 fn number() -> impl Strategy<Value = u64> {
@@ -26,228 +22,41 @@ fn word() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z_]{1,20}", "[A-Z_]{1,60}", ".{0,30}", "\\PC{0,300}"]
 }
 
-prop_compose! {
-    fn latencies()(
-        (p50, p90, p99, max) in (number(), number(), number(), number()),
-        buckets in vec((number(), number()), 0..6),
-    ) -> Latency {
-        Latency { p50, p90, p99, max, buckets }
-    }
-}
-
-prop_compose! {
-    fn vdso()(
-        function in prop_oneof![Just("clock_gettime".to_owned()), word()],
-        clock in option::of(prop_oneof![Just("CLOCK_MONOTONIC".to_owned()), word()]),
-        (calls, timed, time_total_ns, time_avg_ps) in (number(), number(), number(), number()),
-        latency_ns in option::of(latencies()),
-        time_uncertain in any::<bool>(),
-    ) -> VdsoRow {
-        VdsoRow {
-            function, clock, calls, timed, time_total_ns, time_avg_ps, time_uncertain, latency_ns,
-            time_avg_within_ps: None,
+/// Any JSON of the sample's form: each field with another value or left out, and any number of rows. A sample of several
+/// words, separated by `|`, stands for one of them.
+fn varied(key: &str, sample: &Value) -> BoxedStrategy<Value> {
+    match sample {
+        Value::Object(fields) => {
+            let field = |(key, sample): (&String, &Value)| {
+                (Just(key.clone()), option::weighted(0.9, varied(key, sample)))
+            };
+            let fields: Vec<_> = fields.iter().map(field).collect();
+            let known = |(key, value): (String, Option<Value>)| Some((key, value?));
+            fields.prop_map(move |all| all.into_iter().filter_map(known).collect()).boxed()
         }
-    }
-}
-
-prop_compose! {
-    fn syscalls()(
-        name in word(),
-        (number, calls, errors) in (any::<u32>(), number(), option::of(number())),
-        (time_total_ns, time_avg_ps) in (number(), number()),
-        (latency_ns, waits) in (option::of(latencies()), any::<bool>()),
-    ) -> SyscallRow {
-        SyscallRow {
-            name,
-            number,
-            calls,
-            errors,
-            time_total_ns,
-            time_avg_ps,
-            latency_ns,
-            waits,
-            ..SyscallRow::default()
+        Value::Array(rows) => vec(varied(key, &rows[0]), 0..5).prop_map(Value::Array).boxed(),
+        Value::String(words) => {
+            let words: Vec<String> = words.split('|').map(str::to_owned).collect();
+            prop_oneof![select(words), word()].prop_map(Value::from).boxed()
         }
-    }
-}
-
-prop_compose! {
-    fn reads()(
-        (reads, passed_on, time_ns, by_syscall_ns) in (number(), number(), number(), number()),
-        (syscall_read_ps, typical_hpet_ns, typical_acpi_pm_ns) in (number(), number(), number()),
-        reads_per_second in any::<f64>(),
-        same_tick_share in option::of(any::<f64>()),
-        tick_ns in number(),
-        (clocksource_reads, clocksource_passed_on) in (number(), number()),
-        too_few_timed in any::<bool>(),
-    ) -> ClockReads {
-        ClockReads {
-            reads, passed_on, reads_per_second, time_ns, by_syscall_ns, syscall_read_ps, typical_hpet_ns,
-            typical_acpi_pm_ns, same_tick_share, tick_ns, clocksource_reads, clocksource_passed_on, too_few_timed,
+        Value::Number(one) if one.is_f64() => {
+            prop_oneof![any::<f64>(), 0.0..1e9_f64].prop_map(Value::from).boxed()
         }
+        Value::Number(_) => match key {
+            "called" | "frames" | "first" | "second" => (0..5_u64).prop_map(Value::from).boxed(),
+            "pid" | "parent" | "tid" | "children" | "exit_code" | "signal" => {
+                any::<i32>().prop_map(Value::from).boxed()
+            }
+            "schema" | "number" | "freq" | "line" => any::<u32>().prop_map(Value::from).boxed(),
+            _ => number().prop_map(Value::from).boxed(),
+        },
+        _ => any::<bool>().prop_map(Value::from).boxed(),
     }
 }
 
-prop_compose! {
-    fn decline()(
-        (pid, command) in (any::<i32>(), word()),
-        what in prop_oneof![Just(Missing::Vdso), Just(Missing::Syscalls), Just(Missing::Callers), Just(Missing::Names), Just(Missing::Unknown)],
-        reason in word(),
-    ) -> DeclineRow {
-        DeclineRow { pid, command: command.into(), what, reason }
-    }
-}
-
-prop_compose! {
-    fn detail()(
-        (pid, command) in (any::<i32>(), word()),
-        (vdso_calls, syscall_calls) in (number(), number()),
-        vdso in vec(vdso(), 0..3),
-        syscalls in vec(syscalls(), 0..3),
-        tids in vec(any::<i32>(), 0..2),
-    ) -> ProcessDetail {
-        let threads = tids.into_iter()
-            .map(|tid| ThreadDetail { tid, name: command.clone().into(), vdso: vdso.clone(), syscalls: syscalls.clone() })
-            .collect();
-        ProcessDetail { pid, parent: None, command: command.clone().into(), title: command.into(), vdso_calls, syscall_calls: Some(syscall_calls), vdso, syscalls, threads, ..ProcessDetail::default() }
-    }
-}
-
-prop_compose! {
-    fn page_answers()(
-        ordered: bool,
-        (reads, answered, lines) in (number(), number(), number()),
-        (worst_bound_ns, answered_ns) in (number(), number()),
-        (number, reason, by_kernel) in (any::<u32>(), word(), number()),
-    ) -> ClockPageReport {
-        let by_kernel = vec![ByKernel { number, reason, reads: by_kernel }];
-        let withdrawals = Vec::new();
-        ClockPageReport {
-            ordered, reads, answered, by_kernel, lines, worst_bound_ns, answered_ns, withdrawals,
-        }
-    }
-}
-
-prop_compose! {
-    fn what_if()(
-        from_ratio: bool,
-        (read_ps, cpu_ns) in (option::of(number()), option::of(number())),
-        times_as_long in option::of(any::<f64>()),
-    ) -> WhatIf {
-        WhatIf { from_ratio, read_ps, cpu_ns, times_as_long }
-    }
-}
-
-prop_compose! {
-    fn verdict()(
-        clock in prop_oneof!["kernel", "slow", "syscall", "coarse", "tsc", word()],
-        (reads, time_ns, by_kernel_ns) in (number(), option::of(number()), number()),
-        stale_ns in number(),
-    ) -> Verdict {
-        Verdict { clock, reads, time_ns, by_kernel_ns, stale_ns }
-    }
-}
-
-prop_compose! {
-    fn frame()(
-        (function, module) in (option::of(word()), option::of(word())),
-        (file, line) in (option::of(word()), option::of(any::<u32>())),
-        address in number(),
-    ) -> FrameRow {
-        let foreign = |text: Option<String>| text.map(Foreign::from);
-        FrameRow {
-            function: foreign(function),
-            module: foreign(module),
-            address,
-            file: foreign(file),
-            line,
-            start: None,
-            kind: FrameKind::Native,
-        }
-    }
-}
-
-prop_compose! {
-    fn stack()(
-        (called, pid) in (0..3_usize, any::<i32>()),
-        frames in vec(0..6_usize, 0..12),
-        (samples, calls) in (number(), prop_oneof![any::<f64>(), 0.0..1e9_f64]),
-        complete: bool,
-    ) -> StackRow {
-        StackRow { called, pid, frames, samples, calls, complete }
-    }
-}
-
-prop_compose! {
-    fn callers()(
-        (samples, lost, freq) in (number(), number(), any::<u32>()),
-        called in vec(
-            (prop_oneof![Just(Via::Vdso), Just(Via::Syscall), Just(Via::Unknown)], prop_oneof!["clock_gettime", word()], option::of(word()), number(), number())
-                .prop_map(|(via, name, clock, calls, samples)| {
-                    let samples_effective = samples as f64 / 2.0;
-                    let estimated = calls % 2 == 0;
-                    CalledRow { via, name, clock, calls, samples, samples_effective, estimated }
-                }),
-            0..4,
-        ),
-        frames in vec(frame(), 0..6),
-        stacks in vec(stack(), 0..12).boxed(),
-        pairs in vec(
-            (0..12_usize, 0..12_usize, number(), any::<f64>(), number()).prop_map(
-                |(first, second, samples, share, gap_ns)| {
-                    PairRow { first, second, samples, share, gap_ns }
-                },
-            ),
-            0..4,
-        ).boxed(),
-        cut in vec(
-            (word(), option::of(word()), number())
-                .prop_map(|(reason, module, samples)| CutRow { reason, module: module.map(Foreign::from), samples }),
-            0..6,
-        ).boxed(),
-        declines in vec(decline(), 0..3),
-        cost_share in any::<f64>(),
-    ) -> Callers {
-        Callers { samples, lost, freq, called, frames, stacks, pairs, cut, declines, cost_share, waits: None, stripped: Vec::new() }
-    }
-}
-
-prop_compose! {
-    fn reports()(
-        command in vec(word(), 0..4),
-        (exit_code, signal) in (any::<Option<i32>>(), any::<Option<i32>>()),
-        (wall_ns, cpu_ns, processes, threads) in (number(), number(), number(), number()),
-        via in option::of(prop_oneof![Just(Way::Bpf), Just(Way::Ptrace), Just(Way::Sites), Just(Way::None)]),
-        vdso in vec(vdso(), 0..5),
-        syscalls in vec(syscalls(), 0..5),
-        clock_reads in reads().boxed(),
-        processes_detail in vec(detail(), 0..3).boxed(),
-        declines in vec(decline(), 0..12),
-        (syscall_probe_ps, bystander_tax_ps, syscall_subtracted_ps, vdso_bracket_ps)
-            in (number(), number(), number(), number()),
-        (clock_page, what_if, verdict) in
-            (option::of(page_answers()), option::of(what_if()), option::of(verdict())).boxed(),
-        callers in option::of(callers()).boxed(),
-    ) -> TraceReport {
-        TraceReport {
-            timeline: Vec::new(),
-            by_sites: Vec::new(),
-            callers,
-            attached: Vec::new(),
-            clock_page,
-            host: None,
-            queued_ns: wall_ns,
-            throttled_ns: wall_ns,
-            slow_because: Some("hpet".repeat(50)),
-            what_if,
-            verdict,
-            schema: 1, command: command.into_iter().map(Foreign::from).collect(), exit_code, signal, wall_ns, cpu_ns, processes, threads, via, vdso,
-            syscalls, clock_reads, processes_detail, declines,
-            overhead: Overhead {
-                syscall_probe_ps, bystander_tax_ps, syscall_subtracted_ps, vdso_bracket_ps,
-            },
-        }
-    }
+fn reports() -> impl Strategy<Value = TraceReport> {
+    let sample = serde_json::from_str(include_str!("../../tests/any.json")).unwrap();
+    varied("", &sample).prop_map(|report| serde_json::from_value(report).unwrap())
 }
 
 fn options() -> impl Strategy<Value = TextOptions> {
@@ -259,7 +68,7 @@ fn options() -> impl Strategy<Value = TextOptions> {
     ];
     let clocks =
         [Clock::Kernel, Clock::Syscall, Clock::Coarse, Clock::Slow, Clock::Tsc, Clock::TscFast];
-    let clock = proptest::sample::select(clocks.to_vec());
+    let clock = select(clocks.to_vec());
     (sort, clock, any::<[bool; 4]>()).prop_map(|(sort, clock, flags)| {
         let [per_process, per_thread, summary_only, latency] = flags;
         let columns = columns::DEFAULT.to_vec();
@@ -314,8 +123,7 @@ proptest! {
 #[test]
 fn names_are_cut_only_where_the_terminal_is_too_narrow() {
     let name = "a_call_with_a_name_of_sixty_columns_which_no_kernel_has_so_f";
-    let mut row = samples::vdso("clock_gettime", None, 7, 7, 20_000);
-    row.function = name.into();
+    let row = VdsoRow { function: name.into(), ..database().vdso.remove(2) };
     let report = TraceReport {
         command: vec![Foreign::from("program ".repeat(12).trim_end())],
         vdso: vec![row],
