@@ -18,13 +18,15 @@ pub fn called(row: &CalledRow) -> String {
 pub fn with_clock(function: &str, clock: Option<&str>) -> String {
     let function = printable(function);
     match clock {
-        Some(clock) => {
-            let clock = clock.strip_prefix("CLOCK_").unwrap_or(clock);
-            let clock = clock.strip_suffix("_ID").unwrap_or(clock);
-            format!("{function}({})", printable(clock))
-        }
+        Some(clock) => format!("{function}({})", printable(short_clock(clock))),
         None => function,
     }
+}
+
+/// A clock's name without `CLOCK_` and `_ID`.
+pub fn short_clock(clock: &str) -> &str {
+    let clock = clock.strip_prefix("CLOCK_").unwrap_or(clock);
+    clock.strip_suffix("_ID").unwrap_or(clock)
 }
 
 /// Frame name between a signal handler and the interrupted function, in gdb's words.

@@ -9,26 +9,19 @@ const RATES_DIFFER_PPM: f64 = 100.0;
 
 /// Lines of at most 80 columns, each with its end.
 pub fn render(host: &HostState) -> String {
-    let mut out = String::new();
-    let mut line = |label: &str, text: &str| out.push_str(&labelled(label, &printable(text)));
-    line("Host", &machine(host));
-    line("Clock", &clock(host));
-    if let Some(tsc) = tsc(host) {
-        line("TSC", &tsc);
-    }
-    if let Some(vdso) = vdso(host) {
-        line("vDSO", &vdso);
-    }
-    if let Some(load) = host.load {
-        line("Load", &format!("{load:.2} in the last minute"));
-    }
-    for warning in warnings(host) {
-        line("WARNING", &warning);
-    }
-    for note in notes(host) {
-        line("Note", &note);
-    }
-    out
+    let load = host.load.map(|load| format!("{load:.2} in the last minute"));
+    let facts = [
+        ("Host", Some(machine(host))),
+        ("Clock", Some(clock(host))),
+        ("TSC", tsc(host)),
+        ("vDSO", vdso(host)),
+        ("Load", load),
+    ];
+    let facts = facts.into_iter().filter_map(|(label, text)| Some((label, text?)));
+    let warnings = warnings(host).into_iter().map(|text| ("WARNING", text));
+    let notes = notes(host).into_iter().map(|text| ("Note", text));
+    let line = |(label, text): (&str, String)| labelled(label, &printable(&text));
+    facts.chain(warnings).chain(notes).map(line).collect()
 }
 
 fn machine(host: &HostState) -> String {
@@ -144,26 +137,7 @@ mod tests {
     use clockscope_text::lines::{WIDTH, width};
 
     fn healthy() -> HostState {
-        HostState {
-            kernel: "6.1.0-18-amd64".to_owned(),
-            arch: "x86_64".to_owned(),
-            cpu_model: Some("Intel(R) Xeon(R) Platinum 8259CL CPU @ 2.50GHz".to_owned()),
-            cpus_online: 4,
-            clocksource: Some("tsc".to_owned()),
-            clocksources_available: vec!["tsc".to_owned(), "kvm-clock".to_owned()],
-            hz: Some(250),
-            tsc_hz_kernel: Some(2.5e9),
-            tsc_hz_source: Some("perf event page".to_owned()),
-            tsc_hz_measured: Some(2.500_000_8e9),
-            tsc_bound_ppm: Some(0.61),
-            vdso: VdsoState { present: true, falls_back: Some(false), ratio: Some(5.83) },
-            virtualisation: Some("kvm".to_owned()),
-            load: Some(0.31),
-            seccomp: Some("none".to_owned()),
-            time_namespace: Some("none".to_owned()),
-            syscall_tracing: SyscallTracing { active: Some(false), ..SyscallTracing::default() },
-            ..HostState::default()
-        }
+        crate::tests::read(include_str!("tests/host.json"))
     }
 
     #[test]

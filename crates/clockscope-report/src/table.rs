@@ -25,14 +25,17 @@ pub(super) fn render(
         return "no calls were counted\n".to_owned();
     }
     let total = Total::of(entries);
-    let mut rows: Vec<Vec<String>> = entries
-        .iter()
-        .map(|entry| columns.iter().map(|column| cell(*column, entry, &total)).collect())
-        .collect();
+    let mut rows = cells(entries, columns, &total);
     rows.push(columns.iter().map(|column| total.cell(*column)).collect());
     let least = if columns == columns::DEFAULT { NAME_MIN_DEFAULT } else { NAME_MIN };
     let heads: Vec<Head> = columns.iter().copied().map(Head::of).collect();
     drawn(&heads, rows, true, (least, limit), &marks(entries, coloured))
+}
+
+/// A row for each entry.
+fn cells(entries: &[Entry], columns: &[Column], total: &Total) -> Vec<Vec<String>> {
+    let row = |entry: &Entry| columns.iter().map(|column| cell(*column, entry, total)).collect();
+    entries.iter().map(row).collect()
 }
 
 /// Whether the row of each entry stands out.
@@ -47,14 +50,10 @@ pub(super) fn latencies(entries: &[Entry], coloured: bool) -> String {
     let total = Total::of(entries);
     let entries: Vec<Entry> =
         entries.iter().filter(|entry| entry.latency.is_some()).cloned().collect();
-    let rows: Vec<Vec<String>> = entries
-        .iter()
-        .map(|entry| COLUMNS.iter().map(|column| cell(*column, entry, &total)).collect())
-        .collect();
-    if rows.is_empty() {
+    if entries.is_empty() {
         return String::new();
     }
-    let heads = COLUMNS.map(Head::of);
+    let (rows, heads) = (cells(&entries, &COLUMNS, &total), COLUMNS.map(Head::of));
     drawn(&heads, rows, false, (NAME_MIN_DEFAULT, WIDTH), &marks(&entries, coloured))
 }
 

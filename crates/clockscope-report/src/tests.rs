@@ -5,7 +5,8 @@ use clockscope_model::trace::{DeclineRow, Latency, Overhead, SyscallRow, TraceRe
 use clockscope_text::foreign::Foreign;
 use serde::de::DeserializeOwned;
 
-fn read<T: DeserializeOwned>(json: &str) -> T {
+/// The report in a file of this folder.
+pub(crate) fn read<T: DeserializeOwned>(json: &str) -> T {
     serde_json::from_str(json).unwrap()
 }
 

@@ -90,7 +90,7 @@ fn legend(report: &TraceReport, options: &TextOptions) -> &'static str {
 
 /// One line: the command, its end, its duration.
 fn header(report: &TraceReport, options: &TextOptions) -> String {
-    let mut end = match (report.signal, report.exit_code) {
+    let end = match (report.signal, report.exit_code) {
         (Some(signal), _) => match signal_name(signal) {
             Some(name) => format!("killed by {name}"),
             None => format!("killed by signal {signal}"),
@@ -99,39 +99,33 @@ fn header(report: &TraceReport, options: &TextOptions) -> String {
         (None, None) if !report.attached.is_empty() => "attached".to_owned(),
         (None, None) => "still running".to_owned(),
     };
-    let waited = match report.queued_ns {
-        ns if ns < QUEUED_LEAST_NS.max(report.cpu_ns / 10) => String::new(),
-        ns => units::nanos(ns),
-    };
     let (wall, cpu) = (units::nanos(report.wall_ns), units::nanos(report.cpu_ns));
-    end = format!(": {end}, {wall} (CPU {cpu}");
+    let (mut facts, mut below) = (format!(": {end}, {wall} (CPU {cpu}"), String::new());
     let is_apart = report.processes > 1 || report.threads > 1;
-    if !waited.is_empty() && !is_apart {
-        end += &format!(", waited for a CPU {waited}");
+    if report.queued_ns >= QUEUED_LEAST_NS.max(report.cpu_ns / 10) {
+        let waited = units::nanos(report.queued_ns);
+        if is_apart {
+            // Threads that end while a process is attached to are not in it.
+            let least = if report.attached.is_empty() { "" } else { "at least " };
+            // With the numbers of processes and threads, the first line has no room for it.
+            let text = format!("{least}{waited} for CPUs on which something else ran");
+            below = labelled("Waited", &text);
+        } else {
+            facts += &format!(", waited for a CPU {waited}");
+        }
     }
-    end.push(')');
+    facts.push(')');
     if is_apart {
         let processes = units::counted(report.processes, "process", "processes");
         let threads = units::counted(report.threads, "thread", "threads");
-        end += &format!(", {processes}, {threads}");
+        facts += &format!(", {processes}, {threads}");
     }
-    // With their numbers, the first line has no room for it.
-    let below = match waited {
-        waited if is_apart && !waited.is_empty() => {
-            // Threads that end while a process is attached to are not in it.
-            let least = if report.attached.is_empty() { "" } else { "at least " };
-            labelled("Waited", &format!("{least}{waited} for CPUs on which something else ran"))
-        }
-        _ => String::new(),
-    };
-    let throttled = match report.throttled_ns {
-        ns if ns < QUEUED_LEAST_NS.max(report.cpu_ns / 10) => String::new(),
-        ns => labelled(
-            "Throttled",
-            &format!("for {}, all CPUs together, by its control group's quota", units::nanos(ns)),
-        ),
-    };
-    one_line(&traced(report), &end, options) + &below + &throttled
+    if report.throttled_ns >= QUEUED_LEAST_NS.max(report.cpu_ns / 10) {
+        let held = units::nanos(report.throttled_ns);
+        let text = format!("for {held}, all CPUs together, by its control group's quota");
+        below += &labelled("Throttled", &text);
+    }
+    one_line(&traced(report), &facts, options) + &below
 }
 
 /// The traced command, or the title of the first of the attached processes.

@@ -130,14 +130,8 @@ mod tests {
                 let value = found.percentile(percent as f64);
                 prop_assert!(value.abs_diff(exact) <= exact / 1_000, "p{percent} {exact} {value}");
             }
-        }
-
-        #[test]
-        fn percentiles_are_ordered_and_inside(values in prop::collection::vec(any::<u64>(), 1..200)) {
-            let found = of(&values);
             let at = [0.0, 1.0, 50.0, 99.0, 100.0].map(|p| found.percentile(p));
-            prop_assert!(at.windows(2).all(|pair| pair[0] <= pair[1]));
-            prop_assert!(found.min() <= at[0] && at[4] <= found.max());
+            prop_assert!(at.is_sorted() && found.min() <= at[0] && at[4] <= found.max());
         }
     }
 }

@@ -302,9 +302,17 @@ mod tests {
         }
     }
 
+    fn gate(launches: &[Launch]) -> Gate {
+        Gate::of(launches, (1.0, 0.03), |_, _| false)
+    }
+
     fn summary(launches: &[Launch]) -> (Summary, Gate) {
-        let verdict = Gate::of(launches, (1.0, 0.03), |_, _| false);
+        let verdict = gate(launches);
         (summarize(launches, &verdict).unwrap(), verdict)
+    }
+
+    fn quotient(above: &[Launch], below: &[Launch], minus_ns: f64) -> Option<MedianInterval> {
+        ratio((above, &gate(above)), (below, &gate(below)), minus_ns)
     }
 
     /// A launch of `quiet` batches at `cost_ns` and `noisy` batches at 1.5 times that cost.
@@ -326,12 +334,11 @@ mod tests {
 
     #[test]
     fn a_cheapest_batch_far_below_the_median_is_noise() {
-        let mut batches = launch(30, 100, 0);
-        batches[7] = batch(20, 1000);
-        assert_eq!(summary(&[batches]).0.grade, Grade::Noisy, "a neighbour that rested once");
-        let mut batches = launch(30, 100, 0);
-        batches[7] = batch(29, 1000);
-        assert_eq!(summary(&[batches]).0.grade, Grade::Quiet);
+        for (cheapest_ns, grade) in [(20, Grade::Noisy), (29, Grade::Quiet)] {
+            let mut batches = launch(30, 100, 0);
+            batches[7] = batch(cheapest_ns, 1000); // a neighbour rested once
+            assert_eq!(summary(&[batches]).0.grade, grade, "{cheapest_ns}");
+        }
     }
 
     #[test]
@@ -392,29 +399,19 @@ mod tests {
     fn ratios_are_of_the_same_rounds() {
         // Both costs rise with time, by the same factor, so the quotient stays the same.
         let rising = |cost: u64| (0..50).map(|n| batch(cost * (10 + n), 1000)).collect::<Launch>();
-        let (above, below) = (vec![rising(60)], vec![rising(10)]);
-        let verdicts = (
-            Gate::of(&above, (1.0, 0.03), |_, _| false),
-            Gate::of(&below, (1.0, 0.03), |_, _| false),
-        );
-        let found = ratio((&above, &verdicts.0), (&below, &verdicts.1), 0.0).unwrap();
+        let (above, below) = ([rising(60)], [rising(10)]);
+        let found = quotient(&above, &below, 0.0).unwrap();
         assert_eq!((found.median, found.samples), (6.0, 50));
         assert!(found.low < 6.0 && found.low > 5.99 && found.high > 6.0 && found.high < 6.01);
-        let net = ratio((&above, &verdicts.0), (&below, &verdicts.1), 10.0).unwrap();
-        assert!(net.median > 6.0);
-        assert!(ratio((&[], &verdicts.0), (&below, &verdicts.1), 0.0).is_none());
+        assert!(quotient(&above, &below, 10.0).unwrap().median > 6.0);
+        assert_eq!(quotient(&[], &below, 0.0), None);
     }
 
     #[test]
     fn a_rejected_batch_of_either_path_leaves_its_round_out() {
         let (mut above, below) = (launch(60, 40, 0), launch(10, 40, 0));
         above[7] = batch(600, 2000);
-        let (above, below) = (vec![above], vec![below]);
-        let verdicts = (
-            Gate::of(&above, (1.0, 0.03), |_, _| false),
-            Gate::of(&below, (1.0, 0.03), |_, _| false),
-        );
-        let found = ratio((&above, &verdicts.0), (&below, &verdicts.1), 0.0).unwrap();
+        let found = quotient(&[above], &[below], 0.0).unwrap();
         assert_eq!(found.samples, 39);
         assert!(found.high > 6.0 && found.high < 6.01, "{found:?}");
     }
@@ -454,8 +451,8 @@ mod tests {
 
     #[test]
     fn nothing_has_no_summary() {
-        let verdict = Gate::of(&[], (1.0, 0.03), |_, _| false);
-        assert!(summarize(&[], &verdict).is_none());
-        assert!(summarize(&[vec![]], &Gate::of(&[vec![]], (1.0, 0.03), |_, _| false)).is_none());
+        for launches in [&[] as &[Launch], &[vec![]]] {
+            assert_eq!(summarize(launches, &gate(launches)), None);
+        }
     }
 }

@@ -159,9 +159,6 @@ mod tests {
     }
 
     #[test]
-    fn too_fine_a_layout_is_refused() {}
-
-    #[test]
     fn buckets_of_a_small_layout_follow_each_other_without_gap_or_overlap() {
         for bits in 0..=4 {
             let layout = LogLinear::new(bits);

@@ -1,9 +1,9 @@
 //! The confidence interval of a rate estimated from a number of events. Pure.
 
 /// Standard errors to each side that enclose 95 %.
-const ERRORS: f64 = 1.959_963_985;
+pub const ERRORS: f64 = 1.959_963_985;
 /// The upper limit for no event at all: 2.5 % of processes with this mean have none.
-const NONE_MOST: f64 = 3.688_879_454;
+pub const NONE_MOST: f64 = 3.688_879_454;
 
 /// The 95 % interval of the mean of a Poisson distribution that gave `events` events, by Byar's approximation.
 ///

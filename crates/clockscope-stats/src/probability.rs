@@ -139,22 +139,6 @@ mod tests {
         }
     }
 
-    /// Reference values of the C library's `erfc`, which `libm` translates.
-    #[test]
-    fn the_error_function_has_fourteen_digits() {
-        let table = [
-            (0.7, 0.32219880616258156),
-            (1.5, 0.033894853524689274),
-            (1.99, 0.004888586800383003),
-            (2.0, 0.004677734981047265),
-            (5.0, 1.5374597944280351e-12),
-            (20.0, 5.3958656116079005e-176),
-        ];
-        for (x, expected) in table {
-            near(erfc(x), expected, 5e-14);
-        }
-    }
-
     #[test]
     fn cdf_and_quantile_agree_with_statrs() {
         let normal = Normal::standard();
@@ -165,10 +149,6 @@ mod tests {
             assert!((normal_quantile(p) - normal.inverse_cdf(p)).abs() < 1e-9, "{p}");
         }
         assert!((normal_quantile(0.975) - 1.959_963_984_540_054).abs() < 1e-13);
-    }
-
-    #[test]
-    fn the_ends_are_finite() {
         assert!(normal_quantile(0.0).is_finite() && normal_quantile(1.0).is_finite());
     }
 

@@ -1,7 +1,6 @@
 //! The confidence interval of a share estimated from samples. Pure.
 
-/// Standard errors to each side that enclose 95 %.
-const ERRORS: f64 = 1.959_963_985;
+use super::poisson::ERRORS;
 
 /// The 95 % interval of a proportion (0 to 1) that was `share` in `samples` samples, by Wilson's score. The interval is
 /// never empty, even for shares of 0 and 1. From 0 to 1 if there are no samples.

@@ -1,15 +1,11 @@
 //! Clock reads per second from samples, with an interval. Pure.
 
 use clockscope_model::survey::Estimate;
-use clockscope_stats::poisson;
+use clockscope_stats::poisson::{self, ERRORS, NONE_MOST};
 
 /// Systematic error of the method: a read costs less when it overlaps with the program's own work, and more with cold
 /// caches. Compared with exact counts, the error was at most 8 %.
 const SYSTEMATIC: f64 = 0.08;
-/// Number of expected samples at which a process is seen with a probability of 97.5 %.
-const SEEN_FROM: f64 = 3.688_879_454;
-/// Standard errors to each side that enclose 95 %.
-const ERRORS: f64 = 1.959_963_985;
 
 /// The measured cost of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -51,7 +47,7 @@ pub fn estimate(samples: u64, time_ns: u64, elapsed_ns: u64, cost: &Cost) -> Est
 
 /// The rate, in reads per second, from which a process is seen with a probability of 97.5 %.
 pub fn visible_from(frequency_hz: f64, elapsed_ns: u64, cost: &Cost) -> f64 {
-    SEEN_FROM / (elapsed_ns as f64 / 1e9 * frequency_hz * cost.read_ns / 1e9)
+    NONE_MOST / (elapsed_ns as f64 / 1e9 * frequency_hz * cost.read_ns / 1e9)
 }
 
 /// A random period around `mean_ns`, within a tenth of it. Otherwise a program in step with the timer would always be

@@ -191,14 +191,6 @@ impl Tally {
         self.reads.iter().filter(|(key, _)| key.0 != Kind::Coarse)
     }
 
-    fn read_samples(&self) -> u64 {
-        self.costly().map(|(_, reads)| reads.samples).sum()
-    }
-
-    fn read_ns(&self) -> u64 {
-        self.costly().map(|(_, reads)| reads.time_ns).sum()
-    }
-
     /// Reads per second of the kinds wanted. Each kind is estimated as a whole, because the random error depends on its
     /// samples together.
     fn estimate(&self, survey: &Observed, is_wanted: impl Fn(Kind) -> bool) -> Option<Estimate> {
@@ -237,7 +229,7 @@ impl Tally {
     }
 
     fn row(&self, survey: &Observed, known: &Known) -> SurveyRow {
-        let (read_ns, read_samples) = (self.read_ns(), self.read_samples());
+        let InReads { samples: read_samples, time_ns: read_ns, .. } = InReads::sum(self.costly());
         SurveyRow {
             pid: known.is_running.then_some(known.pid),
             processes: self.processes,
@@ -258,18 +250,10 @@ impl Tally {
     }
 
     fn group(&self, survey: &Observed, kind: &str, name: String) -> SurveyGroup {
-        let (read_ns, read_samples) = (self.read_ns(), self.read_samples());
-        SurveyGroup {
-            kind: kind.to_owned(),
-            name,
-            processes: self.processes,
-            cpu_ns: self.cpu_ns,
-            read_samples,
-            cores: share(read_ns, survey.elapsed_ns),
-            share: share(read_ns, self.cpu_ns),
-            certainty: Certainty::of(read_samples),
-            reads: self.estimate(survey, |_| true),
-        }
+        let SurveyRow { processes, cpu_ns, read_samples, cores, share, certainty, reads, .. } =
+            self.row(survey, &Known::default());
+        let kind = kind.to_owned();
+        SurveyGroup { kind, name, processes, cpu_ns, read_samples, cores, share, certainty, reads }
     }
 }
 
@@ -317,7 +301,7 @@ pub fn report(survey: &Observed, code: &Code) -> SurveyReport {
         costs: costs(&survey.costs),
         has_fallen_back: survey.costs.has_fallen_back,
         reads,
-        cores: share(all.read_ns(), survey.elapsed_ns),
+        cores: share(InReads::sum(all.costly()).time_ns, survey.elapsed_ns),
         elsewhere: elsewhere(survey, &all, reads.unwrap_or_default()),
         visible_from_per_second: visible_from(
             f64::from(survey.frequency_hz),
@@ -354,8 +338,7 @@ fn costs(costs: &Costs) -> Vec<ReadCost> {
 
 /// The CPU time that the reads of the clocksource would take with other clocksources.
 fn elsewhere(survey: &Observed, all: &Tally, reads: Estimate) -> Vec<Elsewhere> {
-    let now = all.costly().filter(|(key, _)| key.0.is_clocksource());
-    let now_ns = now.map(|(_, reads)| reads.time_ns).sum();
+    let now = InReads::sum(all.costly().filter(|(key, _)| key.0.is_clocksource()));
     let row = |name: &str, read_ns: f64, is_measured| {
         let cores = reads.per_second * read_ns / 1e9;
         Elsewhere {
@@ -363,7 +346,7 @@ fn elsewhere(survey: &Observed, all: &Tally, reads: Estimate) -> Vec<Elsewhere> 
             read_ps: picos(read_ns),
             is_measured,
             cores,
-            more_cores: cores - share(now_ns, survey.elapsed_ns),
+            more_cores: cores - share(now.time_ns, survey.elapsed_ns),
         }
     };
     if survey.costs.has_fallen_back {
@@ -434,6 +417,11 @@ mod tests {
         }
     }
 
+    /// The report of one process.
+    fn of_one(places: Vec<PlaceSamples>) -> SurveyReport {
+        report(&observed(places, vec![known(10, "one", "a.service", true)]), &code())
+    }
+
     fn two() -> Observed {
         observed(
             vec![
@@ -485,8 +473,7 @@ mod tests {
     #[test]
     fn coarse_reads_are_seen_and_have_no_rate() {
         let places = vec![samples(10, At::Vdso { offset: 0x210, clock: None }, 40)];
-        let report =
-            report(&observed(places, vec![known(10, "coarse", "a.service", true)]), &code());
+        let report = of_one(places);
         let row = &report.processes[0];
         assert_eq!((row.reads, row.has_coarse_reads, row.read_ns), (None, true, 0));
         assert_eq!((row.clocks[0].reads, row.clocks[0].samples), (None, 40));
@@ -501,7 +488,10 @@ mod tests {
         assert_eq!(tally.of_kind(Kind::Clocksource).samples, 36);
         assert_eq!(tally.of_kind(Kind::Coarse).samples, 12);
         let tally = Tally::of(&[samples(10, vdso(6), 10), samples(10, nameless, 8)], &code());
-        assert_eq!((tally.of_kind(Kind::Coarse).samples, tally.read_samples()), (18, 0));
+        assert_eq!(
+            (tally.of_kind(Kind::Coarse).samples, InReads::sum(tally.costly()).samples),
+            (18, 0)
+        );
         let tally = Tally::of(&[samples(10, nameless, 8)], &code());
         assert_eq!(tally.of_kind(Kind::Clocksource).samples, 8, "nothing else is known");
     }
@@ -515,7 +505,7 @@ mod tests {
             samples(10, call(true, 2), 50),
             samples(10, vdso(2), 5),
         ];
-        let report = report(&observed(places, vec![known(10, "all", "a.service", true)]), &code());
+        let report = of_one(places);
         let rates: Vec<(Route, u64)> = report.processes[0]
             .clocks
             .iter()

@@ -1,6 +1,7 @@
 //! Names of paths in text.
 
 use clockscope_model::bench::PathName;
+use clockscope_model::names::short_clock;
 use clockscope_text::foreign::printable;
 
 /// Up to this many names are listed in full; of more, only the first [`NAMES_FIRST`].
@@ -18,8 +19,7 @@ pub fn of_row(name: &PathName) -> String {
 /// The name of a clock without `CLOCK_` and `_ID`, or of a system call.
 pub(super) fn subject(name: &PathName) -> String {
     let name = name.clock.as_deref().or(name.call.as_deref()).unwrap_or("?");
-    let name = name.strip_prefix("CLOCK_").unwrap_or(name);
-    printable(name.strip_suffix("_ID").unwrap_or(name))
+    printable(short_clock(name))
 }
 
 /// Names and a verb: `rdtsc adds`, `a and b add`, `a, b, c and 4 others add`.

@@ -181,62 +181,9 @@ fn declines(report: &BenchReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clockscope_model::bench::PathName;
-    use clockscope_model::bench::{Method, PathDecline, RatioRow};
-
-    fn name(clock: &str, route: &str) -> PathName {
-        PathName { clock: Some(clock.into()), call: None, route: route.into() }
-    }
-
-    fn row(clock: &str, route: &str, median: u64, p95: u64, grade: &str) -> PathRow {
-        PathRow {
-            name: name(clock, route),
-            cost_ps_min: median - median / 200,
-            cost_ps_median: median,
-            cost_ps_ci_low: median - median / 400,
-            cost_ps_ci_high: median + median / 300,
-            cost_ps_p5: median,
-            cost_ps_p95: p95,
-            batches: 600,
-            accepted: 431,
-            grade: grade.into(),
-            ..PathRow::default()
-        }
-    }
 
     fn sample() -> BenchReport {
-        BenchReport {
-            schema: 2,
-            method: Method {
-                launches: 3,
-                rounds: vec![200, 231, 200],
-                cpu: Some(1),
-                gate_percent: 3.0,
-                confidence_percent: 95.0,
-                elapsed_ms: 9_840,
-                ..Method::default()
-            },
-            paths: vec![
-                row("empty loop", "none", 316, 320, "quiet"),
-                row("CLOCK_MONOTONIC", "libc", 22_410, 22_900, "quiet"),
-                row("CLOCK_MONOTONIC", "vdso", 21_600, 31_300, "noisy"),
-                row("CLOCK_MONOTONIC", "syscall", 125_600, 402_000, "unusable"),
-                row("CLOCK_PROCESS_CPUTIME_ID", "syscall", 1_223_456, 1_240_000, "quiet"),
-            ],
-            ratios: vec![RatioRow {
-                of: name("CLOCK_MONOTONIC", "syscall"),
-                to: name("CLOCK_MONOTONIC", "vdso"),
-                ratio: 5.8142,
-                ci_low: 5.8,
-                ci_high: 5.9,
-            }],
-            declines: vec![
-                PathDecline { name: name("CLOCK_TAI", "vdso"), reason: "there is none".into() },
-                PathDecline { name: name("time", "vdso"), reason: "there is none".into() },
-            ],
-            notes: vec!["1 of 5 paths is unusable".into()],
-            ..BenchReport::default()
-        }
+        crate::tests::read(include_str!("../tests/bench.json"))
     }
 
     #[test]
@@ -256,8 +203,7 @@ mod tests {
 
     #[test]
     fn odd_reports_are_rendered_too() {
-        let zero = PathRow { name: name("", ""), ..PathRow::default() };
-        let report = BenchReport { paths: vec![zero], ..BenchReport::default() };
+        let report = BenchReport { paths: vec![PathRow::default()], ..BenchReport::default() };
         assert!(render(&report).contains("0.00"));
         assert!(!render(&BenchReport::default()).is_empty());
     }

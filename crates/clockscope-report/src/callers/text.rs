@@ -5,7 +5,7 @@ use std::mem::{Discriminant, discriminant};
 
 use super::super::declines;
 use super::sites::{self, Advice, Site};
-use super::tree::{Classes, Limits, Tree};
+use super::tree::{Classes, Tree};
 use super::wrappers;
 use crate::costs::total;
 use crate::options::CallersOptions;
@@ -207,8 +207,6 @@ fn cut(callers: &Callers) -> Option<String> {
 /// The trees, and the notes on them.
 fn trees(report: &TraceReport, callers: &Callers, options: CallersOptions) -> (String, String) {
     let classes = Classes::of(callers);
-    let CallersOptions { least_share: share, width, whole } = options;
-    let limits = Limits { share, width, whole };
     let (mut out, mut others) = (String::new(), Vec::new());
     let (mut drawn, mut library, mut starters) = (0, Vec::new(), false);
     let all = total(callers.called.iter().map(|row| row.calls));
@@ -219,7 +217,7 @@ fn trees(report: &TraceReport, callers: &Callers, options: CallersOptions) -> (S
         let tree = Tree::of(callers, index, &classes);
         let is_worth = drawn == 0 || row.calls as f64 >= TREE_WORTH * all as f64;
         let is_drawn = options.whole || (is_worth && drawn < TREES);
-        let lines = if is_drawn { tree.render(limits) } else { String::new() };
+        let lines = if is_drawn { tree.render(options) } else { String::new() };
         if lines.is_empty() {
             if row.calls > 0 {
                 others.push(row);

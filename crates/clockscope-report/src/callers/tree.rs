@@ -4,6 +4,7 @@ use clockscope_text::foreign::Foreign;
 use std::collections::HashMap;
 
 use super::wrappers::{self, Line};
+use crate::options::CallersOptions;
 use clockscope_model::callers::{Callers, FrameKind};
 use clockscope_model::names;
 use clockscope_text::units;
@@ -42,17 +43,6 @@ pub(super) struct Tree {
     pub(super) through_library: f64,
     /// Whether functions that start programs and threads were left out.
     pub(super) without_starters: bool,
-}
-
-/// Limits for drawing a tree.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    /// Callers below this share (0 to 1) of all calls are left out.
-    pub(super) share: f64,
-    /// Columns.
-    pub(super) width: usize,
-    /// Whether long chains without a branch keep their middle.
-    pub(super) whole: bool,
 }
 
 /// The class of each frame: frames of the same function share a node.
@@ -162,7 +152,7 @@ impl Tree {
     }
 
     /// Lines of the tree, the callers with most calls first; empty if no stack has calls.
-    pub(super) fn render(&self, limits: Limits) -> String {
+    pub(super) fn render(&self, limits: CallersOptions) -> String {
         let mut out = String::new();
         if self.nodes[0].calls > 0.0 {
             self.branches(0, "  ", limits, &mut out);
@@ -175,12 +165,12 @@ impl Tree {
     }
 
     /// The callers of a node that reach the limit, the greatest first.
-    fn shown(&self, node: usize, limits: Limits) -> Vec<usize> {
+    fn shown(&self, node: usize, limits: CallersOptions) -> Vec<usize> {
         let mut children = self.nodes[node].children.clone();
         children.retain(|child| {
             let calls = self.nodes[*child].calls;
             // A share that prints as the limit counts as reaching it.
-            calls > 0.0 && self.share(calls) + LEAST_SHARE >= limits.share
+            calls > 0.0 && self.share(calls) + LEAST_SHARE >= limits.least_share
         });
         children.sort_by(|a, b| {
             let (a, b) = (&self.nodes[*a], &self.nodes[*b]);
@@ -191,14 +181,14 @@ impl Tree {
 
     /// The only caller of a node, if all others together are below the limit; printed on the next line
     /// without a share.
-    fn only_caller(&self, node: usize, limits: Limits) -> Option<usize> {
+    fn only_caller(&self, node: usize, limits: CallersOptions) -> Option<usize> {
         let shown = self.shown(node, limits);
         let [only] = shown[..] else { return None };
         let others = self.share(self.nodes[node].calls - self.nodes[only].calls);
-        (others < limits.share.max(1e-9)).then_some(only)
+        (others < limits.least_share.max(1e-9)).then_some(only)
     }
 
-    fn branches(&self, node: usize, prefix: &str, limits: Limits, out: &mut String) {
+    fn branches(&self, node: usize, prefix: &str, limits: CallersOptions, out: &mut String) {
         let shown = self.shown(node, limits);
         let mut lines: Vec<(f64, Branch)> =
             shown.iter().map(|child| (self.nodes[*child].calls, Branch::Caller(*child))).collect();
@@ -226,7 +216,7 @@ impl Tree {
                 Branch::Cut => line(&connector, NOT_KNOWN, limits, out),
                 Branch::Hidden(callers) => {
                     let many = units::counted(callers as u64, "caller", "callers");
-                    let limit = units::share(limits.share);
+                    let limit = units::share(limits.least_share);
                     line(&connector, &format!("[{many} below {limit}]"), limits, out);
                 }
             }
@@ -234,7 +224,14 @@ impl Tree {
     }
 
     /// A caller, and below it the chain of only callers.
-    fn chain(&self, first: usize, connector: &str, below: &str, limits: Limits, out: &mut String) {
+    fn chain(
+        &self,
+        first: usize,
+        connector: &str,
+        below: &str,
+        limits: CallersOptions,
+        out: &mut String,
+    ) {
         let mut chain = vec![first];
         let mut last = first;
         while let Some(next) = self.only_caller(last, limits) {
@@ -255,7 +252,7 @@ impl Tree {
             }
         }
         let end = &self.nodes[last];
-        if end.cut > 0.0 && self.share(end.calls - end.cut) < limits.share.max(1e-9) {
+        if end.cut > 0.0 && self.share(end.calls - end.cut) < limits.least_share.max(1e-9) {
             line(below, NOT_KNOWN, limits, out);
         } else {
             self.branches(last, below, limits, out);
@@ -270,7 +267,7 @@ enum Branch {
     Hidden(usize),
 }
 
-fn line(prefix: &str, name: &str, limits: Limits, out: &mut String) {
+fn line(prefix: &str, name: &str, limits: CallersOptions, out: &mut String) {
     let room = limits.width.saturating_sub(prefix.len()).max(1);
     *out += prefix;
     *out += &wrappers::fitted(name, room);

@@ -1,5 +1,6 @@
 //! The survey as text: the processes that read the clock, the most costly first.
 
+use clockscope_model::names::short_clock;
 use clockscope_model::survey::{
     Certainty, ClockRow, Elsewhere, Estimate, Route, SurveyGroup, SurveyReport, SurveyRow,
 };
@@ -228,7 +229,7 @@ fn clocks(row: &SurveyRow) -> String {
 /// The name of a clock; `None` if the sampled register did not show the clock.
 fn clock(row: &ClockRow) -> Option<String> {
     let name = match &row.clock {
-        Some(clock) => clock.trim_start_matches("CLOCK_").trim_end_matches("_ID").to_owned(),
+        Some(clock) => short_clock(clock).to_owned(),
         None if row.function == "clock_gettime" => return None,
         None => row.function.clone(),
     };
@@ -257,10 +258,8 @@ fn cores(cores: f64) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-    use clockscope_containers::place::Place;
-    use clockscope_model::survey::{Elsewhere, ReadCost};
 
     fn around(per_second: f64) -> Option<Estimate> {
         let (low_per_second, high_per_second) = (per_second * 0.9, per_second * 1.11);
@@ -268,54 +267,16 @@ pub(super) mod tests {
     }
 
     fn row(pid: i32, command: &str, reads: Option<Estimate>, samples: u64) -> SurveyRow {
-        let clock = ClockRow {
-            function: "clock_gettime".to_owned(),
-            clock: Some("CLOCK_MONOTONIC".to_owned()),
-            reads,
-            ..ClockRow::default()
-        };
-        SurveyRow {
-            pid: Some(pid),
-            processes: 1,
-            command: command.into(),
-            cores: 0.45,
-            share: 0.44,
-            read_samples: samples,
-            certainty: Certainty::of(samples),
-            reads,
-            clocks: vec![clock],
-            ..SurveyRow::default()
-        }
-    }
-
-    fn elsewhere(name: &str, read_ps: u64, cores: f64, is_measured: bool) -> Elsewhere {
-        let more_cores = cores - 0.5;
-        Elsewhere { clocksource: name.to_owned(), read_ps, is_measured, cores, more_cores }
+        let mut row = report().processes.remove(0);
+        (row.pid, row.command, row.reads) = (Some(pid), command.into(), reads);
+        (row.read_samples, row.certainty) = (samples, Certainty::of(samples));
+        row.clocks[0].reads = reads;
+        row
     }
 
     /// A survey of a host with one heavy reader.
-    pub(in crate::survey) fn report() -> SurveyReport {
-        let mut postgres = row(4711, "postgres", around(21e6), 1_300);
-        postgres.place =
-            Place { unit: Some("postgresql@15-main.service".into()), ..Place::default() };
-        SurveyReport {
-            schema: 2,
-            elapsed_ns: 10_000_000_000,
-            frequency_hz: 299,
-            cpus: 2,
-            samples: 5_123,
-            costs: vec![ReadCost { of: "clocksource".to_owned(), read_ps: 22_100, samples: 148 }],
-            reads: around(21e6),
-            cores: 0.46,
-            elsewhere: vec![
-                elsewhere("any that needs a system call", 208_000, 4.4, true),
-                elsewhere("hpet", 1_226_000, 26.0, false),
-            ],
-            visible_from_per_second: 56_100.0,
-            own_cpu_ns: 900_000_000,
-            processes: vec![postgres],
-            ..SurveyReport::default()
-        }
+    fn report() -> SurveyReport {
+        crate::tests::read(include_str!("../tests/survey.json"))
     }
 
     #[test]
@@ -366,7 +327,10 @@ pub(super) mod tests {
     fn a_host_that_fell_back_is_told_what_it_would_gain() {
         let mut report = report();
         report.has_fallen_back = true;
-        report.elsewhere = vec![elsewhere("tsc", 25_000, 0.01, false)];
+        report.elsewhere.truncate(1);
+        let tsc = &mut report.elsewhere[0];
+        (tsc.clocksource, tsc.read_ps) = ("tsc".to_owned(), 25_000);
+        (tsc.is_measured, tsc.cores, tsc.more_cores) = (false, 0.01, -0.49);
         let text = render(&report, false).replace("\n              ", " ");
         assert!(
             text.contains("Gain:         on tsc the same reads would take 0.010 CPUs, 0.49 fewer"),

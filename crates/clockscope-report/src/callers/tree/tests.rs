@@ -6,9 +6,14 @@ use super::*;
 use crate::tests::{called, frame, stack};
 use clockscope_model::callers::{FrameRow, StackRow};
 
-const LIMITS: Limits = Limits { share: 0.02, width: 80, whole: false };
+const LIMITS: CallersOptions = CallersOptions { least_share: 0.02, width: 80, whole: false };
 
-fn drawn(callers: &Callers, limits: Limits) -> String {
+/// A least share and a width.
+fn at(least_share: f64, width: usize) -> CallersOptions {
+    CallersOptions { least_share, width, ..LIMITS }
+}
+
+fn drawn(callers: &Callers, limits: CallersOptions) -> String {
     Tree::of(callers, 0, &Classes::of(callers)).render(limits)
 }
 
@@ -43,8 +48,8 @@ fn a_single_chain_has_one_share() {
 fn what_is_below_the_limit_is_added_up() {
     let stacks = [("a main", 50.0), ("b main", 47.0), ("c main", 1.5), ("d x main", 1.5)];
     assert_snapshot!(drawn(&callers(&stacks), LIMITS));
-    assert_snapshot!(drawn(&callers(&stacks), Limits { share: 0.0, width: 80, ..LIMITS }));
-    assert_snapshot!(drawn(&callers(&stacks), Limits { share: 0.6, width: 80, ..LIMITS }), @r"
+    assert_snapshot!(drawn(&callers(&stacks), at(0.0, 80)));
+    assert_snapshot!(drawn(&callers(&stacks), at(0.6, 80)), @r"
        -100.0%--[4 callers below 60 %]
     ");
 }
@@ -99,7 +104,7 @@ fn chain(functions: usize) -> Callers {
 #[test]
 fn long_chains_lose_their_middle() {
     assert_snapshot!(drawn(&chain(20), LIMITS));
-    assert_eq!(drawn(&chain(20), Limits { whole: true, ..LIMITS }).lines().count(), 22);
+    assert_eq!(drawn(&chain(20), CallersOptions { whole: true, ..LIMITS }).lines().count(), 22);
     assert_eq!(drawn(&chain(10), LIMITS).lines().count(), 12);
     assert_eq!(drawn(&chain(11), LIMITS).lines().count(), 11);
 }
@@ -122,7 +127,7 @@ fn deep() -> Callers {
 #[test]
 fn no_line_exceeds_the_width() {
     for width in [60, 80, 120] {
-        let tree = drawn(&deep(), Limits { share: 0.0, width, ..LIMITS });
+        let tree = drawn(&deep(), at(0.0, width));
         assert!(tree.contains("...\n") || width == 120, "{tree}");
         assert!(tree.contains("a?[31m?b\n"), "{tree}");
         for line in tree.lines() {
@@ -130,7 +135,7 @@ fn no_line_exceeds_the_width() {
             assert!(!line.ends_with(' '), "{line:?}");
         }
     }
-    assert_snapshot!(drawn(&deep(), Limits { share: 0.0, width: 60, ..LIMITS }));
+    assert_snapshot!(drawn(&deep(), at(0.0, 60)));
 }
 
 #[test]
@@ -146,7 +151,7 @@ fn ten_thousand_stacks_take_no_time_to_speak_of() {
     let took = |all: &Callers| {
         let time = || {
             let start = Instant::now();
-            let lines = drawn(all, Limits { share: 0.0, width: 100, ..LIMITS });
+            let lines = drawn(all, at(0.0, 100));
             assert!(lines.len() > 1_000);
             start.elapsed()
         };

@@ -39,6 +39,10 @@ fn varied(key: &str, sample: &Value) -> BoxedStrategy<Value> {
             let words: Vec<String> = words.split('|').map(str::to_owned).collect();
             prop_oneof![select(words), word()].prop_map(Value::from).boxed()
         }
+        // It is a number of samples.
+        Value::Number(_) if key == "samples_effective" => {
+            number().prop_map(|samples| Value::from(samples as f64 / 2.0)).boxed()
+        }
         Value::Number(one) if one.is_f64() => {
             prop_oneof![any::<f64>(), 0.0..1e9_f64].prop_map(Value::from).boxed()
         }
