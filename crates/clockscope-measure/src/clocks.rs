@@ -184,7 +184,7 @@ fn looped(
         }
         (ReadBy::Counter(counter), Route::Tsc) => said(clock_loops::of_counter(counter)),
         (ReadBy::Instant, Route::Libc) => Ok(clock_loops::instant()),
-        _ => Err(format!("there is no route {route} to it")),
+        _ => Err(format!("there is no route {} to it", route.name())),
     }
 }
 

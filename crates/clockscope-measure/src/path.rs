@@ -21,9 +21,6 @@ pub enum Route {
 }
 
 impl Route {
-    /// Every route, in the order of display.
-    pub const ALL: [Self; 5] = [Self::Libc, Self::Vdso, Self::Syscall, Self::Tsc, Self::None];
-
     /// Name in JSON and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
@@ -33,12 +30,6 @@ impl Route {
             Self::Tsc => "tsc",
             Self::None => "none",
         }
-    }
-}
-
-impl fmt::Display for Route {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -133,16 +133,14 @@ mod tests {
     /// A root with these files and links.
     fn root(files: &[(&str, &str)], links: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
+        let below = |path: &str| {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        for (path, target) in links {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::os::unix::fs::symlink(target, path).unwrap();
-        }
+            path
+        };
+        files.iter().for_each(|(path, text)| fs::write(below(path), text).unwrap());
+        let link = |(path, target): &(&str, &str)| std::os::unix::fs::symlink(target, below(path));
+        links.iter().for_each(|pair| link(pair).unwrap());
         root
     }
 
