@@ -173,7 +173,7 @@ pub enum BenchFormat {
     Html,
 }
 
-/// Output formats of `wrongness`.
+/// Output formats of `wrongness` and `survey`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
     /// for people

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+use super::measure::ReportFormat;
 use super::trace::duration;
 
 /// Options of `clockscope survey`.
@@ -33,20 +34,9 @@ pub struct SurveyArgs {
     #[arg(long)]
     pub all: bool,
     /// How to print it
-    #[arg(long, value_enum, default_value_t = SurveyFormat::Text)]
-    pub format: SurveyFormat,
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
     /// Write to FILE instead of standard output, as a whole or not at all
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
-}
-
-/// Forms of the survey.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SurveyFormat {
-    /// for people
-    Text,
-    /// for programs
-    Json,
-    /// one page with pictures
-    Html,
 }

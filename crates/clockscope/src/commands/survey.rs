@@ -4,19 +4,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::cli::survey::{SurveyArgs, SurveyFormat};
+use crate::cli::survey::SurveyArgs;
 use crate::exit;
 use crate::printing::spinner::Spinner;
-use crate::printing::{colour, replace_file, streams};
+use crate::printing::{self, replace_file};
 use clockscope_measure::host;
 use clockscope_model::survey::SurveyReport;
-use clockscope_report::pages;
 use clockscope_report::survey::text;
 use clockscope_survey::sampling::{Options, Survey};
 use clockscope_survey::{learn, report};
 use clockscope_sys::ending::Ending;
 use clockscope_sys::proc_text;
-use clockscope_text::foreign::json_document;
 
 /// Limits of the duration: a shorter one gives too few samples, a longer one is a mistake.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -54,19 +52,11 @@ fn survey(args: &SurveyArgs) -> Result<SurveyReport> {
     Ok(report::report(&observed.context("cannot survey this host")?, survey.code()))
 }
 
-fn render(args: &SurveyArgs, report: &SurveyReport) -> Result<String> {
-    Ok(match args.format {
-        SurveyFormat::Text => text::render(report, args.all),
-        SurveyFormat::Json => json_document(report).context("cannot make JSON")?,
-        SurveyFormat::Html => pages::of_report(report, None).context("cannot make the page")?,
-    })
-}
-
 fn write(args: &SurveyArgs, report: &SurveyReport) -> Result<()> {
-    let rendered = render(args, report)?;
+    let rendered =
+        printing::report::rendered(report, args.format, |report| text::render(report, args.all))?;
     match &args.output {
         Some(path) => replace_file::replace_text(path, &rendered),
-        None if args.format == SurveyFormat::Text => colour::print_report(&rendered),
-        None => streams::print(&rendered),
+        None => printing::report::print(&rendered, args.format),
     }
 }

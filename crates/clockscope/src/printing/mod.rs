@@ -2,6 +2,7 @@
 
 pub(crate) mod colour;
 pub(crate) mod replace_file;
+pub(crate) mod report;
 pub(crate) mod spinner;
 pub(crate) mod streams;
 pub(crate) mod summary;

@@ -75,6 +75,18 @@ impl Prepared {
         Ok(Self { target, in_place })
     }
 
+    /// Checks the file of an option, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub(crate) fn of_option(path: Option<&Path>) -> anyhow::Result<Option<Self>> {
+        let prepared = |path: &Path| {
+            Self::new(path).with_context(|| format!("cannot write to {}", path.display()))
+        };
+        path.map(prepared).transpose()
+    }
+
     /// Writes the file.
     ///
     /// # Errors

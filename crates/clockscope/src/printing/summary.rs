@@ -19,12 +19,7 @@ use clockscope_text::foreign::json_document;
 use clockscope_text::foreign::printable_lines;
 
 /// Standard error, or a file checked to be writable before the program starts.
-pub(crate) enum Output {
-    /// Standard error.
-    Stderr,
-    /// A file.
-    File(Prepared),
-}
+pub(crate) struct Output(Option<Prepared>);
 
 impl Output {
     /// Prepares the file, if one is named.
@@ -33,20 +28,12 @@ impl Output {
     ///
     /// When the file cannot be written to.
     pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
-        match path {
-            None => Ok(Self::Stderr),
-            Some(path) => Prepared::new(path)
-                .map(Self::File)
-                .with_context(|| format!("cannot write to {}", path.display())),
-        }
+        Prepared::of_option(path).map(Self)
     }
 
     /// Whether the output is a terminal, on which binary output is useless.
     pub(crate) fn is_terminal(&self) -> bool {
-        match self {
-            Self::Stderr => io::stderr().is_terminal(),
-            Self::File(file) => file.is_terminal(),
-        }
+        self.0.as_ref().map_or_else(|| io::stderr().is_terminal(), Prepared::is_terminal)
     }
 
     /// Writes the report, or says why not and prints it as text to standard error. Returns whether it was written.
@@ -56,14 +43,14 @@ impl Output {
         format: TraceFormat,
         options: &TextOptions,
     ) -> bool {
-        let to_stderr = matches!(self, Self::Stderr);
-        let written = rendered(report, format, options, to_stderr).and_then(|bytes| match self {
-            Self::Stderr => match streams::warn_bytes(&bytes) {
+        let to_stderr = self.0.is_none();
+        let written = rendered(report, format, options, to_stderr).and_then(|bytes| match self.0 {
+            None => match streams::warn_bytes(&bytes) {
                 // A reader that goes away early has read what it wanted.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                 written => Ok(written?),
             },
-            Self::File(file) => Ok(file.write(&bytes)?),
+            Some(file) => Ok(file.write(&bytes)?),
         });
         let Err(error) = written else { return true };
         let instead = if to_stderr { "try -o FILE" } else { "it follows; try -o FILE elsewhere" };

@@ -32,10 +32,8 @@ struct Target {
 impl Target {
     /// Prepares the file without changing its content: the measurement may yet fail.
     fn open(path: Option<&Path>) -> Result<Option<Self>> {
-        let Some(path) = path else { return Ok(None) };
-        let file =
-            Prepared::new(path).with_context(|| format!("cannot write to {}", path.display()))?;
-        Ok(Some(Self { path: path.to_owned(), file }))
+        let file = Prepared::of_option(path)?;
+        Ok(path.map(Path::to_owned).zip(file).map(|(path, file)| Self { path, file }))
     }
 
     fn write(self, text: &str) -> Result<()> {

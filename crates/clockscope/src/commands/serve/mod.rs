@@ -18,7 +18,8 @@ use clockscope_text::units;
 use clockscope_timekeeper::served::holder;
 use clockscope_timekeeper::served::opened::Opened;
 use clockscope_timekeeper::served::supervisor::Supervisor;
-use clockscope_timekeeper::{Options, Pulse, Report, Timekeeper, guards};
+use clockscope_timekeeper::{Options, Pulse, Report, Timekeeper, Withdrawal, guards};
+use fastclock::Decline;
 
 /// Wait for the counter to prove itself; then serve reports readiness even without an answering page.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -79,7 +80,11 @@ fn keep(args: &ServeArgs, mut word: Option<Word>) -> Result<i32> {
         .map(|name| privileges::user(name).with_context(|| format!("cannot become user {name}")));
     let user = user.transpose()?;
     match guards::check(args.force) {
-        Ok(passed) => say_overridden(&passed.overridden),
+        Ok(passed) if passed.overridden.is_empty() => {}
+        Ok(passed) => crate::printing::warn_user(&format!(
+            "uses the TSC although {}",
+            passed.overridden.join("; ")
+        )),
         Err(refusal) => anyhow::bail!(tsc_guard::explained(&refusal)),
     }
     let opened = Opened::open(&args.page)?;
@@ -108,12 +113,6 @@ fn keep(args: &ServeArgs, mut word: Option<Word>) -> Result<i32> {
     // From here on another timekeeper may take the page.
     drop(opened);
     Ok(exit::OK)
-}
-
-fn say_overridden(clauses: &[String]) {
-    if !clauses.is_empty() {
-        crate::printing::warn_user(&format!("uses the TSC although {}", clauses.join("; ")));
-    }
 }
 
 /// Reports the timekeeper's state to the supervisor and the waiting parent process, until a signal comes.
@@ -150,7 +149,8 @@ fn watch(
             supervisor.status(&state(pulse));
         } else if is_ready && told != Some(pulse.declined) {
             told = Some(pulse.declined);
-            say_state(pulse);
+            // In the background standard error leads nowhere.
+            crate::printing::warn_user(&state(pulse));
             supervisor.status(&state(pulse));
         }
     }
@@ -181,11 +181,6 @@ fn state(pulse: Pulse) -> String {
     }
 }
 
-/// Reports the state; in the background standard error leads nowhere.
-fn say_state(pulse: Pulse) {
-    crate::printing::warn_user(&state(pulse));
-}
-
 /// A summary of the page's life, in one line.
 fn summary(report: &Report) -> String {
     let mut line = format!(
@@ -195,15 +190,14 @@ fn summary(report: &Report) -> String {
         report.worst_bound,
         report.cpu_time.as_secs_f64(),
     );
-    for withdrawal in report.withdrawals.iter().skip_while(|one| one.reason == START) {
+    // The start, before the first line, is no withdrawal.
+    let start = |one: &&Withdrawal| one.reason == Decline::Starting;
+    for withdrawal in report.withdrawals.iter().skip_while(start) {
         line +=
             &format!("; not for {:.1} s: {}", withdrawal.lasted.as_secs_f64(), withdrawal.reason);
     }
     line
 }
-
-/// The reason before the first line: the start, which is no withdrawal.
-const START: fastclock::Decline = fastclock::Decline::Starting;
 
 /// Prints to standard output; false if that is closed.
 fn print(text: &str) -> bool {
@@ -213,8 +207,6 @@ fn print(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clockscope_timekeeper::Withdrawal;
-    use fastclock::Decline;
 
     #[test]
     fn the_summary_names_what_went_wrong() {

@@ -6,18 +6,16 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::cli::measure::{ReportFormat, WrongnessArgs};
+use crate::cli::measure::WrongnessArgs;
 use crate::exit;
+use crate::printing;
 use crate::printing::replace_file::Prepared;
 use crate::printing::spinner::Spinner;
-use crate::printing::{colour, streams};
 use clockscope_measure::host;
 use clockscope_measure::wrongness::machine::MachineClocks;
 use clockscope_measure::wrongness::measure;
 use clockscope_measure::wrongness::plan::WrongnessPlan;
 use clockscope_model::host::HostState;
-use clockscope_model::wrongness::WrongnessReport;
-use clockscope_report::pages;
 use clockscope_report::wrongness::{text, verdict};
 use clockscope_text::foreign;
 
@@ -43,28 +41,19 @@ pub fn run(args: &WrongnessArgs) -> Result<i32> {
     machine.nominal_hz = nominal_hz(&host);
     let plan = plan(args, &machine)?;
     // The file is prepared before measuring, so a typo in its name does not cost that time.
-    let file = match &args.output {
-        Some(path) => {
-            let what = || format!("cannot write to {}", path.display());
-            Some(Prepared::new(path).with_context(what)?)
-        }
-        None => None,
-    };
+    let file = Prepared::of_option(args.output.as_deref())?;
     let progress = Spinner::start();
     let mut report = measure(&machine, &plan, &|what| progress.tell(what));
     progress.end();
     verdict::judge(&mut report);
     report.host = host;
-    let rendered = render(&report, args.format)?;
+    let rendered = printing::report::rendered(&report, args.format, text::render)?;
     match file {
         Some(file) => {
             let written = file.write(foreign::printable_lines(&rendered).as_bytes());
             written.context("cannot write the report; try -o FILE elsewhere")?;
         }
-        None if args.format == ReportFormat::Text => {
-            colour::print_report(&rendered)?;
-        }
-        None => streams::print(&rendered)?,
+        None => printing::report::print(&rendered, args.format)?,
     }
     Ok(if report.faults.is_empty() { exit::OK } else { exit::FOUND })
 }
@@ -97,14 +86,6 @@ fn plan(args: &WrongnessArgs, machine: &MachineClocks) -> Result<WrongnessPlan> 
     }
     let time = Duration::from_secs_f64(args.time);
     Ok(WrongnessPlan { names, is_choice, time })
-}
-
-fn render(report: &WrongnessReport, format: ReportFormat) -> Result<String> {
-    Ok(match format {
-        ReportFormat::Text => text::render(report),
-        ReportFormat::Json => foreign::json_document(report).context("cannot make JSON")?,
-        ReportFormat::Html => pages::of_report(report, None)?,
-    })
 }
 
 #[cfg(test)]
