@@ -35,7 +35,7 @@ use clockscope_tracee::decline::Decline;
 use clockscope_tracee::follow::{End, Followed};
 use clockscope_tracee::processes::{Process, Processes};
 use clockscope_tracee::session::Session;
-use clockscope_tracee::sites::{SiteCalls, TimedCalls};
+use clockscope_tracee::site_words::{SiteCalls, TimedCalls};
 
 /// One entry a process.
 fn processes_detail(

@@ -9,13 +9,12 @@ use vdso_image::layout::{
     SESSION_MARK, SESSION_OFFSET, SHARED_SIZE, Shared,
 };
 
+use super::areas;
 use super::attach::filters;
 use super::decline::Decline;
 use super::launch_code::{self, Launch, assemble, assemble_execve};
 use super::proc_stat::ProcStat;
-use super::processes::Process;
 use super::session::{Session, seccomp_filters};
-use super::sites;
 use super::spare_pages::SparePages;
 use super::stack::{VdsoEntry, find_vdso};
 use clockscope_containers::filter;
@@ -82,7 +81,7 @@ pub(crate) fn install(
         return Err(Decline::Seccomp);
     }
     let (clock, clock_inode) = session.clock_place();
-    let areas = areas(session, pid);
+    let areas = areas_for(session, pid);
     let mask = (areas != [0; AREAS]).then(|| ptrace::signal_mask(pid).ok()).flatten();
     let tells = mask.is_some_and(|mask| may_tell(mask, session.seccomp_filters));
     let image = session.copies_itself.then(|| session.image(live_id));
@@ -127,10 +126,10 @@ fn not_shown(pid: i32, error: &std::io::Error) -> Decline {
 }
 
 /// Addresses of areas for code that counts system calls; none if a seccomp filter might not allow the code's calls.
-fn areas(session: &Session, pid: i32) -> [u64; AREAS] {
+fn areas_for(session: &Session, pid: i32) -> [u64; AREAS] {
     let wanted = session.counts_sites() && !has_foreign_filter(session, pid);
     let maps = wanted.then(|| clockscope_sys::proc_text::read(format!("/proc/{pid}/maps")).ok());
-    maps.flatten().map_or([0; AREAS], |text| sites::places(&vdso_reader::maps::parse(&text), 0..0))
+    maps.flatten().map_or([0; AREAS], |text| areas::places(&vdso_reader::maps::parse(&text), 0..0))
 }
 
 /// Whether a process with this signal mask, and with this many seccomp filters inherited from us, may send itself the
@@ -177,17 +176,6 @@ pub(crate) fn not_installed(pages: &Segment<Shared>, steps: &[InstallStep]) -> O
         Ok(errno) if failed != 0 && !in_step => Decline::Install(errno),
         _ => Decline::NotAttached,
     })
-}
-
-/// Base address of the shim in a process, seen through one of its threads: from the attachment, or from the auxiliary
-/// vector if there is an image at that address. The shared pages contain it too, but another process of the user can
-/// write those.
-pub(crate) fn image_of(process: &Process, through: i32) -> Option<u64> {
-    if let Some(patch) = &process.patch {
-        return Some(patch.base);
-    }
-    let base = memory::read_u64(through, process.image_slot?).ok()?;
-    has_image(through, base).then_some(base)
 }
 
 /// Whether one of clockscope's images is at this address, seen through a thread. A program that was executed later does

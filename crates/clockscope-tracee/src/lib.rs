@@ -21,11 +21,15 @@
 //! | `processes.rs` | the list of processes and threads |
 //! | `counts.rs` | adds up the slots and histograms of shared pages |
 //! | `observers.rs` | traits for code that observes the tracees |
+//! | `areas.rs` | the code in one process that counts its system calls, and the jumps to it |
+//! | `site_files.rs` | executable mappings of files, and the system calls in these files |
+//! | `site_words.rs` | adds up the system calls and times that the code has counted |
 //! | `sites.rs` | counts system calls by jumps in the program |
 //! | `watchers.rs` | combines several watchers, each with its own interval |
 //! | `decline.rs` | reasons why a process is not counted |
 
 mod arch;
+pub mod areas;
 pub mod attach;
 pub mod counts;
 pub mod decline;
@@ -41,6 +45,8 @@ pub mod observers;
 mod proc_stat;
 pub mod processes;
 pub mod session;
+mod site_files;
+pub mod site_words;
 pub mod sites;
 mod spare_pages;
 mod stack;

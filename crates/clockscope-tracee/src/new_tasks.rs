@@ -15,7 +15,6 @@ use super::arch::tasks;
 use super::attach::process::status_of;
 use super::attach::transfers::ran;
 use super::attach::{command_name, listed};
-use super::install::image_of;
 use super::processes::Processes;
 use clockscope_sys::ptrace::{self, Registers, SyscallStop};
 use clockscope_sys::{memory, proc_text, signals, wait};
@@ -319,7 +318,7 @@ fn begin(processes: &mut Processes, child: i32, birth: NewTask) {
 fn threads_of(processes: &Processes, index: usize, through: i32) -> Option<u64> {
     let process = processes.get(index);
     process.pages.as_ref()?;
-    image_of(process, through).map(|base| base + THREADS_OFFSET as u64)
+    process.image(through).map(|base| base + THREADS_OFFSET as u64)
 }
 
 /// Writes one key into all thread entries: [`POISON`] sends all threads to the slots of their CPUs, zero lets them take

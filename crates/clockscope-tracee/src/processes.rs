@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use vdso_image::layout::{COUNTERS, Shared};
 
+use super::areas::InProcess;
 use super::attach::Patch;
 use super::counts::{self, Calls, Timings, Whose};
 use super::decline::Decline;
 use super::install::has_image;
-use super::sites::{InProcess, SiteWords};
+use super::site_words::SiteWords;
 use super::spare_pages::SparePages;
-use clockscope_sys::access;
 use clockscope_sys::shm::Segment;
 use clockscope_sys::wait::Waited;
+use clockscope_sys::{access, memory};
 use clockscope_text::foreign::Foreign;
 
 /// A process of the tree.
@@ -356,6 +357,17 @@ impl Processes {
 }
 
 impl Process {
+    /// Base address of the shim, seen through a thread of the process: from the attachment, or from the auxiliary
+    /// vector if there is an image at that address. The shared pages contain it too, but another process of the user
+    /// can write those.
+    pub(crate) fn image(&self, through: i32) -> Option<u64> {
+        if let Some(patch) = &self.patch {
+            return Some(patch.base);
+        }
+        let base = memory::read_u64(through, self.image_slot?).ok()?;
+        has_image(through, base).then_some(base)
+    }
+
     /// Forgets jumps that need not be removed any more.
     pub(crate) fn forget_jumps(&mut self) {
         self.patch = None;

@@ -1,8 +1,8 @@
 //! Attaches to a process: maps the shim near the kernel's image, and makes the kernel's functions begin with a jump to
 //! it.
 
-use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 use vdso_image::layout::{
     ATTACH_AGAIN, ATTACH_LEAVE, ATTACH_NEW, SESSION_OFFSET, Shared, TOTAL_SIZE,
@@ -13,19 +13,60 @@ use super::injected::Work;
 use super::patch::{self, Patch};
 use super::place::{self, Limits};
 use super::process::{self, Known, is_ending};
-use super::{Attached, How, Refusal, command_name, listed, stack_scan};
+use super::{Refusal, command_name, listed, stack_scan};
+use crate::areas::{InProcess, There};
 use crate::attach::threads::Threads;
 use crate::decline::Decline;
 use crate::image::entry;
 use crate::install::{has_addresses, has_image, not_installed, shared_pages, write_image};
-use crate::session::seccomp_filters;
-use crate::sites::{InProcess, There};
+use crate::session::{Session, seccomp_filters};
+use crate::sites::Sites;
 use crate::spare_pages::SparePages;
 use clockscope_sys::memory;
 use clockscope_sys::own_vdso;
 use clockscope_sys::precedence::Precedence;
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::shm::Segment;
+use clockscope_text::foreign::Foreign;
+
+/// A process that is being counted.
+#[derive(Debug)]
+pub struct Attached {
+    /// Process id.
+    pub pid: i32,
+    /// Name of the program.
+    pub command: Foreign,
+    /// Threads, each with the address of its thread-local storage.
+    pub threads: Vec<(i32, u64)>,
+    /// The process's shared pages.
+    pub pages: Rc<Segment<Shared>>,
+    /// The redirected functions.
+    pub patch: Rc<Patch>,
+    /// The process's areas and jumps for counting system calls.
+    pub sites: InProcess,
+    /// Longest time that a thread was stopped, from the first stop to the last resumption.
+    pub pause: Duration,
+}
+
+/// Parameters for attaching.
+pub struct How<'a> {
+    /// The image.
+    pub session: &'a Session,
+    /// The session's number for the process.
+    pub number: u64,
+    /// How the process's threads are resumed.
+    pub resume: Resume,
+    /// Called with process and address after the shim is mapped, before a call reaches it.
+    pub mapped: &'a mut dyn FnMut(i32, u64),
+    /// Whether `mapped` takes long: the threads then run meanwhile and are stopped a second time.
+    pub mapped_takes_long: bool,
+    /// Called with the process when all its threads are traced, before any of them is stopped.
+    pub traced: &'a mut dyn FnMut(i32),
+    /// How long the tracer waits for threads that are in a transfer.
+    pub patience: Duration,
+    /// Counts system calls in the process, if the session does.
+    pub sites: &'a mut Sites,
+}
 
 /// Maximum number of attempts if the process executes one program after another or maps memory all the time.
 const TRIALS: u32 = 8;
@@ -278,20 +319,4 @@ fn count_sites(
         }
     }
     sites
-}
-
-impl Refusal {
-    /// Makes a refusal of the kernel's error in a step.
-    pub(super) fn at(step: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |error| match error.raw_os_error() {
-            Some(libc::ESRCH | libc::ECHILD) => Self::Gone,
-            _ => Self::Failed(step, said(&error)),
-        }
-    }
-}
-
-/// The kernel's error message, in lower case and without the number.
-fn said(error: &io::Error) -> String {
-    let words = error.to_string();
-    words.split(" (os error").next().unwrap_or(&words).to_lowercase()
 }

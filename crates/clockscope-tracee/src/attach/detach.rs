@@ -8,17 +8,52 @@ use super::inject::run;
 use super::patch::Patch;
 use super::process::{is_ending, mappings, sharers_of};
 use super::stack_scan::sleeps_at;
+use crate::areas::InProcess;
 use crate::attach::threads::{Look, SEIZED, Threads, tells_of_a_child};
-use crate::attach::{Detached, Refusal, Remains, listed};
+use crate::attach::{Refusal, listed};
 use crate::install::has_image;
 use crate::new_tasks::NewTasks;
 use crate::processes::Processes;
-use crate::sites::InProcess;
 use clockscope_sys::precedence::Precedence;
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::wait::Status;
 use clockscope_sys::{memory, wait};
 use vdso_image::layout::{ATTACH_LEAVE, LIVE_OFFSET};
+
+/// Result of detaching from a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detached {
+    /// Process id.
+    pub pid: i32,
+    /// Longest time that a thread was stopped.
+    pub pause: Duration,
+    /// The part of the process that could not be restored.
+    pub remains: Option<Remains>,
+}
+
+/// A part of a living process that could not be restored. The message is a clause with the consequence and the remedy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Remains {
+    /// The functions still go to the shim, because this thread does not stop.
+    #[error(
+        "its clock reads still go through clockscope's code, which answers them as before, because \
+             thread {0} does not stop"
+    )]
+    Redirected(i32),
+    /// System calls still go to the code that counts them, because this thread does not stop.
+    #[error(
+        "its system calls still go through clockscope's code, which makes them as before, because thread \
+             {0} does not stop"
+    )]
+    Counting(i32),
+    /// The pages of the counters are still shared with the tracer, which ends.
+    #[error(
+        "the memory that held its counts stays attached until it ends, which does no harm: no thread of \
+             it could be made to let go of that"
+    )]
+    Shared,
+}
 
 /// How long the tracer tries to restore all processes while threads are in the way. After that it tries each remaining
 /// process once.

@@ -14,12 +14,12 @@ use super::stack_scan::returns_of;
 use crate::arch::attach::registers;
 use crate::arch::attach::trampoline::{self, JUMP, Padding};
 use crate::arch::tasks;
+use crate::areas::{self, OldArea};
 use crate::attach::Refusal;
 use crate::attach::threads::{Threads, state};
 use crate::decline::Decline;
 use crate::install::has_image;
 use crate::session::Session;
-use crate::sites::{self, OldArea};
 use clockscope_sys::memory;
 use clockscope_sys::own_vdso::OwnVdso;
 use clockscope_sys::ptrace;
@@ -114,11 +114,11 @@ impl Patch {
             is_there: false,
             is_installed: false,
             areas: [0; AREAS],
-            old_areas: sites::old_areas(pid, maps),
+            old_areas: areas::old_areas(pid, maps),
             room_is_used,
         };
         if session.counts_sites() {
-            patch.areas = sites::places(maps, base..base + TOTAL_SIZE as u64);
+            patch.areas = areas::places(maps, base..base + TOTAL_SIZE as u64);
         }
         let functions = kernel.functions().map(|symbol| (symbol.offset, symbol.size));
         let text_start = redirected::text_start(&kernel).ok_or(Refusal::OtherImage)?;
@@ -153,7 +153,7 @@ impl Patch {
             }
         }
         // In launched programs the kernel's image contains jumps for counting system calls, too.
-        sites::undo_old_jumps(&patch.old_areas, mapping.start, text.bytes, &mut seen);
+        areas::undo_old_jumps(&patch.old_areas, mapping.start, text.bytes, &mut seen);
         if seen != text.bytes {
             return Err(Refusal::OtherImage);
         }

@@ -3,7 +3,7 @@
 use vdso_image::layout::TOTAL_SIZE;
 
 use crate::arch::attach::reach;
-use crate::attach::STACK_GROWS;
+use crate::areas::STACK_GROWS;
 use clockscope_sys::memory;
 use vdso_reader::maps::Mapping;
 

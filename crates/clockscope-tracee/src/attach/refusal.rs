@@ -1,5 +1,7 @@
 //! Why a running process cannot be attached to.
 
+use std::io;
+
 use crate::arch::attach::reach::WORDS;
 use crate::decline::Decline;
 use clockscope_text::foreign::Foreign;
@@ -102,6 +104,22 @@ pub enum Refusal {
     /// The kernel refused a step: the step and the error.
     #[error("{0}: {1}")]
     Failed(&'static str, String),
+}
+
+impl Refusal {
+    /// Makes a refusal of the kernel's error in a step.
+    pub(super) fn at(step: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |error| match error.raw_os_error() {
+            Some(libc::ESRCH | libc::ECHILD) => Self::Gone,
+            _ => Self::Failed(step, said(&error)),
+        }
+    }
+}
+
+/// The kernel's error message, in lower case and without the number.
+fn said(error: &io::Error) -> String {
+    let words = error.to_string();
+    words.split(" (os error").next().unwrap_or(&words).to_lowercase()
 }
 
 /// The kind of user that asks for a process that may not be traced.

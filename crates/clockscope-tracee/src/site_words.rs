@@ -94,7 +94,7 @@ impl SiteWords {
         })
     }
 
-    pub(super) fn word(&self, kind: usize, number: usize) -> u64 {
+    pub(crate) fn word(&self, kind: usize, number: usize) -> u64 {
         word(&self.by_kind[kind], number)
     }
 }

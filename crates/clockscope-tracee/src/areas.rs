@@ -1,0 +1,521 @@
+//! Code in one process that counts its system calls: areas of stubs, and the jumps to them.
+//!
+//! The tracer changes memory only, and writes a stub before the jump to it. If it dies in between, the program still
+//! works and fewer calls are counted.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::mem::offset_of;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::arch::near_jump;
+use super::site_files::{Executed, VDSO};
+use clockscope_sites::{Found, Head, JUMP, Jump, KINDS, NOTICE, PLACES, Site, Stubs, TIMES, Why};
+use clockscope_sys::memory;
+use clockscope_sys::shm::Segment;
+use vdso_image::layout::{
+    AREA_SIZE, AREAS, INSTALL_MARK, INSTALL_NOTICE, Kept, LIVE_OFFSET, PAGE, SHARED_OFFSET,
+    SITE_KINDS, SITE_OWN, SITE_OWN_KINDS, SITE_SHARDS, SITE_TIMES, SITE_WORDS, Shared,
+    THREADS_OFFSET, TIMING, Threads, Timing,
+};
+use vdso_reader::maps::Mapping;
+
+/// Greatest distance from an area's start to the ends of a mapping: a near jump reaches 2 GiB.
+const REACH: u64 = (1 << 31) - 2 * AREA_SIZE as u64;
+/// Room left below a stack for its growth, in bytes, if the gap is large enough. Stack limits are rarely higher
+/// (`ulimit -s`), and a near jump reaches further.
+pub(crate) const STACK_GROWS: u64 = 1 << 30;
+/// Offset from the image of the word with the address of the process's own part of the table.
+const OWN: u64 = (THREADS_OFFSET + offset_of!(Threads, own_site_part)) as u64;
+/// Offset from the image of the table of system calls.
+const TABLE: u64 = (SHARED_OFFSET + offset_of!(Shared, sites)) as u64;
+/// Offset from the image of the places for timed calls.
+const TIMED_PLACES: u64 = (THREADS_OFFSET + offset_of!(Threads, timing)) as u64;
+/// Offset from the image of the word that forbids reading the counter.
+const NO_TIMING: u64 = (SHARED_OFFSET + offset_of!(Shared, header.no_timing)) as u64;
+const _: () = {
+    assert!(NOTICE == INSTALL_NOTICE);
+    assert!(KINDS == SITE_KINDS && clockscope_sites::OWN_KINDS == SITE_OWN_KINDS);
+    assert!(clockscope_sites::SHARDS == SITE_SHARDS && clockscope_sites::TABLE_WORDS == SITE_WORDS);
+    assert!(clockscope_sites::KEPT == vdso_image::layout::KEPT);
+    assert!(clockscope_sites::KEPT_SIZE == size_of::<Kept>());
+    assert!(PLACES == TIMING && clockscope_sites::PLACE_SIZE == size_of::<Timing>());
+    assert!(TIMES == SITE_TIMES);
+    let table = offset_of!(Shared, sites);
+    let words = SITE_KINDS * SITE_SHARDS * SITE_WORDS;
+    assert!(offset_of!(Shared, site_times) == table + 8 * words);
+};
+
+/// The areas of a process.
+#[derive(Clone, Debug, Default)]
+pub struct InProcess {
+    places: [u64; AREAS],
+    pub(crate) areas: Vec<Stubs>,
+    /// The jumps that the tracer has written.
+    jumps: Rc<Vec<Jump>>,
+    /// Base address of the image; 0 without areas.
+    image: u64,
+    /// The part of the table that the process's only thread adds to without a lock. A child that shares the parent's
+    /// memory for a while shares the part.
+    part: Option<Rc<Part>>,
+}
+
+/// A part of the table, reserved for one process.
+#[derive(Debug)]
+struct Part {
+    pages: Rc<Segment<Shared>>,
+    index: usize,
+}
+
+impl Part {
+    /// Reserves a free part.
+    fn take(pages: &Rc<Segment<Shared>>) -> Option<Rc<Self>> {
+        let header = &pages.get().header;
+        let taken = header.site_parts.load(Relaxed);
+        let index = (0..SITE_OWN).find(|index| taken >> index & 1 == 0)?;
+        header.site_parts.fetch_or(1 << index, Relaxed);
+        header.site_parts_used.fetch_or(1 << index, Relaxed);
+        Some(Rc::new(Self { pages: Rc::clone(pages), index }))
+    }
+
+    /// Address of the part in a process with this image.
+    fn address(&self, image: u64) -> u64 {
+        let first = SHARED_OFFSET + offset_of!(Shared, own_sites);
+        image + (first + self.index * SITE_OWN_KINDS * PAGE) as u64
+    }
+}
+
+impl Drop for Part {
+    /// Frees the part. Its counts stay in it, and the next process adds to them.
+    fn drop(&mut self) {
+        self.pages.get().header.site_parts.fetch_and(!(1 << self.index), Relaxed);
+    }
+}
+
+/// State of a running process with all threads stopped.
+pub struct There<'a> {
+    /// Program counters of its threads.
+    pub pcs: Vec<u64>,
+    /// Addresses that signal handlers may return to.
+    pub returns: Vec<u64>,
+    /// Areas of an earlier session.
+    pub old_areas: &'a [OldArea],
+    /// Whether it has a seccomp filter, which may check the address of a call and kill the process for other addresses.
+    pub is_filtered: bool,
+}
+
+impl There<'_> {
+    /// The part of a site that can be displaced in a file mapped `bias` above its own addresses, or the reason against
+    /// it.
+    fn of_site(&self, site: &Site, bias: u64) -> Result<Site, Why> {
+        if self.is_filtered && !site.stays() {
+            return Err(Why::Immovable);
+        }
+        let bytes = site.end - site.window;
+        if self.is_in_the_way(site.window.wrapping_add(bias), bytes, site.is_plain && site.stays())
+        {
+            return Err(Why::Occupied);
+        }
+        // If the instructions behind stay in place, errors are not counted.
+        let behind = site.behind.clone().filter(|behind| {
+            let after = site.after().wrapping_add(bias);
+            !self.is_in_the_way(after, behind.displaced as u64, behind.is_plain)
+        });
+        Ok(Site { behind, ..site.clone() })
+    }
+
+    /// Whether a thread or signal handler continues inside displaced instructions. A thread can be moved into the stub
+    /// if the copy is identical.
+    fn is_in_the_way(&self, at: u64, bytes: u64, is_plain: bool) -> bool {
+        let within = |place: &u64| (1..bytes).contains(&place.wrapping_sub(at));
+        self.returns.iter().any(within) || (!is_plain && self.pcs.iter().any(within))
+    }
+}
+
+/// Whether a jump leads into an old area.
+fn leads_to(areas: &[OldArea], at: u64, bytes: &[u8]) -> bool {
+    let Some(distance) = near_jump(bytes) else { return false };
+    let to = at.wrapping_add(JUMP as u64).wrapping_add_signed(distance.into());
+    areas.iter().any(|area| to.wrapping_sub(area.at) < AREA_SIZE as u64)
+}
+
+/// Restores the original bytes of code at `base` in `seen` where jumps lead into old areas.
+pub(crate) fn undo_old_jumps(areas: &[OldArea], base: u64, original: &[u8], seen: &mut [u8]) {
+    for (at, original) in original.windows(JUMP).enumerate() {
+        let Some(seen) = seen.get_mut(at..at + JUMP) else { return };
+        if seen != original && leads_to(areas, base + at as u64, seen) {
+            seen.copy_from_slice(original);
+        }
+    }
+}
+
+/// An area of an earlier session that was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OldArea {
+    at: u64,
+    /// Base address of the image whose table the area's code adds to.
+    pub image: u64,
+}
+
+/// The old areas in a process that an earlier session has counted.
+pub fn old_areas(pid: i32, mappings: &[Mapping]) -> Vec<OldArea> {
+    let areas = mappings.iter().filter(|mapping| is_area(mapping));
+    let heads = areas.filter_map(|mapping| {
+        let mut head = [0; 24];
+        memory::read(pid, mapping.start, &mut head).ok().filter(|read| *read == head.len())?;
+        let (words, _) = head.as_chunks::<8>();
+        let words = [0, 1, 2].map(|word| u64::from_le_bytes(words[word]));
+        let (table, mark) = Head::table_and_mark(&words);
+        let image = table.wrapping_sub(TABLE);
+        (mark == INSTALL_MARK).then_some(OldArea { at: mapping.start, image })
+    });
+    heads.collect()
+}
+
+/// Whether a mapping looks like an area. Other mappings at an area's address have another size, or a name.
+fn is_area(mapping: &Mapping) -> bool {
+    mapping.size() >= AREA_SIZE as u64 && mapping.perms == "r-xp" && mapping.name.is_empty()
+}
+
+/// Picks addresses for the areas: near the program, and near its interpreter if that is out of reach. `taken` is about
+/// to be mapped.
+pub(crate) fn places(mappings: &[Mapping], taken: Range<u64>) -> [u64; AREAS] {
+    let mut mappings = mappings.to_vec();
+    if !taken.is_empty() {
+        let at = mappings.partition_point(|mapping| mapping.start < taken.start);
+        let (perms, name) = ("r-xp".to_owned(), String::new());
+        mappings.insert(at, Mapping { start: taken.start, end: taken.end, perms, name });
+    }
+    let executed: Vec<&Mapping> = mappings
+        .iter()
+        .filter(|mapping| mapping.perms.contains('x') && mapping.name.starts_with('/'))
+        .collect();
+    let mut places = [0; AREAS];
+    let mut taken: Vec<u64> = Vec::new();
+    for mapping in executed {
+        if taken.len() < AREAS
+            && !taken.iter().any(|place| reaches(*place, &(mapping.start..mapping.end)))
+            && let Some(place) = free(&mappings, &(mapping.start..mapping.end))
+        {
+            places[taken.len()] = place;
+            taken.push(place);
+        }
+    }
+    places
+}
+
+/// Picks the free gap nearest to `near` for an area. The area lies near the upper end of the gap: half of the remaining
+/// gap, but at most 8 times the area's size, stays free above it. Below a stack the area lies at the lower end, out of
+/// reach of the stack, and only if the gap is not above the heap.
+fn free(mappings: &[Mapping], near: &Range<u64>) -> Option<u64> {
+    const LOWEST: u64 = 0x1_0000;
+    let (size, page) = (AREA_SIZE as u64, PAGE as u64);
+    let befores = std::iter::once(None).chain(mappings.iter().map(Some));
+    let places = befores.zip(mappings).filter_map(|(before, above)| {
+        let begin = before.map_or(LOWEST, |before| before.end);
+        let room = above.start.checked_sub(begin).filter(|room| *room >= size + 2 * page)?;
+        if above.name.starts_with("[stack") {
+            let is_free = room > STACK_GROWS && before.is_some_and(|it| it.name != "[heap]");
+            return is_free.then_some(begin + page);
+        }
+        let spare = (room - size).min(16 * size) / 2;
+        Some((above.start - size - spare) & !(page - 1))
+    });
+    places.filter(|at| reaches(*at, near)).min_by_key(|at| near.start.abs_diff(*at))
+}
+
+/// Whether jumps between an area and a mapping reach.
+fn reaches(area: u64, mapping: &Range<u64>) -> bool {
+    area.abs_diff(mapping.start).max(area.abs_diff(mapping.end)) < REACH
+}
+
+impl InProcess {
+    /// The areas at `places`, which may have been mapped or are about to be.
+    pub(crate) fn at(places: [u64; AREAS]) -> Self {
+        Self { places, ..Self::default() }
+    }
+
+    /// Address of the place for timed calls of a thread with this stack pointer, computed as in the stubs.
+    pub(crate) fn timed_place(&self, stack: u64) -> u64 {
+        let index = stack >> 16 & (PLACES as u64 - 1);
+        self.image + TIMED_PLACES + index * size_of::<Timing>() as u64
+    }
+
+    /// Gives a part of the table to a process whose only thread has stopped. Without a free part, or if the process's
+    /// memory cannot be written, the process adds with a lock.
+    pub(crate) fn give_part(&mut self, thread: i32, pages: &Rc<Segment<Shared>>) {
+        self.part = None;
+        if self.areas.is_empty() {
+            return;
+        }
+        let part = Part::take(pages);
+        let at = part.as_ref().map_or(0, |part| part.address(self.image));
+        if memory::write(thread, self.image + OWN, &at.to_ne_bytes()).is_ok() {
+            self.part = part;
+        }
+    }
+
+    /// Takes the part away, because another thread or process will use the memory of this one, whose only thread has
+    /// stopped. Both add with a lock from now on.
+    pub(crate) fn take_part(&mut self, thread: i32) {
+        if self.part.take().is_some() {
+            // If the process has ended meanwhile, it adds nothing.
+            let _ = memory::write(thread, self.image + OWN, &0_u64.to_ne_bytes());
+        }
+    }
+
+    /// Writes the shared code into the mapped areas.
+    pub(crate) fn begin(&mut self, pid: i32, image: u64, mappings: &[Mapping], times: bool) {
+        let head = Head {
+            table: image + TABLE,
+            alive: image + LIVE_OFFSET as u64,
+            mark: INSTALL_MARK,
+            own: image + OWN,
+            kept: image + (THREADS_OFFSET + offset_of!(Threads, kept)) as u64,
+            places: image + TIMED_PLACES,
+            no_timing: image + NO_TIMING,
+            times,
+        };
+        self.image = image;
+        for place in self.places {
+            let is_there = mappings.iter().any(|it| it.start == place && is_area(it));
+            let (stubs, head) = Stubs::new(place, AREA_SIZE, head);
+            if is_there && memory::write_text(pid, head.at, &head.bytes).is_ok() {
+                self.areas.push(stubs);
+            }
+        }
+    }
+
+    /// The areas for a process that may have more jumps than are known here, because its parent wrote them later.
+    pub(crate) fn of_an_orphan(self) -> Self {
+        Self { part: None, ..self }
+    }
+
+    /// Whether the notification signal of a stub arrives at this address.
+    pub(crate) fn tells_at(&self, address: u64) -> bool {
+        self.areas.iter().any(|area| area.told_at() == address)
+    }
+
+    /// Whether no code was written into the process.
+    pub fn is_empty(&self) -> bool {
+        self.areas.is_empty()
+    }
+
+    /// Whether the program's code contains clockscope's jumps.
+    pub(crate) fn has_jumps(&self) -> bool {
+        !self.jumps.is_empty()
+    }
+
+    /// Restores the program's bytes where clockscope's jumps still are. All threads must have stopped.
+    pub fn put_back(&self, pid: i32) -> std::io::Result<()> {
+        if self.jumps.is_empty() {
+            return Ok(());
+        }
+        let memory = text_of(pid)?;
+        for jump in self.jumps.iter() {
+            let mut found = [0; JUMP];
+            if memory.read_exact_at(&mut found, jump.at).is_ok() && found == jump.bytes {
+                memory.write_all_at(&jump.original, jump.at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the instruction at `address` is a stub's read of the counter.
+    pub(crate) fn reads_counter(&self, address: u64) -> bool {
+        self.areas.iter().any(|area| area.reads_counter(address))
+    }
+
+    /// The address in the stub for a thread that stands at a displaced instruction.
+    pub fn to_stub(&self, address: u64) -> Option<u64> {
+        self.jumps.iter().find(|jump| jump.covers(address))?.to_stub(address)
+    }
+
+    /// The address in the program for a thread that stands in a stub, if there is an equivalent one.
+    pub fn to_program(&self, address: u64) -> Option<u64> {
+        self.jumps.iter().find_map(|jump| jump.to_program(address))
+    }
+
+    /// Writes jumps into a mapping. Returns the sites that are not counted, by reason.
+    pub(crate) fn patch(
+        &mut self,
+        process: (i32, Option<&File>),
+        mapping: &Executed,
+        found: &Found,
+        there: Option<&There<'_>>,
+    ) -> Vec<(Why, u64)> {
+        let segments = found.segments.iter();
+        let of_segment = segments.filter(|segment| {
+            let begin = segment.offset & !(PAGE as u64 - 1);
+            begin <= mapping.offset && mapping.offset < segment.offset + segment.size
+        });
+        let mut left = Vec::new();
+        for segment in of_segment {
+            let bias = mapping.start.wrapping_sub(
+                segment.address.wrapping_sub(segment.offset).wrapping_add(mapping.offset),
+            );
+            let is_here = |address: u64| {
+                let at = address.wrapping_add(bias);
+                mapping.start <= at && at < mapping.end
+            };
+            // Sites are in ascending order.
+            let until = |end: u64| {
+                let end = end.wrapping_sub(bias);
+                found.sites.partition_point(|site| site.syscall < end)
+            };
+            let sites = found.sites.get(until(mapping.start)..until(mapping.end));
+            let sites = sites.unwrap_or_default();
+            let mut here = Cow::Borrowed(sites);
+            if let Some(there) = there {
+                let mut displaced = Vec::new();
+                for site in sites {
+                    match there.of_site(site, bias) {
+                        // The functions of the kernel's image are redirected separately, and attaching compares its
+                        // bytes with the kernel's.
+                        _ if mapping.name == VDSO => left.push((Why::Changed, 1)),
+                        Ok(site) => displaced.push(site),
+                        Err(why) => left.push((why, 1)),
+                    }
+                }
+                here = Cow::Owned(displaced);
+            }
+            let written = self.write(process, mapping, &here, bias, there);
+            let unwritten = written.err().map(|why| (why, here.len() as u64));
+            left.extend(unwritten.filter(|(_, sites)| *sites > 0));
+            let never = found.left.iter().filter(|left| is_here(left.syscall));
+            left.extend(never.map(|left| (left.why, 1)));
+        }
+        left
+    }
+
+    fn write(
+        &mut self,
+        (pid, memory): (i32, Option<&File>),
+        mapping: &Executed,
+        sites: &[Site],
+        bias: u64,
+        old: Option<&There<'_>>,
+    ) -> Result<(), Why> {
+        let range = mapping.start..mapping.end;
+        let is_near = |area: &&mut Stubs| reaches(area.told_at(), &range);
+        let area = self.areas.iter_mut().find(is_near).ok_or(Why::TooFar)?;
+        let (code, jumps) = area.add(sites, bias).ok_or(Why::TooFar)?;
+        let memory = memory.ok_or(Why::TooFar)?;
+        let mut parts = Parts::read(pid, memory, sites, bias).map_err(|_| Why::Changed)?;
+        // The process's bytes must equal the file's.
+        let mut is_there = |at: u64, original: &[u8]| {
+            let at = at.wrapping_add(bias);
+            let is_left = |bytes: &[u8]| old.is_some_and(|old| leads_to(old.old_areas, at, bytes));
+            parts.at(at, original.len()).is_some_and(|there| {
+                there == original || (is_left(there) && there[JUMP..] == original[JUMP..])
+            })
+        };
+        let is_same = |site: &Site| {
+            is_there(site.window, &site.original)
+                && site.behind.as_ref().is_none_or(|it| is_there(site.after(), &it.original))
+        };
+        if !sites.iter().all(is_same) {
+            return Err(Why::Changed);
+        }
+        memory.write_all_at(&code.bytes, code.at).map_err(|_| Why::TooFar)?;
+        for jump in &jumps {
+            if let Some(there) = parts.at(jump.at, JUMP) {
+                there.copy_from_slice(&jump.bytes);
+            }
+        }
+        // Note the jumps before they are written.
+        Rc::make_mut(&mut self.jumps).extend(jumps);
+        parts.write(memory).map_err(|_| Why::TooFar)
+    }
+}
+
+/// The bytes around sites in a process. The kernel takes as long for five bytes as for a page, so neighbouring sites
+/// are read and written in one piece.
+struct Parts(Vec<(u64, Vec<u8>)>);
+
+impl Parts {
+    /// Reads the bytes around sites of a file, which are in ascending order.
+    fn read(pid: i32, text: &File, sites: &[Site], bias: u64) -> std::io::Result<Self> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for site in sites {
+            let start = site.window.wrapping_add(bias);
+            let behind = site.behind.as_ref().map_or(0, |behind| behind.original.len());
+            let end = start.saturating_add(site.original.len() as u64);
+            let after = site.after().wrapping_add(bias);
+            let end = end.max(after.saturating_add(behind as u64));
+            match ranges.last_mut() {
+                // A gap of less than a page is part of the same pages.
+                Some(last) if start.saturating_sub(last.end) < PAGE as u64 => {
+                    last.end = last.end.max(end);
+                }
+                _ => ranges.push(start..end),
+            }
+        }
+        let room = |range: Range<u64>| {
+            let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+            (range.start, vec![0; length])
+        };
+        let mut parts: Vec<(u64, Vec<u8>)> = ranges.into_iter().map(room).collect();
+        // Code that is executable but not readable is read as a debugger reads it.
+        if memory::read_parts(pid, &mut parts).is_err() {
+            for (start, bytes) in &mut parts {
+                text.read_exact_at(bytes, *start)?;
+            }
+        }
+        Ok(Self(parts))
+    }
+
+    /// The bytes at an address.
+    fn at(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
+        let behind = self.0.partition_point(|(start, _)| *start <= address);
+        let (start, bytes) = self.0[..behind].last_mut()?;
+        let first = usize::try_from(address - *start).ok()?;
+        bytes.get_mut(first..first.checked_add(length)?)
+    }
+
+    fn write(&self, memory: &File) -> std::io::Result<()> {
+        self.0.iter().try_for_each(|(start, bytes)| memory.write_all_at(bytes, *start))
+    }
+}
+
+/// A process's memory, opened for reading and writing as by a debugger.
+pub(crate) fn text_of(pid: i32) -> std::io::Result<File> {
+    File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vdso_reader::maps;
+
+    fn places_in(text: &str) -> [u64; AREAS] {
+        places(&maps::parse(text), 0..0)
+    }
+
+    #[test]
+    fn an_area_is_above_what_the_program_maps_where_that_leaves_no_room() {
+        let text = "7f0000000000-7f00c0001000 rw-p 0 00:00 0 \n\
+                    7f00c0001000-7f00c0002000 r-xp 0 00:00 1 /lib/libc.so.6\n\
+                    7f00c0002000-7f00c0040000 r-xp 0 00:00 2 /lib64/ld-linux-x86-64.so.2\n\
+                    7ffd00000000-7ffd00021000 rw-p 0 00:00 0 [stack]\n";
+        assert_eq!(places_in(text), [0x7f00_c004_1000, 0]);
+        // The heap grows into the gap above itself, and the stack grows into a small gap.
+        let heap = text.replace("/lib64/ld-linux-x86-64.so.2", "[heap]");
+        assert_eq!(places_in(&heap), [0; AREAS]);
+        assert_eq!(places_in(&text.replace("7ffd000", "7f00c10")), [0; AREAS]);
+    }
+
+    #[test]
+    fn an_area_is_near_the_program_and_another_near_its_interpreter() {
+        let text = "555500000000-555500010000 r-xp 0 00:00 1 /bin/a\n\
+                    555500020000-555500021000 rw-p 0 00:00 0 [heap]\n\
+                    7f0000000000-7f0000010000 r-xp 0 00:00 2 /lib64/ld-linux-x86-64.so.2\n";
+        let [program, interpreter] = places_in(text);
+        let size = AREA_SIZE as u64;
+        assert!(0x5555_0000_0000 - program < 16 * size, "{program:x}");
+        assert!(0x7f00_0000_0000 - interpreter < 16 * size, "{interpreter:x}");
+    }
+}

@@ -1,0 +1,73 @@
+//! Executable mappings of files in a process, and the system calls in these files.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::PathBuf;
+
+use clockscope_sites::Found;
+use clockscope_sys::memory;
+
+/// Larger files are not read. No program is that large.
+const FILE_MAX: u64 = 1 << 30;
+/// Name of the mapping of the kernel's image, wherever it has been moved.
+pub(crate) const VDSO: &str = "[vdso]";
+
+/// A file, identified as in the list of mappings.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FileKey {
+    device: (u32, u32),
+    inode: u64,
+}
+
+/// An executable mapping of a file.
+#[derive(Debug)]
+pub(crate) struct Executed {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) offset: u64,
+    pub(crate) key: FileKey,
+    pub(crate) name: String,
+}
+
+/// The contents of a mapped file, if the file can be read and is still the same.
+fn read(pid: i32, mapping: &Executed) -> Option<Vec<u8>> {
+    if mapping.name == VDSO {
+        // The kernel's image has no file; it is read from the process's memory.
+        let mut bytes = vec![0; usize::try_from(mapping.end - mapping.start).ok()?];
+        let length = memory::read(pid, mapping.start, &mut bytes).ok()?;
+        return (length == bytes.len()).then_some(bytes);
+    }
+    let by_address = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
+    let by_name = PathBuf::from(format!("/proc/{pid}/root{}", mapping.name));
+    let file = File::open(by_address).or_else(|_| File::open(by_name)).ok()?;
+    let known = file.metadata().ok()?;
+    if !known.is_file() || known.len() > FILE_MAX || known.ino() != mapping.key.inode {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(known.len()).ok()?];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    Some(bytes)
+}
+
+/// The sites in the file of a mapping.
+pub(crate) fn found_in(pid: i32, mapping: &Executed, by_two: bool) -> Option<Found> {
+    let find = if by_two { clockscope_sites::find_by_two } else { clockscope_sites::find };
+    read(pid, mapping).and_then(|file| find(&file).ok())
+}
+
+/// Parses a line of `/proc/PID/maps`, if it is an executable mapping of a file.
+pub(crate) fn executed(line: &str) -> Option<Executed> {
+    let mut words = line.splitn(6, ' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let perms = words.next()?;
+    let number = |word: &str| u64::from_str_radix(word, 16).ok();
+    let offset = number(words.next()?)?;
+    let (major, minor) = words.next()?.split_once(':')?;
+    let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
+    let inode = words.next()?.parse().ok()?;
+    let name = words.next()?.trim_start();
+    let is_of_file = name.starts_with('/') || name == VDSO;
+    (perms.contains('x') && perms.ends_with('p') && is_of_file).then_some(())?;
+    let key = FileKey { device, inode };
+    Some(Executed { start: number(start)?, end: number(end)?, offset, key, name: name.to_owned() })
+}
