@@ -70,13 +70,16 @@ impl Jvm {
     /// The JVM of a process; `symbols` are the addresses of [`tables::SYMBOLS`] in it.
     pub(super) fn find(memory: &Memory<'_>, symbols: &[u64; tables::SYMBOLS.len()]) -> Option<Jvm> {
         let tables = Tables::read(memory, symbols)?;
-        let layout = Layout::read(memory, &tables)?;
-        Some(Jvm {
+        Some(Jvm::of(Layout::read(memory, &tables)?))
+    }
+
+    fn of(layout: Layout) -> Jvm {
+        Jvm {
             layout,
             known: HashMap::new(),
             interpreted: HashMap::new(),
             remembered: Remembered::default(),
-        })
+        }
     }
 
     /// Whether an address lies in one of the JVM's code heaps.
@@ -218,7 +221,7 @@ mod tests {
 
     fn jvm(seed: u64) -> Jvm {
         let is_new = seed % 2 == 1;
-        let layout = Layout {
+        Jvm::of(Layout {
             major: if is_new { 25 } else { 17 },
             heaps: vec![Heap { low: 0x1000, high: 0x8000, segments: 0x2000, log2_segment: 7 }],
             block_header: 16,
@@ -250,13 +253,7 @@ mod tests {
             class_name: 24,
             symbol_length: 0,
             symbol_body: 6,
-        };
-        Jvm {
-            layout,
-            known: HashMap::new(),
-            interpreted: HashMap::new(),
-            remembered: Remembered::default(),
-        }
+        })
     }
 
     /// A JVM's memory can hold anything: it is read later than the sample was taken, and a process

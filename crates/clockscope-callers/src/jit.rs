@@ -37,6 +37,7 @@ const FILE_MAX: u64 = 256 << 20;
 pub(super) const ALL_MAX: u64 = 512 << 20;
 
 /// A process that executes code made at run time.
+#[derive(Default)]
 pub(super) struct Program {
     /// The program of the process that this one was forked from.
     pub(super) parent: Option<ProgramId>,
@@ -69,9 +70,7 @@ impl Program {
                 as i32,
             users: numbers(&status, "Uid:"),
             dumps,
-            names: HashMap::new(),
-            length: 0,
-            missing: BTreeSet::new(),
+            ..Program::default()
         }
     }
 
@@ -213,17 +212,8 @@ mod tests {
     /// A process with this user whose root is a folder.
     fn program(folder: &tempfile::TempDir, users: Vec<u32>) -> Program {
         fs::create_dir_all(folder.path().join("tmp")).unwrap();
-        Program {
-            parent: None,
-            pid: 7,
-            root: Dir::open_ambient_dir(folder.path(), cap_std::ambient_authority()).ok(),
-            own_pid: 7,
-            users,
-            dumps: Vec::new(),
-            names: HashMap::new(),
-            length: 0,
-            missing: BTreeSet::new(),
-        }
+        let root = Dir::open_ambient_dir(folder.path(), cap_std::ambient_authority()).ok();
+        Program { pid: 7, root, own_pid: 7, users, ..Program::default() }
     }
 
     fn own_user() -> u32 {

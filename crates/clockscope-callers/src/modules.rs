@@ -87,6 +87,14 @@ impl Module {
         Module { name, bytes, content: None }
     }
 
+    /// The code, if the file has any that can be read.
+    pub(super) fn code(&mut self) -> Option<&mut CodeFile> {
+        match self.content() {
+            FileContent::Code(code) => Some(code),
+            _ => None,
+        }
+    }
+
     /// The content, read at the first use.
     pub(super) fn content(&mut self) -> &mut FileContent {
         self.content.get_or_insert_with(|| match self.bytes.clone() {
@@ -130,6 +138,13 @@ pub(super) struct Region {
     pub(super) filling: Filling,
 }
 
+impl Region {
+    /// Offset in the file of an address in this region.
+    pub(super) fn offset_of(&self, address: u64) -> u64 {
+        self.offset.wrapping_add(address - self.start)
+    }
+}
+
 /// The executable parts of an address space, by their first address; they do not overlap.
 #[derive(Clone, Debug, Default)]
 struct Space {
@@ -165,7 +180,7 @@ impl Space {
                 self.regions.insert(old.start, Region { end: region.start, ..old });
             }
             if old.end > region.end {
-                let offset = old.offset.wrapping_add(region.end - old.start);
+                let offset = old.offset_of(region.end);
                 self.regions.insert(region.end, Region { start: region.end, offset, ..old });
             }
         }
@@ -341,22 +356,18 @@ impl Modules {
     }
 
     fn module(&mut self, pid: i32, mapping: &Mapping) -> ModuleId {
+        let open = || Some(Bytes::File(Rc::new(module_file::open(pid, mapping)?)));
         if let Some(id) = self.by_file.get(&mapping.inode) {
             let module = &mut self.modules[id.0];
             if module.bytes.is_none() && self.by_file.len() <= FILES_MAX {
-                module.bytes =
-                    module_file::open(pid, mapping).map(|file| Bytes::File(Rc::new(file)));
+                module.bytes = open();
                 module.content = None;
             }
             return *id;
         }
-        let file =
-            (self.by_file.len() < FILES_MAX).then(|| module_file::open(pid, mapping)).flatten();
-        self.modules.push(Module {
-            name: module_file::without_deleted(&mapping.name),
-            bytes: file.map(|file| Bytes::File(Rc::new(file))),
-            content: None,
-        });
+        let bytes = (self.by_file.len() < FILES_MAX).then(open).flatten();
+        let name = module_file::without_deleted(&mapping.name);
+        self.modules.push(Module { name, bytes, content: None });
         let id = ModuleId(self.modules.len() - 1);
         self.by_file.insert(mapping.inode, id);
         id
@@ -374,6 +385,10 @@ impl Modules {
 
     pub(super) fn module_mut(&mut self, id: ModuleId) -> Option<&mut Module> {
         self.modules.get_mut(id.0)
+    }
+
+    pub(super) fn code(&mut self, id: ModuleId) -> Option<&mut CodeFile> {
+        self.module_mut(id)?.code()
     }
 
     /// Takes in mappings of `/proc/PID/maps` that are not known yet; at most once in 20 ms.
@@ -410,10 +425,8 @@ impl Modules {
         let Process { space, v8, .. } = self.processes.get_mut(&pid)?;
         let modules = &mut self.modules;
         v8.or_find(now_ns, || {
-            let mut code = space.files().filter_map(|(_, id)| {
-                let FileContent::Code(code) = modules.get_mut(id.0)?.content() else { return None };
-                code.v8()?.clone()
-            });
+            let mut code =
+                space.files().filter_map(|(_, id)| modules.get_mut(id.0)?.code()?.v8()?.clone());
             code.next().map(|layout| V8::new(layout, pid))
         })
     }
@@ -471,7 +484,7 @@ fn python_symbols(
         if !python::may_be_python(name.as_bytes()) {
             return None;
         }
-        let FileContent::Code(code) = module.content() else { return None };
+        let code = module.code()?;
         let symbols = code.elf.exported(&python::SYMBOLS)?;
         let evaluation = code.elf.exported_function(python::EVALUATION)?;
         let bias = region.start.wrapping_sub(code.elf.address_of(region.offset)?);
@@ -486,7 +499,7 @@ fn jvm_symbols(space: &Space, modules: &mut [Module]) -> Option<[u64; tables::SY
     let is_jvm =
         |id: ModuleId| modules.get(id.0).is_some_and(|module| module.name.ends_with("libjvm.so"));
     let (region, id) = space.files().find(|(_, id)| is_jvm(*id))?;
-    let FileContent::Code(code) = modules.get_mut(id.0)?.content() else { return None };
+    let code = modules.get_mut(id.0)?.code()?;
     let bias = region.start.wrapping_sub(code.elf.address_of(region.offset)?);
     let addresses = code.elf.exported(&tables::SYMBOLS)?;
     Some(addresses.map(|address| address.wrapping_add(bias)))

@@ -24,19 +24,14 @@ mod tests {
     #[test]
     fn what_would_name_the_functions_of_a_file_is_said() {
         let said = |servers| advice(&Module::of("/opt/\u{1b}server".into(), None), &servers);
-        assert_eq!(
-            said(Servers::None),
-            "?server is stripped: its debugging symbols, or a server in DEBUGINFOD_URLS, would name its \
-             functions"
-        );
-        assert_eq!(
-            said(Servers::NoClient),
-            "?server is stripped: its debugging symbols, or debuginfod-find for DEBUGINFOD_URLS (package \
-             debuginfod), would name its functions"
-        );
-        assert_eq!(
-            said(Servers::By("/usr/bin/debuginfod-find".into())),
-            "?server is stripped: its debugging symbols would name its functions"
-        );
+        for (servers, or) in [
+            (Servers::None, ", or a server in DEBUGINFOD_URLS,"),
+            (Servers::NoClient, ", or debuginfod-find for DEBUGINFOD_URLS (package debuginfod),"),
+            (Servers::By("/usr/bin/debuginfod-find".into()), ""),
+        ] {
+            let expected =
+                format!("?server is stripped: its debugging symbols{or} would name its functions");
+            assert_eq!(said(servers), expected);
+        }
     }
 }

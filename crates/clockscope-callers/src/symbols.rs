@@ -26,7 +26,7 @@ use super::stripped;
 use super::unwind::Unwinder;
 
 /// Kinds of functions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Machine code of a file.
     Native,
@@ -37,11 +37,12 @@ pub enum Kind {
     /// Code made at run time.
     RunTime,
     /// An address without any information.
+    #[default]
     Unknown,
 }
 
 /// A function, or an address with less information.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Name {
     /// Its name, demangled.
     pub function: Option<Foreign>,
@@ -75,13 +76,6 @@ pub struct Symbols {
 
 impl Default for Symbols {
     fn default() -> Symbols {
-        Symbols::new()
-    }
-}
-
-impl Symbols {
-    /// Makes an empty cache.
-    pub fn new() -> Symbols {
         let symbolizer = Symbolizer::builder()
             .enable_auto_reload(false)
             .enable_code_info(true)
@@ -96,7 +90,9 @@ impl Symbols {
             found: HashMap::new(),
         }
     }
+}
 
+impl Symbols {
     /// The functions at a frame: inlined functions first, starting with the innermost; the last is
     /// the function that contains the code. At least one.
     pub fn names(&mut self, unwinder: &mut Unwinder, frame: FrameAddress) -> Vec<Name> {
@@ -115,10 +111,12 @@ impl Symbols {
                 function: unwinder.run_time_name(program, at),
                 module: Some("[jit]".into()),
                 kind: Kind::RunTime,
-                ..nothing()
+                ..Name::default()
             }],
-            FrameAddress::Managed(id) => vec![unwinder.managed(id).map_or_else(nothing, managed)],
-            FrameAddress::Unknown { .. } => vec![nothing()],
+            FrameAddress::Managed(id) => {
+                vec![unwinder.managed(id).map(managed).unwrap_or_default()]
+            }
+            FrameAddress::Unknown { .. } => vec![Name::default()],
         };
         // Code made at run time may get its name later.
         let is_named = names.iter().any(|name| name.function.is_some());
@@ -189,7 +187,7 @@ impl Symbols {
 
     fn of_code(&mut self, unwinder: &mut Unwinder, id: ModuleId, at: u64) -> Vec<Name> {
         let module_name = unwinder.module_name(id);
-        let base = Name { module: module_name, address: at, kind: Kind::Native, ..nothing() };
+        let base = Name { module: module_name, address: at, kind: Kind::Native, ..Name::default() };
         let file =
             self.files.entry(id).or_insert_with(|| unwinder.module(id).and_then(readable)).clone();
         let Some(file) = file else { return vec![base] };
@@ -221,18 +219,6 @@ impl Symbols {
     }
 }
 
-fn nothing() -> Name {
-    Name {
-        function: None,
-        module: None,
-        address: 0,
-        start: None,
-        file: None,
-        line: None,
-        kind: Kind::Unknown,
-    }
-}
-
 fn managed(function: &Function) -> Name {
     Name {
         function: Some(function.name.clone()),
@@ -240,7 +226,7 @@ fn managed(function: &Function) -> Name {
         file: function.file.clone(),
         line: function.line,
         kind: if function.is_inlined { Kind::Inlined } else { Kind::RunTime },
-        ..nothing()
+        ..Name::default()
     }
 }
 
@@ -274,13 +260,8 @@ fn functions(symbol: &Sym<'_>, base: &Name) -> Vec<Name> {
         vec![Name { function: Some(demangled(&symbol.name)), file, line, ..base.clone() }];
     for inlined in &symbol.inlined {
         let (file, line) = place(inlined.code_info.as_ref());
-        names.push(Name {
-            function: Some(demangled(&inlined.name)),
-            file,
-            line,
-            kind: Kind::Inlined,
-            ..base.clone()
-        });
+        let function = Some(demangled(&inlined.name));
+        names.push(Name { function, file, line, kind: Kind::Inlined, ..base.clone() });
     }
     names.reverse();
     names

@@ -82,15 +82,12 @@ impl Unwinder {
 
     /// Start of the function at a place in a module, by the unwind tables.
     pub(super) fn function_start(&mut self, id: ModuleId, at: u64) -> Option<u64> {
-        let FileContent::Code(code) = self.modules.module_mut(id)?.content() else { return None };
-        code.frames.as_mut()?.function_start(at)
+        self.modules.code(id)?.frames.as_mut()?.function_start(at)
     }
 
     /// Whether signal handlers return to the code at a place in a module.
     pub(super) fn is_signal_frame(&mut self, id: ModuleId, at: u64) -> bool {
-        let Some(FileContent::Code(code)) = self.modules.module_mut(id).map(Module::content) else {
-            return false;
-        };
+        let Some(code) = self.modules.code(id) else { return false };
         // The thread goes on at the first instruction of that code.
         let is_covered = code.frames.as_mut().is_some_and(|frames| frames.covers(at));
         match &mut code.frames {
@@ -101,8 +98,7 @@ impl Unwinder {
 
     /// The name of the function at a place in a module, by Go's own table.
     pub(super) fn go_name(&mut self, id: ModuleId, at: u64) -> Option<Foreign> {
-        let FileContent::Code(code) = self.modules.module_mut(id)?.content() else { return None };
-        code.go.as_ref()?.function(at).map(|function| function.name.into())
+        self.modules.code(id)?.go.as_ref()?.function(at).map(|function| function.name.into())
     }
 
     /// The runtime's name for code made at run time at an address. A forked process also has its
@@ -322,13 +318,11 @@ impl Unwinder {
             FileContent::Code(code) => code,
             FileContent::Other => return self.made_at_run_time(taken, registers, frames),
             FileContent::Unreadable => {
-                let at = region.offset.wrapping_add(address - region.start);
-                frames.push(FrameAddress::Code { module: id, at });
+                frames.push(FrameAddress::Code { module: id, at: region.offset_of(address) });
                 return Step::End(End::Unreadable(id));
             }
         };
-        let offset = region.offset.wrapping_add(address - region.start);
-        let Some(at) = code.elf.address_of(offset) else {
+        let Some(at) = code.elf.address_of(region.offset_of(address)) else {
             frames.push(unknown);
             return Step::End(End::NotMapped);
         };
@@ -371,9 +365,7 @@ impl Unwinder {
         // The address where the function goes on.
         let is_interrupted = registers.ip == address;
         let from = if is_interrupted { at } else { at.wrapping_add(1) };
-        let Some(FileContent::Code(code)) = self.modules.module_mut(id).map(Module::content) else {
-            return unknown;
-        };
+        let Some(code) = self.modules.code(id) else { return unknown };
         match code.ways.way(&code.elf, from, is_interrupted).clone() {
             Way::End if !is_interrupted => Step::End(End::Complete),
             Way::End | Way::Unknown => unknown,
@@ -482,9 +474,8 @@ impl Unwinder {
     fn has_table(&mut self, sample: &Sample, address: u64) -> bool {
         let Some(region) = self.region(sample, address) else { return false };
         let Filling::File(id) = region.filling else { return false };
-        let Some(module) = self.modules.module_mut(id) else { return false };
-        let FileContent::Code(code) = module.content() else { return false };
-        let at = code.elf.address_of(region.offset.wrapping_add(address - region.start));
+        let Some(code) = self.modules.code(id) else { return false };
+        let at = code.elf.address_of(region.offset_of(address));
         at.zip(code.frames.as_mut()).is_some_and(|(at, frames)| frames.covers(at))
     }
 
@@ -506,10 +497,11 @@ impl Unwinder {
                     .is_ok_and(|read| read == bytes.len() && ends_with_call(bytes))
             }
             Filling::File(id) => {
-                let Some(module) = self.modules.module_mut(id) else { return false };
-                let Some(bytes) = &module.bytes else { return false };
-                let offset = region.offset.wrapping_add(from - region.start);
-                bytes.read(offset, address - from).is_some_and(|bytes| ends_with_call(&bytes))
+                let bytes = self.module(id).and_then(|module| module.bytes.as_ref());
+                let Some(bytes) = bytes else { return false };
+                bytes
+                    .read(region.offset_of(from), address - from)
+                    .is_some_and(|bytes| ends_with_call(&bytes))
             }
         }
     }
@@ -548,9 +540,9 @@ impl Unwinder {
     fn go_code(&mut self, sample: &Sample, address: u64) -> Option<(ModuleId, u64, bool)> {
         let region = self.region(sample, address)?;
         let Filling::File(id) = region.filling else { return None };
-        let FileContent::Code(code) = self.modules.module_mut(id)?.content() else { return None };
+        let code = self.modules.code(id)?;
         let go = code.go.as_ref()?;
-        let at = code.elf.address_of(region.offset.wrapping_add(address - region.start))?;
+        let at = code.elf.address_of(region.offset_of(address))?;
         Some((id, at, go.function(at).is_some_and(|function| function.is_first)))
     }
 }

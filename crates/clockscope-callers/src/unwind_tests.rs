@@ -116,17 +116,15 @@ fn forks_share_until_they_map_and_new_mappings_replace_old() {
     let mut unwinder = with(vec![mapping(0x1000, 0x4000, "[vdso]")]);
     let child = NOBODY - 1;
     unwinder.event(&MemoryEvent::Forked { pid: child, parent: NOBODY });
-    let region = |unwinder: &Unwinder, pid, at| unwinder.modules.region(pid, at);
+    let region = |unwinder: &Unwinder, pid, at| {
+        let region = unwinder.modules.region(pid, at)?;
+        Some((region.start, region.end, region.offset))
+    };
     assert_eq!(region(&unwinder, child, 0x3fff), region(&unwinder, NOBODY, 0x3fff));
     unwinder.event(&MemoryEvent::Mapped { pid: child, mapping: mapping(0x2000, 0x3000, "") });
     assert_ne!(region(&unwinder, child, 0x2000), region(&unwinder, NOBODY, 0x2000));
-    let (left, right) = (region(&unwinder, child, 0x1fff), region(&unwinder, child, 0x3000));
-    assert_eq!(
-        left.map(|region| (region.start, region.end, region.offset)),
-        Some((0x1000, 0x2000, 0))
-    );
-    let right = right.map(|region| (region.start, region.end, region.offset));
-    assert_eq!(right, Some((0x3000, 0x4000, 0x2000)));
+    assert_eq!(region(&unwinder, child, 0x1fff), Some((0x1000, 0x2000, 0)));
+    assert_eq!(region(&unwinder, child, 0x3000), Some((0x3000, 0x4000, 0x2000)));
     unwinder.event(&MemoryEvent::Ended { pid: NOBODY });
     assert!(region(&unwinder, child, 0x1fff).is_some());
 }

@@ -258,73 +258,31 @@ pub(super) fn bytes(memory: &Memory<'_>, object: u64, most: usize) -> Option<Vec
 mod tests {
     use super::*;
 
-    /// Words at `_PyRuntime` in CPython 3.13.0, 3.14.10 and 3.15.2.
-    const SAID: [(u64, &[(usize, u64)]); 3] = [
+    /// Words at `_PyRuntime` in CPython 3.13.0, 3.14.10 and 3.15.2: their indices and values.
+    const SAID: [(u64, [usize; 14], [u64; 14]); 3] = [
         (
             13,
-            &[
-                (5, 632),
-                (8, 7264),
-                (9, 7344),
-                (21, 8),
-                (23, 72),
-                (24, 152),
-                (29, 8),
-                (31, 56),
-                (33, 70),
-                (35, 112),
-                (37, 128),
-                (38, 136),
-                (39, 68),
-                (43, 200),
-            ],
+            [5, 8, 9, 21, 23, 24, 29, 31, 33, 35, 37, 38, 39, 43],
+            [632, 7264, 7344, 8, 72, 152, 8, 56, 70, 112, 128, 136, 68, 200],
         ),
         (
             14,
-            &[
-                (5, 808),
-                (8, 7272),
-                (9, 7344),
-                (24, 8),
-                (26, 72),
-                (27, 152),
-                (32, 8),
-                (34, 56),
-                (36, 74),
-                (40, 112),
-                (42, 128),
-                (43, 136),
-                (44, 68),
-                (48, 208),
-            ],
+            [5, 8, 9, 24, 26, 27, 32, 34, 36, 40, 42, 43, 44, 48],
+            [808, 7272, 7344, 8, 72, 152, 8, 56, 74, 112, 128, 136, 68, 208],
         ),
         (
             15,
-            &[
-                (5, 936),
-                (8, 7264),
-                (9, 7336),
-                (24, 8),
-                (26, 72),
-                (30, 176),
-                (40, 8),
-                (42, 56),
-                (44, 74),
-                (48, 112),
-                (50, 128),
-                (51, 136),
-                (52, 68),
-                (56, 208),
-            ],
+            [5, 8, 9, 24, 26, 30, 40, 42, 44, 48, 50, 51, 52, 56],
+            [936, 7264, 7336, 8, 72, 176, 8, 56, 74, 112, 128, 136, 68, 208],
         ),
     ];
 
-    fn said(minor: u64, is_free_threaded: u64, offsets: &[(usize, u64)]) -> Vec<u8> {
+    fn said(is_free_threaded: u64, minor: u64, at: &[usize], offsets: &[u64]) -> Vec<u8> {
         let mut words = [0_u64; WORDS];
         words[0] = u64::from_le_bytes(*COOKIE);
         words[VERSION] = 3 << 24 | minor << 16;
         words[FREE_THREADED] = is_free_threaded;
-        offsets.iter().for_each(|(at, offset)| words[*at] = *offset);
+        at.iter().zip(offsets).for_each(|(at, offset)| words[*at] = *offset);
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
@@ -338,9 +296,9 @@ mod tests {
 
     #[test]
     fn a_runtime_that_says_where_things_are_is_believed() {
-        for (minor, offsets) in SAID {
+        for (minor, at, offsets) in SAID {
             // The version in the file's name is ignored.
-            let layout = of(&said(minor, 0, offsets), Some(9)).unwrap();
+            let layout = of(&said(0, minor, &at, &offsets), Some(9)).unwrap();
             let found = [
                 layout.interpreters,
                 layout.interpreter_next,
@@ -357,16 +315,13 @@ mod tests {
                 layout.code_first_line,
                 layout.code_instructions.unwrap(),
             ];
-            assert_eq!(
-                found.as_slice(),
-                offsets.iter().map(|(_, offset)| *offset).collect::<Vec<_>>(),
-                "3.{minor}"
-            );
+            assert_eq!(found, offsets, "3.{minor}");
         }
         for (minor, is_free_threaded, refused) in
             [(16, 0, "Python 3.16 are not"), (14, 1, "3.14, free-threaded are not")]
         {
-            let clause = of(&said(minor, is_free_threaded, SAID[0].1), Some(13)).unwrap_err();
+            let clause =
+                of(&said(is_free_threaded, minor, &SAID[0].1, &SAID[0].2), Some(13)).unwrap_err();
             assert!(clause.contains(refused), "{clause}");
         }
     }

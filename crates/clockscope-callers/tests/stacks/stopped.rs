@@ -11,6 +11,7 @@ use clockscope_callers::modules::mappings_of;
 use clockscope_callers::sample::{Called, FP, MemoryEvent, Registers, SP, Sample};
 use clockscope_callers::symbols::{Name, Symbols};
 use clockscope_callers::unwind::Unwinder;
+use clockscope_sys::access::threads_of;
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::wait::{self, Status};
 use clockscope_sys::{memory, own_vdso};
@@ -64,7 +65,7 @@ pub(crate) fn stopped(program: &Path, words: &[&str], copied: usize) -> Stopped 
     // A seized thread may stop for the birth of another thread; the waiting thread does not.
     let mut seized = Vec::new();
     loop {
-        let fresh: Vec<i32> = threads(pid).into_iter().filter(|t| !seized.contains(t)).collect();
+        let fresh: Vec<i32> = threads_of(pid).into_iter().filter(|t| !seized.contains(t)).collect();
         if fresh.is_empty() {
             break;
         }
@@ -80,14 +81,9 @@ pub(crate) fn stopped(program: &Path, words: &[&str], copied: usize) -> Stopped 
     Stopped { child, sample }
 }
 
-fn threads(pid: i32) -> Vec<i32> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).expect("list threads");
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
-}
-
 /// Whether a thread is in `read(0, …)`.
 fn is_waiting_for_word(pid: i32) -> bool {
-    threads(pid).into_iter().any(|thread| {
+    threads_of(pid).into_iter().any(|thread| {
         std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall"))
             .is_ok_and(|call| call.starts_with("0 0x0 "))
     })
@@ -178,14 +174,9 @@ pub(crate) fn unwound(stopped: &Stopped) -> (Unwound, Vec<Name>) {
     let pid = stopped.sample.pid;
     let mappings = mappings_of(pid).expect("read its maps");
     unwinder.event(&MemoryEvent::Begun { pid, mappings });
-    named(&mut unwinder, &stopped.sample)
-}
-
-/// Unwinds a sample and names all of its functions.
-pub(crate) fn named(unwinder: &mut Unwinder, sample: &Sample) -> (Unwound, Vec<Name>) {
-    let unwound = unwinder.stack_with(sample, None);
-    let mut symbols = Symbols::new();
-    let names = |frame: &FrameAddress| symbols.names(unwinder, *frame);
+    let unwound = unwinder.stack_with(&stopped.sample, None);
+    let mut symbols = Symbols::default();
+    let names = |frame: &FrameAddress| symbols.names(&mut unwinder, *frame);
     let names = unwound.frames.iter().flat_map(names).collect();
     (unwound, names)
 }

@@ -204,7 +204,7 @@ impl Sampler {
         Self {
             inbox,
             unwinder: Unwinder::new(image),
-            symbols: Symbols::new(),
+            symbols: Symbols::default(),
             collected: Collected::default(),
             rate,
             lost: 0,
