@@ -198,7 +198,7 @@ fn size(file: &File) -> u64 {
 
 /// The numbers of a line of `/proc/PID/status`.
 fn numbers(status: &str, name: &str) -> Vec<u32> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    let line = proc_text::field(status, name).unwrap_or_default();
     line.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 

@@ -24,9 +24,7 @@ pub(super) struct Memory<'a> {
 impl<'a> Memory<'a> {
     /// The memory of a process.
     pub(super) fn of(pid: i32) -> Memory<'static> {
-        Memory::by(move |at, into| {
-            clockscope_sys::memory::read(pid, at, into).is_ok_and(|read| read == into.len())
-        })
+        Memory::by(move |at, into| clockscope_sys::memory::read_exact(pid, at, into).is_ok())
     }
 
     /// Memory that a function provides: it fills bytes from an address on, or returns false.

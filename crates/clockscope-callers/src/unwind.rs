@@ -493,8 +493,8 @@ impl Unwinder {
                     return false;
                 };
                 // Code that is gone cannot be checked, so it is rejected.
-                clockscope_sys::memory::read(sample.pid, from, bytes)
-                    .is_ok_and(|read| read == bytes.len() && ends_with_call(bytes))
+                clockscope_sys::memory::read_exact(sample.pid, from, bytes).is_ok()
+                    && ends_with_call(bytes)
             }
             Filling::File(id) => {
                 let bytes = self.module(id).and_then(|module| module.bytes.as_ref());

@@ -52,12 +52,7 @@ pub fn read_parts(pid: i32, parts: &mut [(u64, Vec<u8>)]) -> io::Result<()> {
         let read = unsafe {
             libc::process_vm_readv(pid, local.as_ptr(), count, remote.as_ptr(), count, 0)
         };
-        if read < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        if usize::try_from(read) != Ok(wanted) {
-            return Err(io::Error::from_raw_os_error(libc::EFAULT));
-        }
+        all_of(read, wanted)?;
     }
     Ok(())
 }
@@ -78,11 +73,7 @@ pub fn write(pid: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
     // kernel.
     let wrote =
         unsafe { libc::process_vm_writev(pid, &raw const local, 1, &raw const remote, 1, 0) };
-    match usize::try_from(wrote) {
-        Ok(wrote) if wrote == bytes.len() => Ok(()),
-        Ok(_) => Err(io::Error::from_raw_os_error(libc::EFAULT)),
-        Err(_) => Err(io::Error::last_os_error()),
-    }
+    all_of(wrote, bytes.len())
 }
 
 /// Writes the same word at `count` addresses, `stride` bytes apart.
@@ -104,9 +95,7 @@ pub fn write_words(pid: i32, first: u64, stride: u64, count: usize, word: u64) -
         let wrote = unsafe {
             libc::process_vm_writev(pid, local.as_ptr(), count, remote.as_ptr(), count, 0)
         };
-        if usize::try_from(wrote) != Ok(batch.len() * word.len()) {
-            return Err(io::Error::last_os_error());
-        }
+        all_of(wrote, batch.len() * word.len())?;
     }
     Ok(())
 }
@@ -137,6 +126,18 @@ pub fn write_text(pid: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).open(format!("/proc/{pid}/mem"))?.write_all_at(bytes, address)
 }
 
+/// Fills all of `into` from `address` on.
+///
+/// # Errors
+///
+/// As [`read`]; `EFAULT` if a part cannot be read.
+pub fn read_exact(pid: i32, address: u64, into: &mut [u8]) -> io::Result<()> {
+    if read(pid, address, into)? == into.len() {
+        return Ok(());
+    }
+    Err(io::Error::from_raw_os_error(libc::EFAULT))
+}
+
 /// Reads one 64-bit word.
 ///
 /// # Errors
@@ -144,10 +145,8 @@ pub fn write_text(pid: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
 /// As [`read`].
 pub fn read_u64(pid: i32, address: u64) -> io::Result<u64> {
     let mut word = [0; 8];
-    match read(pid, address, &mut word)? {
-        8 => Ok(u64::from_ne_bytes(word)),
-        _ => Err(io::Error::from_raw_os_error(libc::EFAULT)),
-    }
+    read_exact(pid, address, &mut word)?;
+    Ok(u64::from_ne_bytes(word))
 }
 
 /// Reads from an address of this process that may be unreadable, without the risk of a signal.
@@ -167,8 +166,14 @@ pub fn read_own(address: u64, into: &mut [u8; 64]) -> io::Result<()> {
     let from = std::ptr::without_provenance::<libc::c_void>(remote_address(address)?);
     // SAFETY: the kernel checks the range, which is only read; 64 bytes fit into an empty pipe.
     let wrote = unsafe { libc::write(writer.as_raw_fd(), from, into.len()) };
-    match usize::try_from(wrote) {
-        Ok(wrote) if wrote == into.len() => reader.read_exact(into),
+    all_of(wrote, into.len())?;
+    reader.read_exact(into)
+}
+
+/// Whether a call has transferred all bytes; must be called right after it.
+fn all_of(transferred: isize, wanted: usize) -> io::Result<()> {
+    match usize::try_from(transferred) {
+        Ok(transferred) if transferred == wanted => Ok(()),
         Ok(_) => Err(io::Error::from_raw_os_error(libc::EFAULT)),
         Err(_) => Err(io::Error::last_os_error()),
     }

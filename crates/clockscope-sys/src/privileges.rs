@@ -5,6 +5,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
+use super::check;
+
 /// A user and the group that comes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct User {
@@ -55,14 +57,11 @@ pub fn user(name: &str) -> io::Result<User> {
 ///
 /// `EPERM` without root; then nothing has changed.
 pub fn become_user(user: User) -> io::Result<()> {
-    let check = |status: libc::c_int| {
-        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    };
     // SAFETY: an empty list, and numbers. The order matters: the user goes last.
     unsafe {
         check(libc::setgroups(0, ptr::null()))?;
         check(libc::setresgid(user.gid, user.gid, user.gid))?;
-        check(libc::setresuid(user.uid, user.uid, user.uid))
+        check(libc::setresuid(user.uid, user.uid, user.uid)).map(drop)
     }
 }
 

@@ -19,6 +19,11 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<String> {
     })
 }
 
+/// The value of a line that begins with `name`, as in `/proc/PID/status`.
+pub fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
 /// Whether `/proc` shows processes.
 pub fn is_mounted() -> bool {
     Path::new("/proc/self").exists()

@@ -249,9 +249,7 @@ pub fn thread_pointer(pid: i32) -> io::Result<u64> {
 ///
 /// `EINVAL` when it has not stopped for a signal.
 pub fn signal_sender(pid: i32) -> io::Result<(i32, i32)> {
-    // SAFETY: all-zero is a value of this plain union.
-    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    call(libc::PTRACE_GETSIGINFO, pid, 0, (&raw mut info).expose_provenance())?;
+    let SignalInfo(info) = SignalInfo::of(pid)?;
     // SAFETY: the field is a plain integer in every variant of the union.
     Ok((unsafe { info.si_pid() }, info.si_code))
 }

@@ -318,15 +318,8 @@ mod tests {
         let before = scheduling(0);
         let own = || scheduling(0).expect("lives");
         let mut service = Service::begin();
-        let (tell, number) = std::sync::mpsc::channel();
-        let (end, ended) = std::sync::mpsc::channel::<()>();
-        let served = std::thread::spawn(move || {
-            let allowed = set(0, (FIRST, 40));
-            // SAFETY: takes nothing and cannot fail.
-            tell.send((unsafe { libc::gettid() }, allowed)).expect("is heard");
-            let _ = ended.recv();
-        });
-        let (thread, allowed) = number.recv().expect("lives");
+        let (thread, _end) = real_time_thread(40);
+        let allowed = scheduling(thread) == Some((FIRST, 40));
         let raised = if allowed { (FIRST, 41) } else { own() };
         service.serve(thread);
         assert_eq!(own(), raised);
@@ -337,8 +330,6 @@ mod tests {
         service.serve(thread);
         drop(service);
         assert_eq!(scheduling(0), before);
-        drop(end);
-        served.join().expect("it ends");
     }
 
     /// Starts a thread of this priority; gives its number, and the sender that ends it.

@@ -278,16 +278,9 @@ mod tests {
     unsafe impl SharedContent for Word {}
 
     #[test]
-    fn a_segment_starts_zeroed_and_is_writable() {
-        let segment = Segment::<Word>::new(4096, 0o600).unwrap();
-        assert_eq!(segment.get().0.load(Relaxed), 0);
-        segment.get().0.store(7, Relaxed);
-        assert_eq!(segment.get().0.load(Relaxed), 7);
-    }
-
-    #[test]
-    fn it_is_known_whether_another_process_has_it() {
+    fn a_segment_starts_zeroed_and_it_is_known_whether_another_process_has_it() {
         let mut segment = Segment::<Word>::new(4096, 0o600).unwrap();
+        assert_eq!(segment.get().0.load(Relaxed), 0);
         // Another test may fork meanwhile, and its child has the segment attached until `execve`.
         let is_alone = |segment: &Segment<Word>| {
             (0..100_000).any(|_| {
@@ -305,6 +298,7 @@ mod tests {
             libc::shmdt(again);
         }
         segment.get().0.store(7, Relaxed);
+        assert_eq!(segment.get().0.load(Relaxed), 7);
         assert!(segment.clear());
         assert!(is_alone(&segment) && segment.get().0.load(Relaxed) == 0);
     }

@@ -163,8 +163,8 @@ pub fn is_to_be_handled(thread: i32) -> bool {
 
 /// A set of signals in `/proc/PID/status`, one bit each.
 pub fn signal_set(status: &str, name: &str) -> u64 {
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
+    let set = proc_text::field(status, name);
+    set.and_then(|set| u64::from_str_radix(set, 16).ok()).unwrap_or(0)
 }
 
 /// Stops this process until it is continued.

@@ -214,16 +214,17 @@ mod tests {
 
     /// The instructions of one call: those of two turns minus those of one turn, minus those of an empty turn.
     fn of_one_call(calling: &Loop, range: &Range<u64>) -> Steps {
-        let steps = |calling: &Loop| {
-            let steps = count(calling, &[1, 1, 2], range, 100_000).unwrap();
-            (
-                steps[2].user - steps[1].user,
-                steps[2].in_range - steps[1].in_range,
-                steps[2].syscalls - steps[1].syscalls,
-            )
-        };
-        let ((user, in_range, syscalls), empty) = (steps(calling), steps(&Loop::around(|| ())));
-        Steps { user: user - empty.0, in_range, syscalls }
+        let of_call = of_turn(calling, range);
+        Steps { user: of_call.user - of_turn(&Loop::around(|| ()), range).user, ..of_call }
+    }
+
+    fn of_turn(calling: &Loop, range: &Range<u64>) -> Steps {
+        let steps = count(calling, &[1, 1, 2], range, 100_000).unwrap();
+        Steps {
+            user: steps[2].user - steps[1].user,
+            in_range: steps[2].in_range - steps[1].in_range,
+            syscalls: steps[2].syscalls - steps[1].syscalls,
+        }
     }
 
     #[test]
@@ -239,13 +240,10 @@ mod tests {
             unsafe { asm!(".rept 1000", "nop", ".endr", options(nomem, nostack)) };
         });
         assert_eq!(of_one_call(&many, &nowhere), Steps { user: 1000, in_range: 0, syscalls: 0 });
-        assert_eq!(of_one_call(&many, &(0..u64::MAX)).in_range, 1000 + turn());
-    }
-
-    /// Instructions of an empty turn.
-    fn turn() -> u64 {
-        let steps = count(&Loop::around(|| ()), &[1, 1, 2], &(0..0), 100_000).unwrap();
-        steps[2].user - steps[1].user
+        assert_eq!(
+            of_one_call(&many, &(0..u64::MAX)).in_range,
+            1000 + of_turn(&Loop::around(|| ()), &nowhere).user
+        );
     }
 
     #[test]

@@ -40,7 +40,7 @@ const BATCH: u32 = 200;
 /// Batches, for each route, that are measured even if the time is used up.
 const BATCHES_MIN: u32 = 5;
 /// An error number that no system call gives.
-const FENCED: i32 = 3999;
+pub(super) const FENCED: i32 = 3999;
 
 /// The C signature of the vDSO functions called here, widened to three arguments.
 type Function = unsafe extern "C" fn(usize, usize, usize) -> libc::c_long;
@@ -207,7 +207,7 @@ const fn as_int(status: libc::c_long) -> i32 {
 }
 
 /// Makes these system calls fail with [`FENCED`] on this thread; false if that fails.
-fn forbid(numbers: &[libc::c_long]) -> bool {
+pub(super) fn forbid(numbers: &[libc::c_long]) -> bool {
     let statement = |code: u32, k: u32| libc::sock_filter {
         code: u16::try_from(code).expect("all codes are below 256"),
         jt: 0,

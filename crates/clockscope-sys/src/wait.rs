@@ -51,7 +51,7 @@ pub struct Waited {
 /// `waitid(2)` (`WNOWAIT`), `ptrace(2)` "Stopped states"
 pub fn next() -> io::Result<Waited> {
     loop {
-        if let Some(waited) = seen(wait(0))? {
+        if let Some(waited) = seen(waitid(libc::P_ALL, 0, 0))? {
             return Ok(waited);
         }
     }
@@ -69,10 +69,10 @@ pub fn next_or_tick() -> io::Result<Option<Waited>> {
             if ticker::take_turn() {
                 return Ok(None);
             }
-            if let Some(waited) = seen(wait(libc::WNOHANG))? {
+            if let Some(waited) = seen(waitid(libc::P_ALL, 0, libc::WNOHANG))? {
                 return Ok(Some(waited));
             }
-        } else if let Some(result) = ticker::interruptible(|| wait(0)) {
+        } else if let Some(result) = ticker::interruptible(|| waitid(libc::P_ALL, 0, 0)) {
             let interrupted =
                 matches!(&result, Err(error) if error.kind() == io::ErrorKind::Interrupted);
             match seen(result)? {
@@ -84,12 +84,7 @@ pub fn next_or_tick() -> io::Result<Option<Waited>> {
     }
 }
 
-/// Waits once for any child or tracee, unless `WNOHANG` is among the flags.
-fn wait(flags: i32) -> io::Result<libc::siginfo_t> {
-    waitid(libc::P_ALL, 0, flags)
-}
-
-/// Waits once; a stop stays pending.
+/// Waits once, unless `WNOHANG` is among the flags; a stop stays pending.
 fn waitid(of: libc::idtype_t, id: libc::id_t, flags: i32) -> io::Result<libc::siginfo_t> {
     let flags = flags | libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();

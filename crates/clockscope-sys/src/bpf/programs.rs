@@ -17,7 +17,7 @@ use aya_obj::generated::bpf_prog_type::{
 use aya_obj::generated::perf_type_id::PERF_TYPE_TRACEPOINT;
 
 use super::{address, attributes, call, open, put_name, raw_fd};
-use crate::{affinity, perf_samples};
+use crate::{affinity, perf_samples, proc_text};
 
 /// Size of the verifier's log, in bytes.
 const LOG_BYTES: usize = 1 << 20;
@@ -108,8 +108,8 @@ impl Program {
     pub fn left_out(&self) -> u64 {
         let path = format!("/proc/self/fdinfo/{}", self.0.as_raw_fd());
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        let value = text.lines().find_map(|line| line.strip_prefix("recursion_misses:"));
-        value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+        let value = proc_text::field(&text, "recursion_misses:");
+        value.and_then(|value| value.parse().ok()).unwrap_or(0)
     }
 
     /// Runs an iterator over everything that it iterates over.
