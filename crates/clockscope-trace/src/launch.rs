@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -75,7 +74,7 @@ pub fn trace(
     let name = path.file_name().unwrap_or_default().into();
     let observers = Observers {
         syscalls: observer.as_mut().map(|observer| observer as &mut dyn SyscallObserver),
-        signals: Box::new(Arc::clone(&forwarded)),
+        signals: &|signal, sender| forwarded.delivered(signal, sender),
         watcher: watchers.watcher(),
     };
     let mut follower = Follower::new(&session, program, name, observers);

@@ -10,7 +10,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clockscope_sys::{real_time, signals};
-use clockscope_tracee::observers::SignalObserver;
 
 /// How long to wait for the program to be given the signal directly.
 const MOMENT: Duration = Duration::from_millis(30);
@@ -26,16 +25,15 @@ pub(crate) struct Seen {
     is_over: AtomicBool,
 }
 
-impl SignalObserver for Seen {
-    fn delivered(&self, signal: i32, sender: i32) {
+impl Seen {
+    /// The program receives this signal now.
+    pub(crate) fn delivered(&self, signal: i32, sender: i32) {
         let mut delivered = self.delivered.lock().unwrap_or_else(PoisonError::into_inner);
         delivered.retain(|(_, _, at)| at.elapsed() < MOMENT);
         delivered.push((signal, sender, Instant::now()));
         self.changed.notify_all();
     }
-}
 
-impl Seen {
     /// Stops forwarding. clockscope is about to write its report and must not die of a signal either:
     /// `timeout` sends two, and the second often comes after the program has died of the first.
     pub(crate) fn program_has_ended(&self) {

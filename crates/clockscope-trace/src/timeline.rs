@@ -128,10 +128,6 @@ impl Moments {
 }
 
 impl Watcher for Timeline<'_> {
-    fn mapped(&mut self, _: i32, _: u64) {}
-
-    fn gone(&mut self, _: i32) {}
-
     fn tick(&mut self, processes: &Processes) -> Wish {
         let before = Instant::now();
         let moment = self.now(processes);

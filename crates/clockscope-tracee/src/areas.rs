@@ -165,7 +165,7 @@ pub fn old_areas(pid: i32, mappings: &[Mapping]) -> Vec<OldArea> {
     let areas = mappings.iter().filter(|mapping| is_area(mapping));
     let heads = areas.filter_map(|mapping| {
         let mut head = [0; 24];
-        memory::read(pid, mapping.start, &mut head).ok().filter(|read| *read == head.len())?;
+        memory::read_exact(pid, mapping.start, &mut head).ok()?;
         let (words, _) = head.as_chunks::<8>();
         let words = [0, 1, 2].map(|word| u64::from_le_bytes(words[word]));
         let (table, mark) = Head::table_and_mark(&words);

@@ -1,5 +1,9 @@
 //! Reasons why the vDSO calls of a process are not counted.
 
+use std::io;
+
+use clockscope_sys::proc_text;
+
 /// The reason why a process keeps the kernel's image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -68,6 +72,10 @@ pub enum Decline {
 }
 
 impl Decline {
+    pub(crate) fn access(error: io::Error) -> Self {
+        Self::Access(error.kind())
+    }
+
     /// The reason why the kernel hides the memory of a program that was just executed, from `/proc/PID/status` and the
     /// tracer's real user and group.
     ///
@@ -76,7 +84,7 @@ impl Decline {
     /// `__ptrace_may_access` in kernel/ptrace.c and `would_dump` in fs/exec.c (Linux 6.18)
     pub(crate) fn of_kept_memory(status: &str, own: (u32, u32)) -> Self {
         let is_all = |name: &str, own: u32| {
-            let ids = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            let ids = proc_text::field(status, name).unwrap_or_default();
             // Real, effective and saved id; the id for file access does not matter.
             ids.split_whitespace().take(3).all(|id| id.parse() == Ok(own))
         };

@@ -74,7 +74,7 @@ fn image_base(thread: i32, at: u64, image: &[u8]) -> Option<u64> {
     let page = PAGE as u64;
     let mut header = [0; 64];
     let begins = |base: &u64| {
-        memory::read(thread, *base, &mut header).is_ok_and(|read| read == header.len())
+        memory::read_exact(thread, *base, &mut header).is_ok()
             && image.get(..header.len()) == Some(&header[..])
     };
     let pages = (IMAGE_SIZE as u64).div_ceil(page);

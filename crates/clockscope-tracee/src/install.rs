@@ -64,11 +64,11 @@ pub(crate) fn install(
     stat: Option<&ProcStat>,
     spare: &mut SparePages,
 ) -> Result<Installed, Decline> {
-    let mut registers = ptrace::registers(pid).map_err(|error| Decline::Access(error.kind()))?;
+    let mut registers = ptrace::registers(pid).map_err(Decline::access)?;
     if !registers.is_64_bit() {
         return Err(Decline::Not64Bit);
     }
-    memory::read_u64(pid, registers.sp()).map_err(|error| not_shown(pid, &error))?;
+    memory::read_u64(pid, registers.sp()).map_err(|error| not_shown(pid, error))?;
     let vdso = find_vdso(registers.sp(), |address, into| memory::read(pid, address, into).ok())
         .ok_or(Decline::NoVdso)?;
     has_addresses(pid)?;
@@ -108,20 +108,20 @@ pub(crate) fn install(
     if let Some((at, image)) = &image {
         memory::write(pid, *at, image).map_err(|_| Decline::Stack)?;
     }
-    memory::write_text(pid, at, &code).map_err(|error| Decline::Access(error.kind()))?;
+    memory::write_text(pid, at, &code).map_err(Decline::access)?;
     registers.set_pc(at);
-    ptrace::set_registers(pid, &registers).map_err(|error| Decline::Access(error.kind()))?;
+    ptrace::set_registers(pid, &registers).map_err(Decline::access)?;
     Ok(Installed { pages: shared, slot: vdso.slot, wants_image: image.is_none(), areas, tells })
 }
 
 /// The reason why the memory of a program that was just executed cannot be read.
-fn not_shown(pid: i32, error: &std::io::Error) -> Decline {
+fn not_shown(pid: i32, error: std::io::Error) -> Decline {
     let status = clockscope_sys::proc_text::read(format!("/proc/{pid}/status"));
-    match (error.kind(), status) {
-        (std::io::ErrorKind::PermissionDenied, Ok(status)) => {
+    match status {
+        Ok(status) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             Decline::of_kept_memory(&status, access::real_ids())
         }
-        (kind, _) => Decline::Access(kind),
+        _ => Decline::access(error),
     }
 }
 
@@ -193,8 +193,7 @@ pub(crate) fn has_image(thread: i32, base: u64) -> bool {
 ///
 /// A [`Decline`]. The process is then unchanged.
 pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> {
-    let access = |error: std::io::Error| Decline::Access(error.kind());
-    let mut registers = ptrace::registers(pid).map_err(access)?;
+    let mut registers = ptrace::registers(pid).map_err(Decline::access)?;
     if !registers.is_64_bit() {
         return Err(Decline::Not64Bit);
     }
@@ -202,7 +201,7 @@ pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> 
     let vdso = find_vdso(stack, |address, into| memory::read(pid, address, into).ok());
     let vdso = vdso.ok_or(Decline::NoVdso)?;
     let path = vdso.path.ok_or(Decline::NoVdso)?;
-    let arguments = memory::read_u64(pid, stack).map_err(access)?;
+    let arguments = memory::read_u64(pid, stack).map_err(Decline::access)?;
     // The argument count, the arguments and a zero precede the environment.
     let size = arguments.checked_add(2).and_then(|words| words.checked_mul(8));
     let environment = size.and_then(|size| stack.checked_add(size)).ok_or(Decline::NoVdso)?;
@@ -217,9 +216,9 @@ pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> 
         return Err(Decline::NoRoom);
     }
     let at = vdso.base + room.start as u64;
-    memory::write_text(pid, at, &code).map_err(access)?;
+    memory::write_text(pid, at, &code).map_err(Decline::access)?;
     registers.set_pc(at);
-    ptrace::set_registers(pid, &registers).map_err(access)
+    ptrace::set_registers(pid, &registers).map_err(Decline::access)
 }
 
 /// The kernel's record of the process's memory, with the auxiliary vector on the stack; `None` if `/proc/PID/stat` does
@@ -251,8 +250,7 @@ pub(super) fn shared_pages(
         return Ok(None);
     }
     let refused = |error: std::io::Error| Decline::NoSharedMemory(error.kind());
-    let process =
-        std::fs::metadata(format!("/proc/{pid}")).map_err(|error| Decline::Access(error.kind()))?;
+    let process = std::fs::metadata(format!("/proc/{pid}")).map_err(Decline::access)?;
     let owner = Some((process.uid(), process.gid()));
     let owner = owner.filter(|(uid, _)| *uid != access::effective_uid());
     if let Some(pages) = spare.take(owner) {

@@ -12,12 +12,12 @@ use std::time::Duration;
 use vdso_image::layout::{POISON, THREAD_ENTRIES, THREADS_OFFSET, ThreadEntry, Threads};
 
 use super::arch::tasks;
+use super::attach::command_name;
 use super::attach::process::status_of;
 use super::attach::transfers::ran;
-use super::attach::{command_name, listed};
 use super::processes::Processes;
 use clockscope_sys::ptrace::{self, Registers, SyscallStop};
-use clockscope_sys::{memory, proc_text, signals, wait};
+use clockscope_sys::{access, memory, proc_text, signals, wait};
 
 /// System calls that a new thread may make before it asks for an FS base of its own. A thread that has not asked by
 /// then never will.
@@ -222,7 +222,7 @@ impl Early {
             // Without the kernel's statistics, assume that the threads had run for long.
             let place = |thread| format!("{maker}/task/{thread}");
             let time = |thread| (thread, ran(place(thread)).unwrap_or(Duration::MAX));
-            listed(maker).into_iter().map(time).collect()
+            access::threads_of(maker).into_iter().map(time).collect()
         });
         tellers.retain(|thread, before| tells_later(maker, *thread, *before));
         !tellers.is_empty()

@@ -1,6 +1,5 @@
 //! Traits for code that observes programs while they are followed.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::processes::Processes;
@@ -13,18 +12,6 @@ pub trait SyscallObserver {
     fn gone(&mut self, thread: i32);
 }
 
-/// Observes the signals that the program receives.
-pub trait SignalObserver {
-    /// The program's first thread will receive this signal now.
-    fn delivered(&self, signal: i32, sender: i32);
-}
-
-impl<T: SignalObserver> SignalObserver for Arc<T> {
-    fn delivered(&self, signal: i32, sender: i32) {
-        T::delivered(self, signal, sender);
-    }
-}
-
 /// Observes the programs while they run.
 pub trait Watcher {
     /// Whether [`Self::mapped`] is needed. Each program that is executed stops a few times more for it.
@@ -32,11 +19,11 @@ pub trait Watcher {
         false
     }
     /// The shim is mapped at this address of the process, and no code of the program has run with it.
-    fn mapped(&mut self, process: i32, image: u64);
+    fn mapped(&mut self, _process: i32, _image: u64) {}
     /// A thread of this process no longer stops at hardware breakpoints ([`clockscope_sys::ptrace::is_at_breakpoint`]).
     fn loses_breakpoints(&mut self, _process: i32) {}
     /// A process has ended, or executed another program.
-    fn gone(&mut self, process: i32);
+    fn gone(&mut self, _process: i32) {}
     /// Called about every [`Self::interval`]. Returns whether to go on.
     fn tick(&mut self, processes: &Processes) -> Wish;
     /// Time between two calls of [`Self::tick`].
@@ -60,8 +47,8 @@ pub enum Wish {
 pub struct Observers<'a> {
     /// Observes system calls.
     pub syscalls: Option<&'a mut dyn SyscallObserver>,
-    /// Observes signals.
-    pub signals: Box<dyn SignalObserver>,
+    /// Called with a signal and its sender when the program's first thread will receive the signal.
+    pub signals: &'a dyn Fn(i32, i32),
     /// Observes the programs at intervals.
     pub watcher: Option<&'a mut dyn Watcher>,
 }

@@ -1,5 +1,7 @@
 //! Reads a program's name and memory layout from `/proc/PID/stat` in one read.
 
+use std::fmt::Display;
+
 use clockscope_sys::proc_text;
 use clockscope_text::foreign::Foreign;
 
@@ -8,9 +10,9 @@ use clockscope_text::foreign::Foreign;
 pub(crate) struct ProcStat(String);
 
 impl ProcStat {
-    /// Reads the file of a process; `None` if the process is gone.
-    pub(crate) fn of(pid: i32) -> Option<Self> {
-        proc_text::read(format!("/proc/{pid}/stat")).ok().map(Self)
+    /// Reads the file of a task, given as a path below `/proc`; `None` if the task is gone.
+    pub(crate) fn of(task: impl Display) -> Option<Self> {
+        proc_text::read(format!("/proc/{task}/stat")).ok().map(Self)
     }
 
     /// The name, and the text behind it. The name can contain parentheses, so the last one ends it.
@@ -22,6 +24,11 @@ impl ProcStat {
     /// The name of the program, as `ps` shows it.
     pub(crate) fn name(&self) -> Option<Foreign> {
         self.parts().map(|(name, _)| name.trim_end().into())
+    }
+
+    /// State of the task as a letter.
+    pub(crate) fn state(&self) -> Option<char> {
+        self.parts()?.1.trim_start().chars().next()
     }
 
     /// Fields by their numbers in proc_pid_stat(5).
@@ -43,7 +50,7 @@ mod tests {
     #[test]
     fn a_name_may_have_parentheses_and_lines() {
         let stat = ProcStat("7 (a) (b\n c) S 6 5 18446744073709551615\n".to_owned());
-        assert_eq!(stat.name(), Some("a) (b\n c".into()));
+        assert_eq!((stat.name(), stat.state()), (Some("a) (b\n c".into()), Some('S')));
         assert_eq!(stat.fields([4, 6]), Some([6, u64::MAX]));
         assert_eq!(stat.fields([3]), None, "the state is no number");
         assert_eq!(stat.fields([7]), None);

@@ -281,9 +281,7 @@ impl ClockPair {
 /// Number of seccomp filters of a process; 0 if the kernel has none, `None` if the process is gone.
 pub(crate) fn seccomp_filters(pid: &str) -> Option<u32> {
     let status = proc_text::read(format!("/proc/{pid}/status")).ok()?;
-    let field = |name: &str| {
-        status.lines().find_map(|line| line.strip_prefix(name)).and_then(|n| n.trim().parse().ok())
-    };
+    let field = |name| proc_text::field(&status, name)?.parse().ok();
     Some(field("Seccomp_filters:").or_else(|| field("Seccomp:")).unwrap_or(0))
 }
 

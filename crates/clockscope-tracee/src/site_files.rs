@@ -34,8 +34,7 @@ fn read(pid: i32, mapping: &Executed) -> Option<Vec<u8>> {
     if mapping.name == VDSO {
         // The kernel's image has no file; it is read from the process's memory.
         let mut bytes = vec![0; usize::try_from(mapping.end - mapping.start).ok()?];
-        let length = memory::read(pid, mapping.start, &mut bytes).ok()?;
-        return (length == bytes.len()).then_some(bytes);
+        return memory::read_exact(pid, mapping.start, &mut bytes).ok().map(|()| bytes);
     }
     let by_address = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
     let by_name = PathBuf::from(format!("/proc/{pid}/root{}", mapping.name));

@@ -28,7 +28,7 @@ use clockscope_tracee::attach::{
     self, Attached, Detached, Refusal, Remains, command_name, restore_all,
 };
 use clockscope_tracee::follow::{self, Arrivals, End, Followed, Follower, Left};
-use clockscope_tracee::observers::{Observers, SignalObserver, SyscallObserver, Watcher};
+use clockscope_tracee::observers::{Observers, SyscallObserver, Watcher};
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
 
@@ -41,13 +41,6 @@ pub struct Targets {
     pub groups: Vec<Wanted>,
     /// Limit for counting; `None`: until the user ends it.
     pub duration: Option<Duration>,
-}
-
-/// An attached program receives its signals from the kernel; clockscope need not forward any.
-struct Nobody;
-
-impl SignalObserver for Nobody {
-    fn delivered(&self, _signal: i32, _sender: i32) {}
 }
 
 /// Result of counting.
@@ -348,7 +341,8 @@ fn count<'a>(
     watcher: Option<&'a mut dyn Watcher>,
     ending: &Ending,
 ) -> Option<(Instant, Follower<'a>, io::Result<Left>)> {
-    let observers = Observers { syscalls, signals: Box::new(Nobody), watcher };
+    // An attached program receives its signals from the kernel; clockscope need not forward any.
+    let observers = Observers { syscalls, signals: &|_, _| (), watcher };
     let mut follower = Follower::of_running(session, observers);
     // The ticker comes first: without it, an attached process could not be followed.
     let ticker = match follower.ticker() {

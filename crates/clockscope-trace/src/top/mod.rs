@@ -131,10 +131,6 @@ impl<'a> Top<'a> {
 }
 
 impl Watcher for Top<'_> {
-    fn mapped(&mut self, _: i32, _: u64) {}
-
-    fn gone(&mut self, _: i32) {}
-
     fn tick(&mut self, processes: &Processes) -> Wish {
         if ending::take_stop() {
             self.stopping();

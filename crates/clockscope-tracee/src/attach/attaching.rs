@@ -13,7 +13,7 @@ use super::injected::Work;
 use super::patch::{self, Patch};
 use super::place::{self, Limits};
 use super::process::{self, Known, is_ending};
-use super::{Refusal, command_name, listed, stack_scan};
+use super::{Refusal, command_name, stack_scan};
 use crate::areas::{InProcess, There};
 use crate::attach::threads::Threads;
 use crate::decline::Decline;
@@ -22,6 +22,7 @@ use crate::install::{has_addresses, has_image, not_installed, shared_pages, writ
 use crate::session::{Session, seccomp_filters};
 use crate::sites::Sites;
 use crate::spare_pages::SparePages;
+use clockscope_sys::access::threads_of;
 use clockscope_sys::memory;
 use clockscope_sys::own_vdso;
 use clockscope_sys::precedence::Precedence;
@@ -89,7 +90,7 @@ pub fn attach(number: i32, how: &mut How<'_>) -> Result<Attached, Refusal> {
             // fs/exec.c and `exit_mm` in kernel/exit.c, Linux 6.18).
             Err(Refusal::SharesMemory(_)) if left > 0 => {}
             // A thread that executes a program ends the other threads.
-            Err(Refusal::Gone) if !listed(known.pid).is_empty() => {}
+            Err(Refusal::Gone) if !threads_of(known.pid).is_empty() => {}
             done => return done,
         }
     }
@@ -111,10 +112,7 @@ fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
     // that is near its limit.
     pages.touch(std::mem::offset_of!(Shared, sites));
     let pages = Rc::new(pages);
-    let mut threads = Threads::seize(pid).map_err(|error| match error.raw_os_error() {
-        Some(libc::ESRCH) => Refusal::Gone,
-        _ => known.not_allowed(),
-    })?;
+    let mut threads = known.seize()?;
     threads.patience = how.patience;
     attach_traced(pid, how, &mut threads, (&pages, live_id)).map_err(|refusal| {
         // If the process has executed another program, errors from before are meaningless.

@@ -9,11 +9,12 @@ use super::patch::Patch;
 use super::process::{is_ending, mappings, sharers_of};
 use super::stack_scan::sleeps_at;
 use crate::areas::InProcess;
+use crate::attach::Refusal;
 use crate::attach::threads::{Look, SEIZED, Threads, tells_of_a_child};
-use crate::attach::{Refusal, listed};
 use crate::install::has_image;
 use crate::new_tasks::NewTasks;
 use crate::processes::Processes;
+use clockscope_sys::access::threads_of;
 use clockscope_sys::precedence::Precedence;
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::wait::Status;
@@ -253,7 +254,7 @@ impl Leaving<'_> {
         pause: &mut Duration,
     ) -> bool {
         let mut asleep = threads.split_off(late);
-        let own = listed(self.pid());
+        let own = threads_of(self.pid());
         let stopped: Vec<i32> = threads.stopped().collect();
         let is_own = |thread: &i32| own.contains(thread);
         let worker = stopped.iter().copied().find(is_own).or(stopped.first().copied());
@@ -307,7 +308,7 @@ impl Leaving<'_> {
             }
         }
         let pid = self.pid();
-        for thread in listed(pid).into_iter().chain(sharers_of(pid)) {
+        for thread in threads_of(pid).into_iter().chain(sharers_of(pid)) {
             if asleep.is_known(thread) || ptrace::seize(thread, SEIZED).is_err() {
                 continue;
             }
@@ -325,7 +326,7 @@ impl Leaving<'_> {
     fn shares_pages(&self) -> bool {
         let Some(patch) = self.patch else { return false };
         // A first thread that has ended shows no mappings.
-        let all = listed(self.pid()).into_iter();
+        let all = threads_of(self.pid()).into_iter();
         let maps = all.filter_map(|thread| mappings(thread).ok()).find(|maps| !maps.is_empty());
         let at = patch.base + LIVE_OFFSET as u64;
         maps.is_some_and(|maps| maps.iter().any(|map| map.start == at && map.perms.ends_with('s')))

@@ -3,7 +3,6 @@
 use std::io;
 
 use super::process;
-use super::threads::Threads;
 use super::transfers::PATIENCE;
 use crate::attach::Refusal;
 use clockscope_containers::filter::Instruction;
@@ -32,10 +31,7 @@ pub(crate) fn of(thread: i32) -> io::Result<Vec<Vec<Instruction>>> {
 pub fn of_running(number: i32) -> Result<Vec<Vec<Instruction>>, Refusal> {
     let known = process::known(number)?;
     process::not_frozen(known.pid)?;
-    let mut threads = Threads::seize(known.pid).map_err(|error| match error.raw_os_error() {
-        Some(libc::ESRCH) => Refusal::Gone,
-        _ => known.not_allowed(),
-    })?;
+    let mut threads = known.seize()?;
     threads.patience = PATIENCE;
     threads.let_transfers_end();
     let thread = threads.all().first().copied().unwrap_or(known.pid);

@@ -131,8 +131,8 @@ fn until_it_can_go_on(threads: &mut Threads, thread: i32) -> Result<Registers, R
 /// Reads four bytes of a program's code.
 fn instruction(thread: i32, at: u64) -> Option<u32> {
     let mut word = [0; 4];
-    let read = memory::read(thread, at, &mut word);
-    read.is_ok_and(|read| read == word.len()).then(|| u32::from_le_bytes(word))
+    memory::read_exact(thread, at, &mut word).ok()?;
+    Some(u32::from_le_bytes(word))
 }
 
 /// State of a thread when the work is done.

@@ -42,5 +42,3 @@ pub use attaching::{Attached, How, attach};
 pub use detach::{Detached, Remains, restore_all};
 pub use patch::Patch;
 pub use process::look;
-
-pub(crate) use names::listed;

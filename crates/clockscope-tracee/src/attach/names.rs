@@ -1,4 +1,4 @@
-//! Names of processes and threads, and the list of a process's threads.
+//! Names of processes and threads.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -29,10 +29,4 @@ pub fn title(pid: i32) -> Foreign {
     }
     let words = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ").trim().into()
-}
-
-/// The threads of a process, as the kernel lists them; empty if it has ended.
-pub(crate) fn listed(pid: i32) -> Vec<i32> {
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).collect()
 }

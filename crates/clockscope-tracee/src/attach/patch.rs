@@ -256,7 +256,7 @@ impl Patch {
 /// Whether a process has these bytes at an address.
 fn stands(pid: i32, at: u64, bytes: &[u8]) -> bool {
     let mut found = vec![0; bytes.len()];
-    memory::read(pid, at, &mut found).is_ok_and(|read| read == found.len()) && found == bytes
+    memory::read_exact(pid, at, &mut found).is_ok() && found == bytes
 }
 
 /// Whether programs can have SGX enclaves: they are made through this file (arch/x86/kernel/cpu/sgx/driver.c, Linux

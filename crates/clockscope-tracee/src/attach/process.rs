@@ -1,9 +1,13 @@
 //! Checks a process before it is changed.
 
+use std::fmt::Display;
 use std::ops::Range;
 
-use crate::attach::{Asker, Refusal, command_name, listed};
-use clockscope_sys::{access, memory, proc_text, signals};
+use super::threads::Threads;
+use crate::attach::{Asker, Refusal, command_name};
+use crate::proc_stat::ProcStat;
+use clockscope_sys::access::{self, threads_of};
+use clockscope_sys::{memory, proc_text, signals};
 use vdso_reader::maps::{self, Mapping};
 
 /// `PF_KTHREAD`, include/linux/sched.h (Linux 6.18).
@@ -69,7 +73,7 @@ pub(super) fn known(number: i32) -> Result<Known, Refusal> {
     if is_traced_by(std::process::id().cast_signed(), known.pid, status_of) {
         return Err(Refusal::TracesOwn);
     }
-    if known.is_zombie && listed(known.pid).len() < 2 {
+    if known.is_zombie && threads_of(known.pid).len() < 2 {
         return Err(Refusal::Zombie);
     }
     Ok(known)
@@ -93,8 +97,16 @@ pub fn look(number: i32) -> Result<(), Refusal> {
 }
 
 impl Known {
+    /// Becomes the tracer of all threads of this process.
+    pub(super) fn seize(&self) -> Result<Threads, Refusal> {
+        Threads::seize(self.pid).map_err(|error| match error.raw_os_error() {
+            Some(libc::ESRCH) => Refusal::Gone,
+            _ => self.not_allowed(),
+        })
+    }
+
     /// The reason why the kernel does not allow tracing this process.
-    pub(super) fn not_allowed(&self) -> Refusal {
+    fn not_allowed(&self) -> Refusal {
         let own = access::effective_uid();
         match known(self.pid) {
             Err(refusal) => refusal,
@@ -106,27 +118,23 @@ impl Known {
 }
 
 fn parse(status: &str) -> Option<Known> {
-    let field = |name: &str| {
-        status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).unwrap_or_default()
-    };
-    let first = |name: &str| field(name).split_whitespace().next().unwrap_or_default().to_owned();
+    let field = |name| proc_text::field(status, name);
     Some(Known {
-        pid: field("Tgid:").parse().ok()?,
-        tracer: field("TracerPid:").parse().ok()?,
-        parent: field("PPid:").parse().ok()?,
-        user: first("Uid:").parse().ok()?,
-        is_zombie: matches!(first("State:").as_str(), "Z" | "X"),
+        pid: field("Tgid:")?.parse().ok()?,
+        tracer: field("TracerPid:")?.parse().ok()?,
+        parent: field("PPid:")?.parse().ok()?,
+        user: field("Uid:")?.split_whitespace().next()?.parse().ok()?,
+        is_zombie: field("State:").is_some_and(|state| state.starts_with(['Z', 'X'])),
     })
 }
 
 fn is_of_kernel(pid: i32) -> bool {
-    flags(&format!("/proc/{pid}/stat")).is_some_and(|flags| flags & PF_KTHREAD != 0)
+    flags(pid).is_some_and(|flags| flags & PF_KTHREAD != 0)
 }
 
 /// The kernel's flags of a task: field 9 of `proc_pid_stat(5)`; `None` if it is gone.
-fn flags(stat: &str) -> Option<u64> {
-    let stat = proc_text::read(stat).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(6)?.parse().ok()
+fn flags(task: impl Display) -> Option<u64> {
+    ProcStat::of(task)?.fields([9]).map(|[flags]| flags)
 }
 
 /// Refuses a process whose control group is frozen, as far as the kernel shows it: by `cgroup.freeze`, or by the
@@ -142,7 +150,7 @@ pub(super) fn not_frozen(pid: i32) -> Result<(), Refusal> {
         let group = groups.lines().find_map(|line| line.split_once(":freezer:"))?.1;
         proc_text::read(format!("/sys/fs/cgroup/freezer{group}/freezer.state")).ok()
     };
-    let is_frozen = listed(pid).into_iter().any(waits_in_trap)
+    let is_frozen = threads_of(pid).into_iter().any(waits_in_trap)
         || in_group_of_first_version().is_some_and(|state| state.trim_end() == "FROZEN");
     if is_frozen { Err(Refusal::Frozen) } else { Ok(()) }
 }
@@ -150,12 +158,11 @@ pub(super) fn not_frozen(pid: i32) -> Result<(), Refusal> {
 /// Whether a process has ended, or all its threads are ending.
 pub(super) fn is_ending(pid: i32) -> bool {
     let is_exiting = |thread: i32| {
-        let place = format!("/proc/{pid}/task/{thread}");
-        let status = proc_text::read(format!("{place}/status")).unwrap_or_default();
-        flags(&format!("{place}/stat")).is_none_or(|flags| flags & PF_EXITING != 0)
-            || is_being_killed(&status)
+        let place = format!("{pid}/task/{thread}");
+        let status = proc_text::read(format!("/proc/{place}/status")).unwrap_or_default();
+        flags(place).is_none_or(|flags| flags & PF_EXITING != 0) || is_being_killed(&status)
     };
-    listed(pid).into_iter().all(is_exiting)
+    threads_of(pid).into_iter().all(is_exiting)
 }
 
 /// Whether `SIGKILL` is pending for a thread, for example because another thread has ended the process. Pure.

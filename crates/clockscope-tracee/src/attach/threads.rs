@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::listed;
 use super::transfers::{INTERVAL, SHORT_PATIENCE, Transfers, ran};
 use super::unlimited::waits_without_limit;
 use crate::arch::attach::restart::{
     InCall, end_on_the_way, go_on_if, in_call, is_let_go_on_its_way, is_on_its_way,
 };
+use crate::proc_stat::ProcStat;
+use clockscope_sys::access::threads_of;
 use clockscope_sys::ptrace::{self, Resume, SyscallStop};
 use clockscope_sys::signals;
 use clockscope_sys::wait::{self, Status};
@@ -39,8 +40,7 @@ const SPIN: Duration = Duration::from_micros(20);
 
 /// State of a thread as a letter, as `ps` shows it: `D` for uninterruptible, `Z` for ended.
 pub fn state(pid: i32, thread: i32) -> Option<char> {
-    let stat = clockscope_sys::proc_text::read(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.trim_start().chars().next()
+    ProcStat::of(format_args!("{pid}/task/{thread}"))?.state()
 }
 
 /// State of a thread that was asked to stop.
@@ -123,7 +123,7 @@ impl Threads {
         let mut found = false;
         loop {
             let before = self.all.len();
-            for thread in listed(self.pid) {
+            for thread in threads_of(self.pid) {
                 if self.all.contains_key(&thread) {
                     continue;
                 }

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use super::{End, Follower, Next};
 use crate::arch::tasks;
 use crate::attach::transfers::{INTERVAL, PATIENCE, SHORT_PATIENCE, Transfers};
-use crate::attach::{self, Attached, listed};
+use crate::attach::{self, Attached};
 use crate::new_tasks::NewTasks;
 use crate::processes::Processes;
+use clockscope_sys::access;
 use clockscope_sys::ending::{Asked, Ending};
 use clockscope_sys::ptrace::Resume;
 use clockscope_sys::real_time::Service;
@@ -51,7 +52,7 @@ impl Follower<'_> {
     pub fn let_transfers_end(&mut self, pids: &[i32]) {
         let begun = Instant::now();
         let mut transfers = Transfers::new(PATIENCE);
-        while transfers.go_on(|| pids.iter().flat_map(|pid| listed(*pid))) {
+        while transfers.go_on(|| pids.iter().flat_map(|pid| access::threads_of(*pid))) {
             std::thread::sleep(INTERVAL);
         }
         self.patience = PATIENCE.saturating_sub(begun.elapsed());

@@ -404,7 +404,7 @@ impl<'a> Follower<'a> {
             && signals::FORWARDED.contains(&signal)
             && let Ok((sender, _)) = ptrace::signal_sender(thread)
         {
-            self.observers.signals.delivered(signal, sender);
+            (self.observers.signals)(signal, sender);
         }
         if signal == libc::SIGSTOP {
             self.halted.insert(thread);

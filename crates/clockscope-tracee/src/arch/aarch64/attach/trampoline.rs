@@ -87,7 +87,7 @@ pub(crate) fn redirect(
 pub(crate) fn is_guarded(pid: i32) -> bool {
     let Ok(maps) = proc_text::read(format!("/proc/{pid}/smaps")) else { return false };
     let behind = maps.split_once("[vdso]").map_or("", |(_, behind)| behind);
-    let flags = behind.lines().find_map(|line| line.strip_prefix("VmFlags:"));
+    let flags = proc_text::field(behind, "VmFlags:");
     flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "bt"))
 }
 
