@@ -12,6 +12,8 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+#[cfg(test)]
+mod code_tests;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 

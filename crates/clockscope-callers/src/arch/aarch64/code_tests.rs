@@ -1,11 +1,11 @@
+use std::path::Path;
+
 use super::super::registers::GENERAL;
 use super::*;
+use crate::arch::code_tests::{self, AT, STACK, compare, words};
 use crate::sample::Registers;
 use crate::unwind_cfi::Stack;
-use crate::unwind_code::{INSTRUCTIONS_MAX, Way, Ways};
-
-const AT: u64 = 0x1000;
-const STACK: u64 = 0x7ffe_0000_0000;
+use crate::unwind_code::{INSTRUCTIONS_MAX, Way};
 
 const RET: u32 = 0xd65f_03c0;
 const NOP: u32 = 0xd503_201f;
@@ -16,11 +16,7 @@ const LEAVE: u32 = 0xa8c2_7bfd;
 /// The way from the first of these instructions on.
 fn way(words: &[u32], ends: &[u64]) -> Way {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let code = |at: u64| {
-        let from = usize::try_from(at.checked_sub(AT)?).ok()?;
-        bytes.get(from..).filter(|rest| !rest.is_empty()).map(<[u8]>::to_vec)
-    };
-    Way::from(AT, &code, ends)
+    code_tests::way(&bytes, ends)
 }
 
 /// Each register holds 100 plus its number, except `x29`, which points to the eighth word of the
@@ -39,10 +35,9 @@ fn registers() -> Registers {
 type Found = (u64, u64, Option<u64>, Option<u64>);
 
 /// The caller, with each word of the stack equal to its own number.
-fn found(words: &[u32]) -> Option<Found> {
-    let Way::Back(back) = way(words, &[]) else { return None };
-    let stack: Vec<u8> = (0..32_u64).flat_map(u64::to_le_bytes).collect();
-    let caller = back.caller(&registers(), Stack { start: STACK, bytes: &stack })?;
+fn found(code: &[u32]) -> Option<Found> {
+    let Way::Back(back) = way(code, &[]) else { return None };
+    let caller = back.caller(&registers(), Stack { start: STACK, bytes: &words(32) })?;
     let sp = (caller.general[SP]? - STACK) / 8;
     Some((caller.ip, sp, caller.general[19], caller.general[FP]))
 }
@@ -199,50 +194,25 @@ mod any_words {
 /// Compares the unwind tables of this machine's C library with the results from its code.
 #[test]
 fn code_says_what_the_tables_say() {
-    use crate::module_file::{Bytes, Elf};
-    use crate::unwind_cfi::{Frames, Stop};
-    use std::rc::Rc;
-
-    /// Every 19th call is checked: all of them take minutes.
-    const EVERY: usize = 19;
-    let places = ["/lib/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"];
-    let Some(bytes) = places.iter().find_map(|place| std::fs::read(place).ok()) else {
+    let places = ["/lib/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"].map(Path::new);
+    let Some(libc) = places.into_iter().find(|place| place.exists()) else {
         return skips::skip("this machine has no libc.so.6");
     };
-    let elf = Elf::read(Bytes::Memory(Rc::from(bytes))).unwrap();
-    let mut frames = Frames::read(&elf, true).unwrap();
-    let text = elf.section(".text").unwrap();
-    let mut ways = Ways::default();
-    let words: Vec<u8> = (0..4096_u64).flat_map(u64::to_le_bytes).collect();
-    let stack = Stack { start: STACK, bytes: &words };
-    let mut registers = registers();
-    // After a call the return address is only in memory.
-    registers.general[LINK] = None;
-    let agree = |one: &Registers, other: &Registers| {
-        let mut registers = PRESERVED.into_iter().chain([SP]);
-        one.ip == other.ip && registers.all(|n| one.general[n] == other.general[n])
+    let returns = |code: &[u8], at: u64| {
+        let calls = code
+            .chunks_exact(4)
+            .zip((at..).step_by(4))
+            .filter(|(word, _)| super::super::calls::ends_with_call(word));
+        calls.map(|(_, call)| call + 4).collect()
     };
-    let (mut same, mut other) = (0, Vec::new());
-    let calls = text
-        .bytes
-        .chunks_exact(4)
-        .zip((text.address..).step_by(4))
-        .filter(|(word, _)| super::super::calls::ends_with_call(word));
-    for (_, call) in calls.step_by(EVERY) {
-        let at = call + 4;
-        let Way::Back(back) = ways.way(&elf, at, false).clone() else { continue };
+    compare(libc, returns, |back, stack| {
+        let mut registers = registers();
+        // After a call the return address is only in memory.
+        registers.general[LINK] = None;
         // The tables may use the frame pointer where the code uses the stack pointer: it points to
         // the frame record at the bottom of the frame, as the stack pointer does unless arguments
         // lie below.
         registers.general[FP] = Some(STACK);
-        let Some(by_code) = back.caller(&registers, stack) else { continue };
-        match frames.caller(at - 1, &registers, stack) {
-            Ok((caller, _)) if agree(&by_code, &caller) => same += 1,
-            // No caller at a place where these registers make no sense.
-            Err(Stop::NotCopied | Stop::Elsewhere | Stop::Damaged) => {}
-            found => other.push((at, by_code, found)),
-        }
-    }
-    assert!(other.is_empty(), "{} of {same}: {:x?}", other.len(), &other[..other.len().min(5)]);
-    assert!(same > 100, "only {same} were looked at");
+        back.caller(&registers, stack).map(|_| registers)
+    });
 }

@@ -1,41 +1,29 @@
 use super::super::registers::GENERAL;
 use super::super::signals::interrupted;
 use super::*;
+use crate::arch::code_tests::{AT, STACK, compare, way, words};
+use crate::modules::mappings_of;
 use crate::sample::Registers;
 use crate::unwind_cfi::Stack;
-use crate::unwind_code::{INSTRUCTIONS_MAX, Way, Ways};
+use crate::unwind_code::{INSTRUCTIONS_MAX, Way};
 
-const AT: u64 = 0x1000;
-const STACK: u64 = 0x7ffe_0000_0000;
-
-/// The way from the first of these bytes on.
-fn way(bytes: &[u8], ends: &[u64]) -> Way {
-    let code = |at: u64| {
-        let from = usize::try_from(at.checked_sub(AT)?).ok()?;
-        bytes.get(from..).filter(|rest| !rest.is_empty()).map(<[u8]>::to_vec)
-    };
-    Way::from(AT, &code, ends)
-}
-
-/// The caller's registers. Each word of the stack is equal to its own number, `rbp` points to the
-/// eighth word, and other registers hold 100 plus their number.
-fn caller(bytes: &[u8]) -> Option<Registers> {
-    let Way::Back(back) = way(bytes, &[]) else { return None };
-    let stack: Vec<u8> = (0..32_u64).flat_map(u64::to_le_bytes).collect();
+/// `rbp` points to word `frame` of the stack; other registers hold `base` plus their number.
+fn registers(base: u64, frame: u64) -> Registers {
     let mut registers = Registers { ip: AT, general: [None; GENERAL] };
     for number in PRESERVED {
-        registers.general[number] = Some(100 + number as u64);
+        registers.general[number] = Some(base + number as u64);
     }
     registers.general[SP] = Some(STACK);
-    registers.general[FP] = Some(STACK + 64);
-    back.caller(&registers, Stack { start: STACK, bytes: &stack })
+    registers.general[FP] = Some(STACK + 8 * frame);
+    registers
 }
 
 /// Return address, stack pointer in words, `rbx`, `rbp`, `r12`.
 type Found = (u64, u64, Option<u64>, Option<u64>, Option<u64>);
 
 fn found(bytes: &[u8]) -> Option<Found> {
-    let caller = caller(bytes)?;
+    let Way::Back(back) = way(bytes, &[]) else { return None };
+    let caller = back.caller(&registers(100, 8), Stack { start: STACK, bytes: &words(32) })?;
     let sp = (caller.general[SP]? - STACK) / 8;
     Some((caller.ip, sp, caller.general[3], caller.general[FP], caller.general[12]))
 }
@@ -149,10 +137,8 @@ fn a_handler_returns_to_what_the_signal_interrupted() {
     assert_eq!(way(&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05], &[]), Way::Signal);
     assert_eq!(way(&[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05], &[]), Way::Signal);
     assert_eq!(way(&[0xb8, 0x0e, 0, 0, 0, 0x0f, 0x05], &[]), Way::Unknown);
-    let stack: Vec<u8> = (0..32_u64).flat_map(u64::to_le_bytes).collect();
-    let mut registers = Registers { ip: AT, general: [None; GENERAL] };
-    registers.general[SP] = Some(STACK);
-    let before = interrupted(&registers, Stack { start: STACK, bytes: &stack }).unwrap();
+    let stack = Stack { start: STACK, bytes: &words(32) };
+    let before = interrupted(&registers(100, 8), stack).unwrap();
     // As in `struct sigcontext`: r8 first, behind five words.
     let general = |number: usize| before.general[number];
     assert_eq!([general(8), general(15), general(FP), general(3)], [5, 12, 15, 16].map(Some));
@@ -194,55 +180,22 @@ mod any_bytes {
 /// Compares the unwind tables of this process's C library with the results from its code.
 #[test]
 fn code_says_what_the_tables_say() {
-    use crate::module_file::{Bytes, Elf};
-    use crate::modules::mappings_of;
-    use crate::unwind_cfi::{Frames, Stop};
-    use std::rc::Rc;
-
-    /// Every 19th call is checked: all of them take minutes.
-    const EVERY: usize = 19;
     let mappings = mappings_of(std::process::id().cast_signed()).unwrap();
     let libc = mappings.iter().find(|mapping| mapping.name.to_string_lossy().contains("libc.so"));
     let Some(libc) = libc else { return skips::skip("this process has no libc.so") };
-    let bytes: Rc<[u8]> = std::fs::read(&libc.name).unwrap().into();
-    let elf = Elf::read(Bytes::Memory(bytes)).unwrap();
-    let mut frames = Frames::read(&elf, true).unwrap();
-    let text = elf.section(".text").unwrap();
-    let mut ways = Ways::default();
-    let words: Vec<u8> = (0..4096_u64).flat_map(u64::to_le_bytes).collect();
-    let stack = Stack { start: STACK, bytes: &words };
-    let mut registers = Registers { ip: AT, general: [None; GENERAL] };
-    for number in PRESERVED {
-        registers.general[number] = Some(1_000_000 + number as u64);
-    }
-    registers.general[SP] = Some(STACK);
-    registers.general[FP] = Some(STACK + 8 * 2000);
-    let agree = |one: &Registers, other: &Registers| {
-        let mut registers = PRESERVED.into_iter().chain([SP]);
-        one.ip == other.ip && registers.all(|n| one.general[n] == other.general[n])
+    let returns = |code: &[u8], at: u64| {
+        let calls = Decoder::with_ip(64, code, at, DecoderOptions::NONE).into_iter().filter(
+            |instruction| instruction.is_call_near() || instruction.is_call_near_indirect(),
+        );
+        calls.map(|call| call.next_ip()).collect()
     };
-    let (mut same, mut other) = (0, Vec::new());
-    let calls = Decoder::with_ip(64, &text.bytes, text.address, DecoderOptions::NONE)
-        .into_iter()
-        .filter(|instruction| instruction.is_call_near() || instruction.is_call_near_indirect());
-    for call in calls.step_by(EVERY) {
-        let at = call.next_ip();
-        let Way::Back(back) = ways.way(&elf, at, false).clone() else { continue };
-        let by_code = back.caller(&registers, stack);
+    compare(&libc.name, returns, |back, stack| {
+        let mut registers = registers(1_000_000, 2000);
         // The tables may use a frame pointer where the code uses the stack pointer.
-        if let Some(sp) = by_code.as_ref().and_then(|caller| caller.general[SP]) {
-            registers.general[FP] =
-                Some(if sp < STACK + 8 * 1000 { sp - 16 } else { STACK + 8 * 2000 });
+        let sp = back.caller(&registers, stack).and_then(|caller| caller.general[SP]);
+        if let Some(sp) = sp.filter(|sp| *sp < STACK + 8 * 1000) {
+            registers.general[FP] = Some(sp - 16);
         }
-        let by_code = back.caller(&registers, stack);
-        match frames.caller(at - 1, &registers, stack) {
-            // The tables may give further registers, too.
-            Ok((caller, _)) if by_code.as_ref().is_some_and(|own| agree(own, &caller)) => same += 1,
-            // Neither finds a caller at a place where these registers make no sense.
-            Err(Stop::NotCopied | Stop::Elsewhere | Stop::Damaged) => {}
-            found => other.push((at, by_code, found)),
-        }
-    }
-    assert!(other.is_empty(), "{} of {same}: {:x?}", other.len(), &other[..other.len().min(5)]);
-    assert!(same > 100, "only {same} were looked at");
+        Some(registers)
+    });
 }
