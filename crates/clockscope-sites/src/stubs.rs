@@ -663,6 +663,19 @@ mod tests {
         }
     }
 
+    /// The site of `mov eax,NUMBER; syscall; cmp rax,-4096`, where errors are seen.
+    fn compared(number: u32) -> Site {
+        let [a, b, c, d] = number.to_le_bytes();
+        let behind = Behind {
+            displaced: 6,
+            is_plain: true,
+            wants_flags: false,
+            original: vec![0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff],
+        };
+        let site = site(&[0xb8, a, b, c, d, 0x0f, 0x05], 5, Some(number), true);
+        Site { behind: Some(behind), ..site }
+    }
+
     fn stub(site: Site, bias: u64) -> (Vec<String>, Vec<String>) {
         stub_of(HEAD, site, bias)
     }
@@ -710,13 +723,7 @@ mod tests {
 
     #[test]
     fn what_a_call_returns_is_looked_at_behind_it() {
-        // mov eax,110; syscall; cmp rax,-4096
-        let getppid = [0xb8, 110, 0, 0, 0, 0x0f, 0x05];
-        let compare = [0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff];
-        let mut site = site(&getppid, 5, Some(110), true);
-        let original = compare.to_vec();
-        site.behind = Some(Behind { displaced: 6, is_plain: true, wants_flags: false, original });
-        let (code, jumps) = stub(site, 0x40_0000);
+        let (code, jumps) = stub(compared(110), 0x40_0000);
         assert!(code.iter().any(|line| line == "inc qword [rcx+370h]"), "{code:#?}");
         assert!(code.iter().any(|line| line == "lock inc qword [rcx+370h]"), "{code:#?}");
         assert_eq!(jumps.len(), 2);
@@ -732,13 +739,8 @@ mod tests {
 
     #[test]
     fn a_call_that_may_be_timed_leaves_the_carry_flag_to_what_is_behind_it() {
-        // mov eax,110; syscall; cmp rax,-4096
-        let getppid = [0xb8, 110, 0, 0, 0, 0x0f, 0x05];
-        let compare = [0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff];
-        let mut site = site(&getppid, 5, Some(110), true);
-        let original = compare.to_vec();
-        let behind = Behind { displaced: 6, is_plain: true, wants_flags: false, original };
-        site.behind = Some(behind.clone());
+        let mut site = compared(110);
+        let behind = site.behind.clone().expect("is seen");
         let timed = Head { times: true, ..HEAD };
         let (code, jumps) = stub_of(timed, site.clone(), 0x40_0000);
         assert_eq!(jumps.len(), 2);
@@ -782,18 +784,10 @@ mod tests {
         let mut classes = vec![0, 1, 110, 498, 499, 500, 501, 502, 503, 504, 511, 512, 513, 600];
         classes.extend([0x4000_01f4, u32::MAX - 499, u32::MAX - 1, u32::MAX]);
         classes.extend([13, 16, 30, 31].into_iter().flat_map(|bit| [(1 << bit) - 1, 1 << bit]));
-        let compare = [0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff];
         for (number, times) in classes.iter().flat_map(|number| [(*number, false), (*number, true)])
         {
-            let mut original = vec![0xb8];
-            original.extend(u32::to_le_bytes(number));
-            original.extend([0x0f, 0x05]);
-            let mut site = site(&original, 5, Some(number), true);
-            let behind = compare.to_vec();
-            site.behind =
-                Some(Behind { displaced: 6, is_plain: true, wants_flags: false, original: behind });
             let (mut stubs, _) = Stubs::new(BASE, 1 << 20, Head { times, ..HEAD });
-            let (code, _) = stubs.add(&[site], 0).expect("room");
+            let (code, _) = stubs.add(&[compared(number)], 0).expect("room");
             let code = Decoder::with_ip(64, &code.bytes, code.at, DecoderOptions::NONE);
             let counts = code.into_iter().filter(|one| one.mnemonic() == Mnemonic::Inc);
             let mut words = Vec::new();
