@@ -142,16 +142,17 @@ pub fn is_thread_of(process: i32, thread: i32) -> bool {
 /// signal and interrupts nothing. (A handler for a signal that is ignored by default is not taken into account.)
 pub fn is_ignored(thread: i32, signal: i32) -> bool {
     const BY_DEFAULT: [i32; 4] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
-    BY_DEFAULT.contains(&signal)
-        || proc_text::read(format!("/proc/{thread}/status")).is_ok_and(|status| {
-            (1..=64).contains(&signal) && signal_set(&status, "SigIgn:") >> (signal - 1) & 1 != 0
-        })
+    BY_DEFAULT.contains(&signal) || is_in_set(thread, "SigIgn:", signal)
 }
 
 /// True if a thread's process has a handler for a signal.
 pub fn is_handled(thread: i32, signal: i32) -> bool {
+    is_in_set(thread, "SigCgt:", signal)
+}
+
+fn is_in_set(thread: i32, name: &str, signal: i32) -> bool {
     let Ok(status) = proc_text::read(format!("/proc/{thread}/status")) else { return false };
-    (1..=64).contains(&signal) && signal_set(&status, "SigCgt:") >> (signal - 1) & 1 != 0
+    (1..=64).contains(&signal) && signal_set(&status, name) >> (signal - 1) & 1 != 0
 }
 
 /// True if a signal is pending for a thread that does not block it, and the thread's process has a handler for it.
