@@ -229,11 +229,7 @@ impl Patch {
 
     /// Redirects the functions. All threads have stopped.
     pub(super) fn redirect(&self, pid: i32) -> Result<(), Refusal> {
-        let write = |change: &Change| {
-            memory::write_text(pid, change.at, &change.jump)
-                .map_err(Refusal::at("writing to its vDSO"))
-        };
-        self.changes().try_for_each(write)
+        self.changes().try_for_each(|change| write(pid, change.at, &change.jump))
     }
 
     /// Restores the kernel's bytes at jumps in functions that are ours. Jumps in padding stay. All threads have
@@ -241,8 +237,7 @@ impl Patch {
     pub(super) fn put_back(&self, pid: i32) -> Result<(), Refusal> {
         for change in self.changes().filter(|change| !change.stays) {
             if stands(pid, change.at, &change.jump) {
-                memory::write_text(pid, change.at, &change.original)
-                    .map_err(Refusal::at("writing to its vDSO"))?;
+                write(pid, change.at, &change.original)?;
             }
         }
         Ok(())
@@ -251,6 +246,10 @@ impl Patch {
     fn changes(&self) -> impl Iterator<Item = &Change> {
         self.functions.iter().flat_map(|function| &function.changes)
     }
+}
+
+fn write(pid: i32, at: u64, bytes: &[u8]) -> Result<(), Refusal> {
+    memory::write_text(pid, at, bytes).map_err(Refusal::at("writing to its vDSO"))
 }
 
 /// Whether a process has these bytes at an address.

@@ -5,10 +5,11 @@ use std::ops::Range;
 use vdso_image::layout::{AREA_SIZE, ATTACH_AGAIN, InjectedSlots, TOTAL_SIZE};
 
 use super::attach::registers::PAUSE;
+use super::launch_code_tests::text;
 use crate::attach::injected::{Injected, Work, assemble};
 use crate::launch_code::{attach, map};
 use clockscope_sys::ptrace::Registers;
-use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, NasmFormatter};
+use iced_x86::{Decoder, DecoderOptions, Instruction};
 
 fn registers(rax: i64, orig_rax: i64) -> Registers {
     let mut registers = Registers::zero();
@@ -24,11 +25,9 @@ fn registers(rax: i64, orig_rax: i64) -> Registers {
 
 /// The instructions before the slots, with their addresses. A reference to a slot is replaced by the slot's value.
 fn listing(code: &[u8], slots: usize) -> Vec<(u64, String)> {
-    let mut formatter = NasmFormatter::new();
     let decoder = Decoder::with_ip(64, &code[..slots], 0x1000, DecoderOptions::NONE);
     let line = |instruction: Instruction| {
-        let mut line = String::new();
-        formatter.format(&instruction, &mut line);
+        let mut line = text(&instruction);
         if let Some((before, _)) = line.split_once("[rel") {
             let at = usize::try_from(instruction.ip_rel_memory_address() - 0x1000).unwrap();
             let slot = code.get(at..at + 8).map_or([0; 8], |bytes| bytes.try_into().unwrap());

@@ -37,11 +37,10 @@ const LAUNCH: Launch = Launch {
 fn the_code_reads_as_meant() {
     let code = assemble(&LAUNCH);
     let mut decoder = Decoder::with_ip(64, &code, 0x1000, DecoderOptions::NONE);
-    let mut formatter = NasmFormatter::new();
     let mut text = Vec::new();
     let (mut zeroed, mut params) = (0, 0);
     for instruction in &mut decoder {
-        let line = line(&mut formatter, &code, &instruction);
+        let line = line(&code, &instruction);
         if instruction.is_ip_rel_memory_operand() && instruction.op0_register() == Register::RDI {
             params = instruction.ip_rel_memory_address();
         }
@@ -71,31 +70,32 @@ fn the_code_reads_as_meant() {
     assert_eq!(text[back + 1..][..3], ["mov esi,8000h", "mov edx,4", "mov eax,1Ch"]);
 }
 
-/// An instruction as text; a load of a slot is shown with the slot's value, into `reg`.
-fn line(formatter: &mut NasmFormatter, code: &[u8], instruction: &Instruction) -> String {
+/// An instruction as text.
+pub(super) fn text(instruction: &Instruction) -> String {
     let mut line = String::new();
+    NasmFormatter::new().format(instruction, &mut line);
+    line
+}
+
+/// An instruction as text; a load of a slot is shown with the slot's value, into `reg`.
+fn line(code: &[u8], instruction: &Instruction) -> String {
     let mut value = 0;
     if instruction.mnemonic() == Mnemonic::Mov && instruction.is_ip_rel_memory_operand() {
         let at = usize::try_from(instruction.ip_rel_memory_address() - 0x1000).unwrap();
         value = u64::from_le_bytes(code[at..at + 8].try_into().unwrap());
     }
-    if value == 0 {
-        formatter.format(instruction, &mut line);
-        return line;
-    }
-    format!("mov reg,{value:X}h")
+    if value == 0 { text(instruction) } else { format!("mov reg,{value:X}h") }
 }
 
 #[test]
 fn executing_again_passes_the_program_its_own_words() {
     let again = ExecveSlots { path: 0x11, arguments: 0x22, environment: 0x33, entry: 0x44 };
     let code = assemble_execve(&again);
-    let mut formatter = NasmFormatter::new();
     let decoded = Decoder::with_ip(64, &code, 0x1000, DecoderOptions::NONE);
     let (mut text, mut registers) = (Vec::new(), Vec::new());
     for instruction in decoded.into_iter().take(6) {
         registers.push(instruction.op0_register());
-        text.push(line(&mut formatter, &code, &instruction));
+        text.push(line(&code, &instruction));
     }
     assert_eq!(text[..4], ["mov eax,3Bh", "mov reg,11h", "mov reg,22h", "mov reg,33h"]);
     assert_eq!(registers[1..4], [Register::RDI, Register::RSI, Register::RDX]);
@@ -105,7 +105,6 @@ fn executing_again_passes_the_program_its_own_words() {
 
 /// The instructions at the targets of the conditional jumps, in the order of the jumps.
 fn landings(code: &[u8]) -> Vec<String> {
-    let mut formatter = NasmFormatter::new();
     let mut leaves = 0;
     let all = Decoder::with_ip(64, code, 0x1000, DecoderOptions::NONE).into_iter();
     // Up to the second indirect jump; behind it are data.
@@ -121,7 +120,7 @@ fn landings(code: &[u8]) -> Vec<String> {
         .map(|jump| {
             let target = all.iter().position(|i| i.ip() == jump.near_branch_target()).unwrap();
             let three = all[target..target + 3].iter();
-            three.map(|i| line(&mut formatter, code, i)).collect::<Vec<_>>().join(" ")
+            three.map(|i| line(code, i)).collect::<Vec<_>>().join(" ")
         })
         .collect()
 }
