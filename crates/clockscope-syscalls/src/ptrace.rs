@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
+use super::Breakdown;
 use super::tally::{Abi, LAYOUT, SyscallTally};
-use super::{Breakdown, ProbeCost};
 use crate::arch::abi::AUDIT_ARCH;
 use clockscope_sys::ptrace::{self, SyscallStop};
 
@@ -86,8 +86,8 @@ impl PtraceCounter {
         row.distribute(LAYOUT.bucket_at(LAYOUT.index_of(nanos), 0).lower, 1);
     }
 
-    fn row(&mut self, (pid, tid, abi, number): Key) -> &mut SyscallTally {
-        let key = (pid, tid, abi, number);
+    fn row(&mut self, key: Key) -> &mut SyscallTally {
+        let (pid, tid, abi, number) = key;
         self.rows.entry(key).or_insert_with(|| SyscallTally::new(pid, tid, abi, number))
     }
 
@@ -103,11 +103,6 @@ impl PtraceCounter {
         let mut rows: Vec<SyscallTally> = rows.into_values().collect();
         rows.sort_unstable_by_key(SyscallTally::place);
         rows
-    }
-
-    /// The cost of counting by ptrace: not measured, because it is mostly scheduling.
-    pub fn cost(&self) -> ProbeCost {
-        ProbeCost::default()
     }
 }
 

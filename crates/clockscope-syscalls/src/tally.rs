@@ -144,16 +144,12 @@ mod tests {
 
     fn tally(timed: u64, time_ns: u64) -> SyscallTally {
         SyscallTally {
-            pid: 0,
-            tid: 0,
-            abi: Abi::Native,
-            number: 110,
             calls: timed + 1,
             timed,
-            errors: 0,
             time_ns,
             max_ns: time_ns,
             histogram: vec![(5, 1), (7, 2), (64, 1)],
+            ..SyscallTally::new(0, 0, Abi::Native, 110)
         }
     }
 

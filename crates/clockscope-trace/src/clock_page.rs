@@ -96,6 +96,7 @@ pub(crate) fn gave_way(kept: &Report) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows_for_tests::row;
     use clockscope_timekeeper::Withdrawal;
 
     fn kept(withdrawals: &[(Decline, u64)]) -> Report {
@@ -121,12 +122,6 @@ mod tests {
 
     #[test]
     fn only_reads_of_the_pages_clocks_are_its_own() {
-        let row = |function: &str, clock: Option<&str>, calls| VdsoRow {
-            function: function.to_owned(),
-            clock: clock.map(str::to_owned),
-            calls,
-            ..VdsoRow::default()
-        };
         let rows = [
             row("clock_gettime", Some("CLOCK_MONOTONIC"), 100),
             row("clock_gettime", Some("CLOCK_MONOTONIC_RAW"), 1_000),

@@ -1,36 +1,33 @@
 //! Tests of the cost of clock reads, for every kind of read.
 
 use super::*;
+use crate::rows_for_tests;
 use clockscope_model::reads::clock_name;
 use vdso_image::layout::{COUNTERS, Counted};
 use vdso_image::plan::HAS_COARSE_FORM;
 
-fn context(passed_on: FallbackReads, clock: Clock) -> Context {
+/// The reads of these rows, answered by this clock.
+fn found(vdso: &[VdsoRow], syscalls: &[SyscallRow], clock: Clock) -> ClockReads {
     let costs =
         SyscallCosts { clocksource: Picos(100_000), tick: Picos(80_000), cpu_time: Picos(300_000) };
-    Context { wall_ns: 0, costs, tick_ns: 0, passed_on, clock }
+    let passed_on = FallbackReads::default();
+    clock_reads(vdso, syscalls, None, &Context { wall_ns: 0, costs, tick_ns: 0, passed_on, clock })
 }
 
 fn row(function: &str, clock: Option<&str>, calls: u64, each_ns: u64) -> VdsoRow {
     VdsoRow {
-        function: function.to_owned(),
-        clock: clock.map(str::to_owned),
-        calls,
         timed: calls.min(600),
         time_total_ns: calls * each_ns,
-        ..VdsoRow::default()
+        ..rows_for_tests::row(function, clock, calls)
     }
 }
 
 /// 1,009 calls of a function whose clock no vDSO reads, and the system calls.
 fn reads(timed: u64, clock: &str, syscalls: u64) -> ClockReads {
     let vdso = VdsoRow {
-        function: "clock_gettime".to_owned(),
-        clock: Some(clock.to_owned()),
-        calls: 1_009,
         timed,
         time_total_ns: if timed > 0 { 2_018_000 } else { 0 },
-        ..VdsoRow::default()
+        ..rows_for_tests::row("clock_gettime", Some(clock), 1_009)
     };
     let syscall = SyscallRow {
         name: "clock_gettime".to_owned(),
@@ -38,8 +35,7 @@ fn reads(timed: u64, clock: &str, syscalls: u64) -> ClockReads {
         time_total_ns: syscalls * 1_000,
         ..SyscallRow::default()
     };
-    let passed_on = FallbackReads::default();
-    clock_reads(&[vdso], &[syscall], None, &context(passed_on, Clock::Kernel))
+    found(&[vdso], &[syscall], Clock::Kernel)
 }
 
 #[test]
@@ -73,7 +69,7 @@ fn coarse_clocks_and_processor_time_cost_nothing_more_where_the_kernel_fell_back
         row("clock_gettime", Some("CLOCK_REALTIME_COARSE"), 5_000_000, 10),
         row("clock_gettime", Some("CLOCK_THREAD_CPUTIME_ID"), 1_000_000, 400),
     ];
-    let found = clock_reads(&rows, &[], None, &context(FallbackReads::default(), Clock::Kernel));
+    let found = found(&rows, &[], Clock::Kernel);
     assert_eq!((found.reads, found.clocksource_reads), (6_000_000, 0));
     assert_eq!((found.typical_hpet_ns, found.typical_acpi_pm_ns), (0, 0));
     // Coarse reads count at 80 ns; all other reads are system calls and count with their measured time.
@@ -95,8 +91,7 @@ fn each_read_is_priced_by_what_it_looks_at() {
     ];
     for (row, clocksource, each_ns) in table {
         let rows = [row];
-        let found =
-            clock_reads(&rows, &[], None, &context(FallbackReads::default(), Clock::Kernel));
+        let found = found(&rows, &[], Clock::Kernel);
         assert_eq!(found.clocksource_reads, clocksource, "{rows:?}");
         assert_eq!(found.typical_hpet_ns, clocksource * TYPICAL_HPET_NS, "{rows:?}");
         assert_eq!(found.by_syscall_ns, each_ns * 1_000, "{rows:?}");
@@ -117,7 +112,7 @@ fn what_clockscope_answers_itself_asks_no_clocksource() {
         (Clock::Tsc, 10),
         (Clock::TscFast, 10),
     ] {
-        let found = clock_reads(&rows, &[], None, &context(FallbackReads::default(), clock));
+        let found = found(&rows, &[], clock);
         assert_eq!(found.clocksource_reads, expected, "{clock:?}");
     }
 }
@@ -130,7 +125,7 @@ fn few_timed_reads_have_no_cost_and_do_not_spoil_that_of_many() {
         ..row("clock_gettime", Some("CLOCK_REALTIME"), calls, 602_000)
     };
     let of = |rows: &[VdsoRow]| {
-        let found = clock_reads(rows, &[], None, &context(FallbackReads::default(), Clock::Kernel));
+        let found = found(rows, &[], Clock::Kernel);
         (found.time_ns, found.too_few_timed)
     };
     assert_eq!(of(&[few(12)]), (0, true));

@@ -49,11 +49,7 @@ mod tests {
     use fastclock::ClockId;
 
     use super::*;
-
-    fn row(function: &str, clock: Option<&str>) -> VdsoRow {
-        let clock = clock.map(str::to_owned);
-        VdsoRow { function: function.to_owned(), clock, ..VdsoRow::default() }
-    }
+    use crate::rows_for_tests::row;
 
     #[test]
     fn the_tried_path_decides_for_each_clock() {
@@ -70,7 +66,7 @@ mod tests {
             ("gettimeofday", None, true),
             ("time", None, false),
         ] {
-            assert_eq!(tried.has(&row(function, clock)), expected, "{function} {clock:?}");
+            assert_eq!(tried.has(&row(function, clock, 0)), expected, "{function} {clock:?}");
         }
     }
 
@@ -83,7 +79,7 @@ mod tests {
             ("gettimeofday", None, false),
         ] {
             let untried = FallbackReads::default();
-            assert_eq!(untried.has(&row(function, clock)), expected, "{function} {clock:?}");
+            assert_eq!(untried.has(&row(function, clock, 0)), expected, "{function} {clock:?}");
         }
     }
 
@@ -91,7 +87,7 @@ mod tests {
     fn this_hosts_coarse_clocks_are_answered_in_user_space() {
         let here = FallbackReads::here();
         assert!(!here.0.is_empty());
-        assert!(!here.has(&row("clock_gettime", Some("CLOCK_MONOTONIC_COARSE"))));
-        assert!(here.has(&row("clock_gettime", Some("CLOCK_THREAD_CPUTIME_ID"))));
+        assert!(!here.has(&row("clock_gettime", Some("CLOCK_MONOTONIC_COARSE"), 0)));
+        assert!(here.has(&row("clock_gettime", Some("CLOCK_THREAD_CPUTIME_ID"), 0)));
     }
 }

@@ -14,6 +14,8 @@ mod observers;
 pub mod options;
 pub mod plan;
 mod rows;
+#[cfg(test)]
+mod rows_for_tests;
 mod sampling;
 mod signals;
 mod summary;

@@ -144,6 +144,7 @@ impl Watcher for Timeline<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows_for_tests::row;
 
     fn moment(at_ms: u64, calls: u64) -> Moment {
         Moment { at_ns: at_ms * 1_000_000, vdso_calls: calls, ..Moment::default() }
@@ -157,12 +158,8 @@ mod tests {
             at += u64::try_from(timeline.interval.as_millis()).expect("is short");
             timeline.push(moment(at, at * 3));
         }
-        let row = |function: &str, calls| VdsoRow {
-            function: function.to_owned(),
-            calls,
-            ..VdsoRow::default()
-        };
-        let vdso = [row("clock_gettime", at * 3), row("getcpu", 5), row("time", 2)];
+        let vdso =
+            [("clock_gettime", at * 3), ("getcpu", 5), ("time", 2)].map(|(f, n)| row(f, None, n));
         let moments = timeline.until_end((at + 1) * 1_000_000, &vdso, &[]);
         assert!((MOMENTS_MAX / 2..=MOMENTS_MAX).contains(&moments.len()), "{}", moments.len());
         let (last, rest) = moments.split_last().expect("there are some");

@@ -100,26 +100,25 @@ fn time_of<'a>(rows: impl Iterator<Item = &'a VdsoRow>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows_for_tests::row;
 
     const TICK_NS: u64 = 4_000_000;
 
     fn rows() -> Vec<VdsoRow> {
-        let row = |function: &str, clock: Option<&str>, calls, ns_each, timed| VdsoRow {
-            function: function.to_owned(),
-            clock: clock.map(str::to_owned),
-            calls,
-            timed,
+        let rows = [
+            ("clock_gettime", Some("CLOCK_MONOTONIC"), 100_000, 40),
+            ("clock_gettime", Some("CLOCK_MONOTONIC_RAW"), 10_000, 30),
+            ("clock_gettime", Some("CLOCK_MONOTONIC_COARSE"), 1_000, 8),
+            ("clock_gettime", Some("CLOCK_THREAD_CPUTIME_ID"), 1_000, 300),
+            ("time", None, 1_000, 4),
+            ("getcpu", None, 1_000, 4),
+        ];
+        let row = |(function, clock, calls, ns_each)| VdsoRow {
+            timed: 900,
             time_total_ns: calls * ns_each,
-            ..VdsoRow::default()
+            ..row(function, clock, calls)
         };
-        vec![
-            row("clock_gettime", Some("CLOCK_MONOTONIC"), 100_000, 40, 900),
-            row("clock_gettime", Some("CLOCK_MONOTONIC_RAW"), 10_000, 30, 900),
-            row("clock_gettime", Some("CLOCK_MONOTONIC_COARSE"), 1_000, 8, 900),
-            row("clock_gettime", Some("CLOCK_THREAD_CPUTIME_ID"), 1_000, 300, 900),
-            row("time", None, 1_000, 4, 900),
-            row("getcpu", None, 1_000, 4, 900),
-        ]
+        rows.map(row).into()
     }
 
     fn costs() -> VdsoCosts {

@@ -64,7 +64,7 @@ impl Events {
     /// Creates the rings. `mark` is the value in `r9` of clockscope's own system calls.
     pub(crate) fn new(mark: u64) -> Self {
         room::raise_descriptor_limit();
-        let cpus = online_cpus();
+        let cpus = cpu_samples::online_cpus().unwrap_or_else(|_| vec![0]);
         let size = (RINGS_BYTES / cpus.len().max(1)).min(RING_BYTES);
         let mut events = Self { reader: Reader::new(mark), ..Self::none() };
         for cpu in cpus {
@@ -103,9 +103,10 @@ impl Events {
         if self.refused {
             return;
         }
-        match tracepoint() {
-            Some(tracepoint) => self.system_calls = Some((tracepoint, per_second)),
-            None => self.decline(
+        match tracefs::tracepoint("raw_syscalls", "sys_enter") {
+            Ok(tracepoint) => self.system_calls = Some((tracepoint, per_second)),
+            // This user may not read its number.
+            Err(_) => self.decline(
                 0,
                 "callers of system calls need the tracepoint raw_syscalls:sys_enter, which only \
                  root may use; try sudo"
@@ -336,16 +337,6 @@ fn reason(error: &io::Error) -> String {
 fn threads_of(pid: i32) -> Vec<i32> {
     let threads = access::threads_of(pid);
     if threads.is_empty() { vec![pid] } else { threads }
-}
-
-/// Number of the tracepoint at the beginning of system calls; `None` if this user may not read it.
-fn tracepoint() -> Option<u64> {
-    tracefs::tracepoint("raw_syscalls", "sys_enter").ok()
-}
-
-/// The CPUs that are on.
-fn online_cpus() -> Vec<i32> {
-    cpu_samples::online_cpus().unwrap_or_else(|_| vec![0])
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::plan::Plan;
 use clockscope_report::top::plain::PlainLines;
 use clockscope_report::top::screen::Screen;
 use clockscope_sys::terminal::{self, SetAside};
-use clockscope_sys::{ending, signals};
+use clockscope_sys::{ending, identity, signals};
 use clockscope_tracee::observers::{Watcher, Wish};
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
@@ -121,7 +121,7 @@ impl<'a> Top<'a> {
         match &mut self.output {
             Output::Screen(display) => display.show(reading),
             Output::Lines(plain) if !self.closed => {
-                let line = plain.next(&reading, readings::unix_seconds());
+                let line = plain.next(&reading, identity::unix_seconds());
                 // The reader may close the pipe; the program goes on.
                 self.closed = (self.plan.voice.line)(&line).is_err();
             }

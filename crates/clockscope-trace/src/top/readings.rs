@@ -1,6 +1,6 @@
 //! Makes a reading of counts.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use vdso_image::layout::COUNTERS;
 
@@ -74,10 +74,4 @@ fn syscall(row: &SyscallRow) -> Row {
 /// The function in a row's name.
 fn function(name: &str) -> &str {
     name.split('(').next().unwrap_or(name)
-}
-
-/// Seconds since 1970, UTC.
-pub(super) fn unix_seconds() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
