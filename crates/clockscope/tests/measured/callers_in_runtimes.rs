@@ -325,7 +325,8 @@ fn node_with_a_source_map() {
         let words = words![program, "--no-turbo-inlining", script, "300000"];
         let report = Tracing::new(&options, &words).finish().report();
         let Some(callers) = report.callers_or_skip() else { return };
-        let stamp = rows(&callers["frames"]).find(|frame| frame["function"] == "stamp").expect("stamp");
+        let stamp =
+            rows(&callers["frames"]).find(|frame| frame["function"] == "stamp").expect("stamp");
         let begins = text.lines().zip(1..).find(|(line, _)| line.starts_with("function stamp("));
         let (_, begins) = begins.expect("a line");
         assert_eq!(stamp["file"], folder.path().join("src/callers.ts").to_str().expect("a path"));

@@ -3,11 +3,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::support::attaching::{Attachment, Image, wait_until};
+use crate::support::builds::{self, Link};
 use crate::support::command::said;
 use crate::support::compare::assert_counts;
-use crate::support::running::{Traced, rows};
+use crate::support::running::{Traced, clockscope, rows};
 use crate::support::{root_or_skip, server, skip};
 
 /// A control group of one test, removed when dropped.
@@ -127,9 +129,7 @@ fn with_quotas() -> Option<PathBuf> {
 /// The group has a tenth of a CPU.
 #[test]
 fn how_long_a_quota_held_the_program_back_is_told() {
-    if !is_root_or_skip() {
-        return;
-    }
+    let Some(()) = root_or_skip() else { return };
     let Some(program) = builds::c("shares", Link::Dynamic) else { return };
     let Some(mount) = with_quotas() else { return skip("no quotas of CPU time can be set") };
     let group =
@@ -148,21 +148,10 @@ fn how_long_a_quota_held_the_program_back_is_told() {
     };
     let enter =
         format!("echo 0 > {}; exec \"$0\" \"$@\"", group.path.join("cgroup.procs").display());
-    let words = words![
-        "sh",
-        "-c",
-        enter,
-        clockscope(),
-        "trace",
-        "--via",
-        "none",
-        "--format",
-        "json",
-        program,
-        "100000"
-    ];
-    let mut command = Command::new(&words[0]);
-    let output = command.args(&words[1..]).output().expect("start a shell");
+    let trace =
+        words![clockscope(), "trace", "--via", "none", "--format", "json", program, "50000"];
+    let mut command = Command::new("sh");
+    let output = command.args(["-c", &enter]).args(trace).output().expect("start a shell");
     let report: serde_json::Value = serde_json::from_slice(&output.stderr).expect("a report");
     let (told, truly) = (report["throttled_ns"].as_u64().expect("a number"), throttled());
     assert!(told > 0 && told <= truly, "{told} of {truly}");

@@ -64,7 +64,7 @@ fn no_sample_is_said() {
 #[test]
 fn shares_of_few_samples_are_rough_unless_they_are_of_all_calls() {
     let of = |calls, samples| {
-        let row = CalledRow { samples_effective: 2.0, ..vdso("time", None, calls, samples) };
+        let row = CalledRow { samples_effective: 2.0, ..called("time", calls, samples) };
         rough(&Callers { called: vec![row], cost_share: 0.001, ..Callers::default() })
     };
     assert_eq!(of(2, 2), "");
