@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::reader::{PageClock, TimeSpec};
+use super::clocks::{PageClock, TimeSpec};
 use super::{Base, Slot};
 use crate::decline::Decline;
 use crate::line::{Bound, Line, Offsets, TickLength};
@@ -240,6 +240,21 @@ impl Slot {
         copy(&self.previous_whole, &other.previous_whole);
         copy(&self.previous_fraction, &other.previous_fraction);
         self.previous_mono.store(other.previous_mono.load(Relaxed), Relaxed);
+    }
+
+    #[inline(always)]
+    pub(super) fn of(&self, clock: PageClock) -> &Base {
+        match clock {
+            PageClock::Monotonic => &self.mono,
+            PageClock::Realtime => &self.real,
+            PageClock::Boottime => &self.boot,
+            PageClock::Tai => &self.tai,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn tick(&self) -> TickLength {
+        TickLength { whole: self.whole.load(Relaxed), fraction: self.fraction.load(Relaxed) }
     }
 
     #[inline(always)]

@@ -4,7 +4,8 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::reader::{Counter, Kernel, PageClock, Reader};
+use super::clocks::PageClock;
+use super::reader::{Counter, Kernel, Reader};
 use super::trust::Used;
 use super::{Base, Slot};
 use crate::decline::Decline;

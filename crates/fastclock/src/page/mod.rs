@@ -5,6 +5,7 @@
 //! selects the current slot. The writer fills the other slot and publishes it with one store of the
 //! head: a writer that dies at any moment leaves a consistent page.
 
+mod clocks;
 mod content;
 mod leaves;
 mod reader;
@@ -20,8 +21,9 @@ pub(crate) mod tests;
 
 use core::sync::atomic::Ordering;
 
+pub use clocks::{PageClock, TimeSpec};
 pub use content::{Content, State};
-pub use reader::{Bounded, Counter, Kernel, Order, PageClock, Reader, Steep, TimeSpec};
+pub use reader::{Bounded, Counter, Kernel, Order, Reader, Steep};
 pub use trust::Trust;
 pub use writer::{TooLate, Writer};
 

@@ -2,12 +2,13 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use super::clocks::{PageClock, TimeSpec};
 use super::trust::Trust;
 use super::{Base, Page, Slot};
 use crate::arch::{TICKS_ARE_SHORT, along};
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
-use crate::line::{Bound, TickLength};
+use crate::line::Bound;
 use crate::sync::fence;
 use crate::units::{Nanos, Ticks};
 
@@ -84,51 +85,6 @@ pub trait Kernel {
     /// Renews the page if this process keeps it; true if the page was renewed.
     fn renew(&self) -> bool {
         false
-    }
-}
-
-/// The clocks whose times a page holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageClock {
-    /// `CLOCK_MONOTONIC`
-    Monotonic,
-    /// `CLOCK_REALTIME`
-    Realtime,
-    /// `CLOCK_BOOTTIME`
-    Boottime,
-    /// `CLOCK_TAI`
-    Tai,
-}
-
-impl PageClock {
-    /// The clock's id.
-    #[must_use]
-    #[inline]
-    pub const fn id(self) -> ClockId {
-        match self {
-            Self::Monotonic => ClockId::Monotonic,
-            Self::Realtime => ClockId::Realtime,
-            Self::Boottime => ClockId::Boottime,
-            Self::Tai => ClockId::Tai,
-        }
-    }
-}
-
-/// Seconds and nanoseconds, as in `struct timespec`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TimeSpec {
-    /// Whole seconds.
-    pub sec: i64,
-    /// Nanoseconds within the second, below 10^9.
-    pub nsec: i64,
-}
-
-impl TimeSpec {
-    /// From nanoseconds. A time below zero has `nsec` at or above zero, as the kernel's has.
-    #[must_use]
-    #[inline]
-    pub const fn from_nanos(nanos: Nanos) -> Self {
-        Self { sec: nanos.0.div_euclid(SECOND as i64), nsec: nanos.0.rem_euclid(SECOND as i64) }
     }
 }
 
@@ -351,20 +307,5 @@ impl Slot {
         let base = self.base.load(Relaxed);
         let holds = ticks.0.wrapping_sub(base) < self.span.load(Relaxed);
         if holds { line.at(ticks.0.wrapping_sub(base & !LOW)) } else { Self::NOWHERE }
-    }
-
-    #[inline(always)]
-    pub(super) fn of(&self, clock: PageClock) -> &Base {
-        match clock {
-            PageClock::Monotonic => &self.mono,
-            PageClock::Realtime => &self.real,
-            PageClock::Boottime => &self.boot,
-            PageClock::Tai => &self.tai,
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn tick(&self) -> TickLength {
-        TickLength { whole: self.whole.load(Relaxed), fraction: self.fraction.load(Relaxed) }
     }
 }

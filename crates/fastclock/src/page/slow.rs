@@ -12,9 +12,10 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use super::clocks::PageClock;
 use super::content::Content;
-use super::reader::{Bounded, Counter, Kernel, PageClock, Reader};
-use super::trust::Trust;
+use super::reader::{Bounded, Counter, Kernel, Reader};
+use super::trust::{HOLD, Trust, WIDEST};
 use super::{OWNER_DIED, Slot};
 use crate::decline::Decline;
 use crate::sync::fence;
@@ -22,11 +23,7 @@ use crate::units::{Nanos, Ticks};
 
 /// Distance of the kernel's clock outside the bound that is accepted, ns: a wrong page is further
 /// off.
-pub(super) const SLACK: i64 = 20_000;
-/// Largest accepted distance from the kernel's clock, whatever the page's bound, ns.
-pub(super) const WIDEST: i64 = 1_000_000;
-/// Longest time for which a clock stands still rather than go back, ns.
-pub(super) const HOLD: i64 = 1_000_000_000;
+const SLACK: i64 = 20_000;
 /// Number of times that a reader looks at the page before it takes the kernel's answer.
 const ATTEMPTS: u8 = 16;
 /// Largest number of counter reads until the page has reached the kernel's time: they take longer

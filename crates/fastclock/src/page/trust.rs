@@ -2,15 +2,18 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use super::clocks::PageClock;
 use super::content::Content;
-use super::reader::PageClock;
-use super::slow::{HOLD, WIDEST};
 use super::{Page, Slot};
 use crate::decline::Decline;
 use crate::line::{Line, TickLength};
 use crate::sync::{AtomicI64, AtomicU64, fence};
 use crate::units::{Nanos, Ticks};
 
+/// Largest accepted distance from the kernel's clock, whatever the page's bound, ns.
+pub(super) const WIDEST: i64 = 1_000_000;
+/// Longest time for which a clock stands still rather than go back, ns.
+pub(super) const HOLD: i64 = 1_000_000_000;
 /// Number of line copies that a process keeps, a power of two.
 const KEPT: usize = 4;
 /// Mask of a head's count.

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use super::content::{Content, State};
 use super::reader::Counter;
-use super::slow::WIDEST;
+use super::trust::WIDEST;
 use super::{MAGIC, OWNER_DIED, Page, SIZE, VERSION};
 use crate::decline::Decline;
 use crate::line::Line;
