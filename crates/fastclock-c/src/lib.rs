@@ -7,11 +7,13 @@
 
 #![allow(unsafe_code, reason = "the functions are called from C by their bare names")]
 
+mod clock;
 mod making;
 mod reading;
 mod reasons;
 mod status;
 
+pub use clock::*;
 pub use making::*;
 pub use reading::*;
 pub use reasons::*;

@@ -11,15 +11,8 @@ use std::time::Duration;
 use fastclock::sys::AttachError;
 use fastclock::{Clock, Decline};
 
+use crate::clock::fastclock_t;
 use crate::status::fastclock_status;
-
-/// Returned by functions for a clock of NULL. No time is negative.
-pub const FASTCLOCK_ERROR: c_int = -1;
-
-/// A clock. Its content is private to the library.
-#[derive(Debug)]
-#[allow(non_camel_case_types, reason = "the name in C")]
-pub struct fastclock_t(pub(crate) Clock);
 
 /// A clock, or NULL instead of a panic.
 fn made(make: impl FnOnce() -> Clock) -> Option<Box<fastclock_t>> {

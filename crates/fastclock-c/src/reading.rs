@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use fastclock::page::PageClock;
 use fastclock::{ClockKind, Monotonic, Nanos};
 
-use crate::making::{FASTCLOCK_ERROR, fastclock_t};
+use crate::clock::{FASTCLOCK_ERROR, fastclock_t};
 
 const ERROR: i64 = FASTCLOCK_ERROR as i64;
 

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use fastclock::Decline;
 
-use crate::making::{FASTCLOCK_ERROR, fastclock_t};
+use crate::clock::{FASTCLOCK_ERROR, fastclock_t};
 
 /// The reason's number, or 0 for none.
 fn number(reason: Option<Decline>) -> c_int {

@@ -13,7 +13,7 @@ fn crate_folder() -> &'static Path {
 fn made() -> String {
     let config = crate_folder().join("cbindgen.toml");
     let config = cbindgen::Config::from_file(config).expect("read cbindgen.toml");
-    let sources = ["making.rs", "reading.rs", "status.rs", "reasons.rs"];
+    let sources = ["clock.rs", "making.rs", "reading.rs", "status.rs", "reasons.rs"];
     let builder = cbindgen::Builder::new().with_config(config);
     let builder = sources
         .into_iter()
