@@ -5,8 +5,6 @@ use std::fmt;
 use object::elf;
 use serde::{Serialize, Serializer};
 
-use super::ImageError;
-
 /// A parsed vDSO image, with its bytes.
 ///
 /// All offsets count bytes from the start of the image, which is both the start of the file and,
@@ -272,19 +270,6 @@ impl fmt::Debug for Image {
 }
 
 impl Image {
-    /// Reads an image from its bytes.
-    ///
-    /// More bytes may follow the image, such as the rest of the last page of a mapping.
-    ///
-    /// # Errors
-    ///
-    /// If the bytes are no ELF file, or if a part that programs need at run time (segments, dynamic table, symbols,
-    /// strings, versions) lies outside of them. Broken section headers and notes are no error, because no program reads
-    /// them at run time.
-    pub fn parse(bytes: &[u8]) -> Result<Self, ImageError> {
-        super::parse::parse(bytes)
-    }
-
     /// The bytes passed to [`Image::parse`].
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

@@ -16,19 +16,33 @@ use super::image::{
 /// Maximum number of versions; a longer table may be endless.
 const VERSIONS_MAX: usize = 1 << 10;
 
-/// See [`Image::parse`].
-pub(super) fn parse(bytes: &[u8]) -> Result<Image, ImageError> {
-    if bytes.is_empty() {
-        return Err(ImageError::Empty);
-    }
-    if !bytes.starts_with(&elf::ELFMAG) {
-        return Err(ImageError::NotElf);
-    }
-    let class = *bytes.get(4).ok_or(ImageError::HeaderCut)?;
-    match elf::FileClass(class) {
-        elf::ELFCLASS32 => Parser::<elf::FileHeader32<Endianness>>::new(bytes)?.image(Class::Elf32),
-        elf::ELFCLASS64 => Parser::<elf::FileHeader64<Endianness>>::new(bytes)?.image(Class::Elf64),
-        _ => Err(ImageError::HeaderInvalid),
+impl Image {
+    /// Reads an image from its bytes.
+    ///
+    /// More bytes may follow the image, such as the rest of the last page of a mapping.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are no ELF file, or if a part that programs need at run time (segments, dynamic table, symbols,
+    /// strings, versions) lies outside of them. Broken section headers and notes are no error, because no program reads
+    /// them at run time.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ImageError> {
+        if bytes.is_empty() {
+            return Err(ImageError::Empty);
+        }
+        if !bytes.starts_with(&elf::ELFMAG) {
+            return Err(ImageError::NotElf);
+        }
+        let class = *bytes.get(4).ok_or(ImageError::HeaderCut)?;
+        match elf::FileClass(class) {
+            elf::ELFCLASS32 => {
+                Parser::<elf::FileHeader32<Endianness>>::new(bytes)?.image(Class::Elf32)
+            }
+            elf::ELFCLASS64 => {
+                Parser::<elf::FileHeader64<Endianness>>::new(bytes)?.image(Class::Elf64)
+            }
+            _ => Err(ImageError::HeaderInvalid),
+        }
     }
 }
 
