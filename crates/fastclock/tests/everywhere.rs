@@ -143,12 +143,21 @@ fn kernel_and_mock_are_clocks_too() {
 }
 
 #[test]
-fn a_thread_refreshes_what_is_kept() {
+fn recent_is_what_was_refreshed_last() {
     let clock = Arc::new(Clock::new());
-    let updater = RecentUpdater::start(Arc::clone(&clock), Duration::from_millis(1)).unwrap();
-    assert_eq!(clock.resolution(ClockKind::Recent), Nanos(1_000_000));
-    let before = clock.recent();
-    while clock.recent() == before {}
+    let first = clock.recent();
+    assert_eq!(clock.recent(), first);
+    assert_eq!(clock.resolution(ClockKind::Recent), Nanos::ZERO);
+    while clock.refresh_recent() == first {}
+    assert!(clock.recent() > first && clock.recent() <= clock.now());
+    let updater = RecentUpdater::start(Arc::clone(&clock), Duration::from_micros(100)).unwrap();
+    assert_eq!(clock.resolution(ClockKind::Recent), Nanos(100_000));
+    for _ in 0..3 {
+        let before = clock.recent();
+        while clock.recent() == before {}
+        assert!(clock.recent() > before && clock.recent() <= clock.now());
+    }
     drop(updater);
     assert_eq!(clock.resolution(ClockKind::Recent), Nanos::ZERO);
+    assert_eq!(clock.recent(), clock.recent());
 }

@@ -4,12 +4,11 @@ use core::sync::atomic::AtomicI64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::io::{Seek, SeekFrom, Write};
 use std::string::ToString;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Alone;
 use crate::arch::TICKS_ARE_SHORT;
-use crate::clock::{Clock, ClockKind, RecentUpdater, Source};
+use crate::clock::{Clock, ClockKind, Source};
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
 use crate::points::Monotonic;
@@ -49,7 +48,7 @@ fn alone(alone: Alone) -> Clock {
     Clock::made(Mapping::anonymous(), Source::Alone, Some(alone), Decline::Starting)
 }
 
-fn assert_within_bounds(clock: &Clock, readings: usize) {
+pub(super) fn assert_within_bounds(clock: &Clock, readings: usize) {
     for _ in 0..readings {
         let before = sys::now(ClockId::Monotonic).0;
         let reading = clock.now_bounded();
@@ -62,6 +61,7 @@ fn assert_within_bounds(clock: &Clock, readings: usize) {
 #[test]
 fn the_kernel_answers_first_and_never_later_than_the_clock() {
     let clock = Clock::alone();
+    assert!(clock.recent().as_nanos() > 0);
     let first = clock.now_bounded();
     assert!(first.declined.is_some() && first.bound == Nanos::ZERO, "{first:?}");
     assert_eq!(clock.status().kernel_answers(), 2, "the first of recent() and this");
@@ -126,28 +126,22 @@ fn threads_that_pass_readings_on_never_see_time_go_back() {
     let clock = Clock::alone();
     clock.calibrate(LONG);
     let newest = AtomicI64::new(0);
-    let back = std::thread::scope(|scope| {
-        let threads: std::vec::Vec<_> = (0..4)
-            .map(|thread| {
-                let (clock, newest) = (&clock, &newest);
-                scope.spawn(move || {
-                    let mut back = 0_u64;
-                    for round in 0..300_000 {
-                        let last = newest.load(Acquire);
-                        let now = clock.now().as_nanos();
-                        back += u64::from(now < last);
-                        newest.fetch_max(now, Relaxed);
-                        if thread == 0 && round % 1_000 == 0 {
-                            clock.renew_for_test();
-                        }
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (clock, newest) = (&clock, &newest);
+            scope.spawn(move || {
+                for round in 0..300_000 {
+                    let last = newest.load(Acquire);
+                    let now = clock.now().as_nanos();
+                    assert!(now >= last, "{now} after {last}");
+                    newest.fetch_max(now, Relaxed);
+                    if thread == 0 && round % 1_000 == 0 {
+                        clock.renew_for_test();
                     }
-                    back
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
+                }
+            });
+        }
     });
-    assert_eq!(back, 0);
 }
 
 #[test]
@@ -157,10 +151,6 @@ fn a_counter_that_is_not_invariant_is_left_alone() {
     let status = clock.calibrate(LONG);
     assert_eq!(status.declined, Some(Decline::NotInvariant));
     assert!(status.kernel_answers_for(Decline::NotInvariant) >= 100);
-    assert_eq!(
-        status.to_string(),
-        "the kernel answers: the counter's rate is not constant on this CPU"
-    );
 }
 
 #[test]
@@ -197,29 +187,6 @@ fn a_moved_machine_is_measured_anew() {
 }
 
 #[test]
-fn recent_is_what_was_refreshed_last() {
-    let clock = Arc::new(Clock::alone());
-    let first = clock.recent();
-    assert!(first.as_nanos() > 0 && clock.recent() == first);
-    assert_eq!(clock.resolution(ClockKind::Recent), Nanos(0));
-    let later = clock.refresh_recent();
-    assert!(later > first && clock.recent() == later);
-    let updater = RecentUpdater::start(Arc::clone(&clock), Duration::from_micros(100)).unwrap();
-    assert_eq!(clock.resolution(ClockKind::Recent), Nanos(100_000));
-    let mut last = clock.recent();
-    for _ in 0..3 {
-        let before = last;
-        while last == before {
-            last = clock.recent();
-        }
-        assert!(last > before && last <= clock.now());
-    }
-    drop(updater);
-    assert_eq!(clock.resolution(ClockKind::Recent), Nanos(0));
-    assert_eq!(clock.recent(), clock.recent());
-}
-
-#[test]
 fn negative_differences_are_zero_and_counted() {
     let clock = Clock::declined(Decline::NoCounter);
     let ahead = clock.now().saturating_add(Nanos(1_000_000_000_000));
@@ -228,20 +195,4 @@ fn negative_differences_are_zero_and_counted() {
     assert_eq!(clock.between(Monotonic(Nanos(1)), Monotonic(Nanos(3))), Nanos(2));
     assert_eq!(clock.between(Monotonic(Nanos(i64::MIN)), ahead), Nanos(i64::MAX));
     assert_eq!(clock.status().negative, 2);
-    assert_eq!(clock.status().source, Source::Kernel);
-    assert_eq!(clock.calibrate(LONG).declined, Some(Decline::NoCounter));
-}
-
-#[test]
-fn coarse_clocks_are_behind_by_less_than_two_ticks() {
-    let clock = Clock::alone();
-    let tick = clock.resolution(ClockKind::Coarse);
-    assert!(tick >= Nanos(1_000_000) && tick <= Nanos(10_000_000), "{tick:?}");
-    let coarse = clock.coarse();
-    assert!(coarse <= clock.now());
-    let real = clock.coarse_realtime();
-    let second = clock.second();
-    assert!(second.as_nanos() % 1_000_000_000 == 0);
-    assert!(second.as_nanos() + 2_000_000_000 > real.as_nanos(), "{second:?} {real:?}");
-    assert_eq!(clock.resolution(ClockKind::Second), Nanos(1_000_000_000));
 }

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::tests::assert_within_bounds;
 use crate::arch::CpuCounter;
-use crate::clock::{Clock, Source};
+use crate::clock::{Clock, ClockKind, Source};
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
 use crate::discipline::Settings;
@@ -62,6 +63,13 @@ impl Kept {
         }
     }
 
+    /// Ends the page, and waits for the end of its line.
+    fn end(&mut self, reason: Decline) {
+        self.writer.end(&CpuCounter, Ticks(50_000), reason);
+        let over = self.writer.current().unwrap().ends();
+        while CpuCounter.ordered() <= over {}
+    }
+
     fn good() -> Self {
         let mut kept = Self::new(sys::boot_id().unwrap_or_default(), Duration::from_secs(30));
         kept.renew();
@@ -92,21 +100,11 @@ fn assert_the_kernel_answers(clock: &Clock, reason: Decline) {
     assert!(clock.status().kernel_answers_for(reason) >= 1);
 }
 
-fn assert_within_bounds(clock: &Clock) {
-    for _ in 0..1_000 {
-        let before = sys::now(ClockId::Monotonic).0;
-        let reading = clock.now_bounded();
-        let after = sys::now(ClockId::Monotonic).0;
-        let (time, bound) = (reading.time.as_nanos(), reading.bound.0);
-        assert!(before <= time + bound && time - bound <= after, "{before} {reading:?} {after}");
-    }
-}
-
 #[test]
 fn a_good_page_is_read() {
     let kept = Kept::good();
     let clock = kept.clock();
-    assert_within_bounds(&clock);
+    assert_within_bounds(&clock, 1_000);
     let status = clock.status();
     assert!(status.is_fast() && status.source == Source::Page, "{status}");
     assert!(status.to_string().starts_with("read from a timekeeper's page, within "), "{status}");
@@ -144,9 +142,7 @@ fn the_hosts_page_is_used_if_it_is_good() {
     assert_eq!((status.source, status.host_page), (Source::Alone, Some(Decline::PageUnreadable)));
     assert!(status.to_string().ends_with("not used: the page cannot be opened"), "{status}");
     let mut stopped = Kept::good();
-    stopped.writer.end(&CpuCounter, Ticks(50_000), Decline::WriterStopped);
-    let over = stopped.writer.current().unwrap().ends();
-    while CpuCounter.ordered() <= over {}
+    stopped.end(Decline::WriterStopped);
     let status = Clock::on_page_or_alone(stopped.file.path()).status();
     assert_eq!((status.source, status.host_page), (Source::Alone, Some(Decline::WriterStopped)));
 }
@@ -221,7 +217,7 @@ fn a_dead_timekeeper_is_bridged_and_then_replaced_by_the_kernel() {
     kept.writer = Writer::resume(kept.page, [0; 2], 2).unwrap();
     kept.renew();
     assert!(clock.now() >= last);
-    assert_within_bounds(&clock);
+    assert_within_bounds(&clock, 1_000);
 }
 
 #[test]
@@ -229,9 +225,7 @@ fn an_ended_page_says_why() {
     let mut kept = Kept::good();
     let clock = kept.clock();
     let last = clock.now();
-    kept.writer.end(&CpuCounter, Ticks(50_000), Decline::Warp);
-    let over = kept.writer.current().unwrap().ends();
-    while CpuCounter.ordered() <= over {}
+    kept.end(Decline::Warp);
     assert!(clock.now() >= last);
     assert_eq!(clock.status().to_string(), "the kernel answers: the counters of two CPUs differ");
     assert_eq!(clock.now_bounded().declined, Some(Decline::Warp));
@@ -245,7 +239,7 @@ fn a_file_put_in_the_pages_place_does_not_disturb_who_has_it() {
     let mut other = tempfile::NamedTempFile::new_in(folder).unwrap();
     other.write_all(&[0xff; 64]).unwrap();
     std::fs::rename(other.path(), kept.file.path()).unwrap();
-    assert_within_bounds(&clock);
+    assert_within_bounds(&clock, 1_000);
     assert!(clock.status().is_fast());
     assert_eq!(refused(kept.file.path()), Decline::PageTruncated);
 }
@@ -276,6 +270,9 @@ fn coarse_times_are_the_kernels_whatever_the_page_says() {
     let (second, before) = (clock.second(), real.truncated_to_second());
     assert!(before <= second && second <= clock.coarse_realtime());
     assert!(second <= ReadClock::second(&clock));
+    assert_eq!(clock.resolution(ClockKind::Second), Nanos(1_000_000_000));
+    let tick = clock.resolution(ClockKind::Coarse);
+    assert!((1_000_000..=10_000_000).contains(&tick.0), "{tick:?}");
 }
 
 proptest! {

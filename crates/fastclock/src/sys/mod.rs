@@ -8,8 +8,6 @@ mod errno;
 mod fork_cell;
 mod look;
 mod mapping;
-#[cfg(test)]
-mod page_threads_tests;
 mod permission;
 #[cfg(test)]
 pub(crate) mod process_tests;

@@ -8,16 +8,17 @@ use std::fs::File;
 use std::os::unix::process::{ExitStatusExt, parent_id};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::thread;
 use std::time::Duration;
 
 use fastclock::arch::CpuCounter;
 use fastclock::page::{
-    Base, Content, Counter, Kernel, Order, Page, PageClock, Reader, SIZE, Slot, State, Trust,
-    Writer,
+    Base, Content, Counter, Order, Page, PageClock, Reader, SIZE, Slot, Trust, Writer,
 };
-use fastclock::{Bound, ClockId, Decline, Line, Nanos, TickLength, Ticks, sys};
+use fastclock::{ClockId, Nanos, TickLength, sys};
+
+use super::lines::{Host, line, measured};
 
 const KILLS: u32 = 1_000;
 /// `writer` or `reader`: the role of the started process.
@@ -27,24 +28,9 @@ const PAGE: &str = "FASTCLOCK_KILL_PAGE";
 const TICK: &str = "FASTCLOCK_KILL_TICK";
 /// Written to [`Page::flags`] by the parent when the test is over.
 const OVER: u32 = 1;
-/// Time for which a line holds, ns: longer than the start of the next writer on a busy machine, and
-/// so short that a line which is off by the steepest rate stays within a millisecond.
-const SPAN_NS: u64 = 1_000_000_000;
 /// Low bits in which the bound and the distance of `CLOCK_TAI` carry the same mark, so that a
 /// half-written slot can be recognised.
 const MARK: u64 = 0xff;
-
-struct Host<'a>(&'a AtomicU64);
-
-impl Kernel for &Host<'_> {
-    fn read(&self, clock: ClockId) -> Nanos {
-        sys::now(clock)
-    }
-
-    fn declined(&self, _: Decline) {
-        self.0.fetch_add(1, Relaxed);
-    }
-}
 
 fn map(path: &str) -> &'static Page {
     let file = File::options().read(true).write(true).open(path).unwrap();
@@ -55,45 +41,6 @@ fn map(path: &str) -> &'static Page {
     // SAFETY: a mapping begins at a page's boundary, has a page's size and is never unmapped; any
     // content is a valid `Page`.
     unsafe { &*mapping.as_mut_ptr().cast::<Page>() }
-}
-
-fn measured() -> TickLength {
-    let first = sys::look(&CpuCounter, 256);
-    loop {
-        let last = sys::look(&CpuCounter, 256);
-        let passed = Nanos(last.mono.0 - first.mono.0);
-        if passed.0 > 200_000_000 {
-            return TickLength::from_elapsed(Ticks(last.ticks.0 - first.ticks.0), passed).unwrap();
-        }
-    }
-}
-
-/// A line that alternates around the kernel's clock by 2 us.
-fn line(tick: TickLength, round: u64, old: Option<&Line>, begin: Ticks) -> Content {
-    let look = sys::look(&CpuCounter, 4);
-    let ahead = begin.0 as i64 - look.ticks.0 as i64;
-    let nanos = tick.nanos(ahead.unsigned_abs()) as i64 * ahead.signum();
-    let kernel = look.mono.0 + nanos;
-    let mono = old.and_then(|old| old.at(begin)).unwrap_or(Nanos(kernel + 100));
-    let off = mono.0 - kernel;
-    let ppm = match off {
-        2_000.. => -500,
-        ..-2_000 => 500,
-        _ => [-400, 400][usize::from(round % 2 == 0)],
-    };
-    let change = (tick.fraction / 1_000_000) as i64 * ppm;
-    let fraction = tick.fraction.saturating_add_signed(change);
-    let uncertain = tick.nanos(look.half_width.0) + 500;
-    let content = Content {
-        line: Line { base: begin, mono, tick: TickLength { fraction, ..tick } },
-        span: tick.ticks(SPAN_NS),
-        grace: Ticks(0),
-        previous: None,
-        offsets: look.offsets,
-        bound: Bound { at_base: off.unsigned_abs() + uncertain, growth: fraction / 1_000 },
-        state: State::Running,
-    };
-    marked(content, round)
 }
 
 #[allow(clippy::cast_sign_loss, reason = "modulo 2^64")]
@@ -112,7 +59,8 @@ fn write(page: &Page, tick: TickLength) {
     let lead = tick.ticks(20_000);
     for round in 0_u64.. {
         // If the renewal fails, the next round tries again.
-        let _ = writer.renew(&CpuCounter, lead, |old, begin| line(tick, round, old, begin));
+        let _ = writer
+            .renew(&CpuCounter, lead, |old, begin| marked(line(tick, round, old, begin), round));
         // Publishes the same line again, so that a good part of the time goes into publishing.
         let content = writer.current().copied();
         for (again, content) in content.into_iter().cycle().take(20).enumerate() {
@@ -126,9 +74,7 @@ fn write(page: &Page, tick: TickLength) {
 
 /// Reads until `over`; returns the number of reads and of the page's answers.
 fn read(page: &Page, trust: &Trust, last: &AtomicI64, over: impl Fn() -> bool) -> [u64; 2] {
-    let declines = AtomicU64::new(0);
-    let host = Host(&declines);
-    let reader = Reader { page, trust, counter: CpuCounter, kernel: &host };
+    let reader = Reader { page, trust, counter: CpuCounter, kernel: Host };
     let (mut reads, mut answered) = (0, 0);
     while !over() {
         for _ in 0..500 {

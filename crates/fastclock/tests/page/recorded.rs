@@ -1,4 +1,4 @@
-//! The discipline on readings recorded from a real machine (`examples/accuracy.rs record`).
+//! The discipline on readings recorded from a real machine (`examples/record.rs`).
 
 use fastclock::discipline::{Discipline, Estimate, Reading, Settings, Step};
 use fastclock::keeper::{Pace, content};

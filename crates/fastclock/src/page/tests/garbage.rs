@@ -2,32 +2,25 @@
 
 use super::*;
 
+/// The words of a slot, unsigned and signed.
+fn fields(slot: &Slot) -> (Vec<&AtomicU64>, [&AtomicI64; 5]) {
+    let Slot { mono, real, boot, tai, .. } = slot;
+    let line = [&slot.base, &slot.whole, &slot.fraction, &slot.bound, &slot.growth];
+    let limits = [&slot.grace, &slot.reason, &slot.span];
+    let previous = [&slot.previous_base, &slot.previous_whole, &slot.previous_fraction];
+    let nsec = [&mono.nsec, &real.nsec, &boot.nsec, &tai.nsec];
+    let signed = [&mono.sec, &real.sec, &boot.sec, &tai.sec, &slot.previous_mono];
+    ([&line[..], &limits, &previous, &nsec].concat(), signed)
+}
+
 /// Fills a page with words, in their order.
 fn fill(page: &Page, words: &[u64]) {
     page.head.store(words[0], Relaxed);
     for (slot, words) in page.slots.iter().zip(words[1..].chunks(22)) {
-        let fields = [
-            &slot.base,
-            &slot.span,
-            &slot.whole,
-            &slot.fraction,
-            &slot.bound,
-            &slot.growth,
-            &slot.grace,
-            &slot.reason,
-            &slot.previous_base,
-            &slot.previous_whole,
-            &slot.previous_fraction,
-            &slot.mono.nsec,
-            &slot.real.nsec,
-            &slot.boot.nsec,
-            &slot.tai.nsec,
-        ];
-        for (field, word) in fields.into_iter().zip(words) {
+        let (unsigned, signed) = fields(slot);
+        for (field, word) in unsigned.into_iter().zip(words) {
             field.store(*word, Relaxed);
         }
-        let signed =
-            [&slot.mono.sec, &slot.real.sec, &slot.boot.sec, &slot.tai.sec, &slot.previous_mono];
         for (field, word) in signed.into_iter().zip(&words[15..]) {
             field.store(*word as i64, Relaxed);
         }
@@ -87,12 +80,7 @@ proptest! {
         prop_assert_eq!(mono(&reader(&page, &trust, &machine)).declined, None);
         writer.publish(content);
         let slot = &page.slots[(page.head.load(Relaxed) & 1) as usize];
-        let unsigned = [
-            &slot.base, &slot.whole, &slot.fraction, &slot.bound, &slot.growth, &slot.grace,
-            &slot.reason, &slot.previous_base, &slot.previous_whole, &slot.previous_fraction,
-            &slot.mono.nsec, &slot.real.nsec, &slot.boot.nsec, &slot.tai.nsec, &slot.span,
-        ];
-        let signed = [&slot.mono.sec, &slot.real.sec, &slot.boot.sec, &slot.tai.sec, &slot.previous_mono];
+        let (unsigned, signed) = fields(slot);
         let changed = |old: u64| if whole { value } else { old ^ 1 << bit };
         match unsigned.get(index) {
             Some(word) => word.store(changed(word.load(Relaxed)), Relaxed),

@@ -17,5 +17,11 @@ mod discipline;
 #[path = "../kill.rs"]
 mod kill;
 #[cfg(not(fastclock_model))]
+#[path = "../lines.rs"]
+mod lines;
+#[cfg(not(fastclock_model))]
 #[path = "../recorded.rs"]
 mod recorded;
+#[cfg(not(fastclock_model))]
+#[path = "../threads.rs"]
+mod threads;

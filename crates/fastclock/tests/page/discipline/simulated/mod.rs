@@ -77,11 +77,18 @@ struct State {
     mono_at_read: f64,
     /// Time and size of each change of rate, as a share.
     changes: Vec<(f64, f64)>,
+    surprises: Surprises,
+}
+
+/// Times at which the clocks did what a keeper cannot foresee, before the beginning if never.
+#[derive(Clone, Copy)]
+pub(crate) struct Surprises {
     /// Time of the last event after which nothing is promised until the next look.
-    broken: f64,
-    stepped: f64,
-    counter_back: f64,
-    leapt: f64,
+    pub(crate) broken: f64,
+    pub(crate) stepped: f64,
+    pub(crate) counter_back: f64,
+    /// Largest total distance by which the counter may have run ahead of the kernel's clock, ns.
+    pub(crate) leapt: f64,
 }
 
 /// The machine. Time passes only by reading it or by `advance`.
@@ -108,15 +115,16 @@ impl Machine {
             random: seed | 1,
             mono_at_read: 0.0,
             changes: Vec::new(),
-            broken: -1.0,
-            stepped: -1.0,
-            counter_back: -1.0,
-            leapt: 0.0,
+            surprises: Surprises { broken: -1.0, stepped: -1.0, counter_back: -1.0, leapt: 0.0 },
         }))
     }
 
     pub(crate) fn now(&self) -> f64 {
         self.0.borrow().now
+    }
+
+    pub(crate) fn surprises(&self) -> Surprises {
+        self.0.borrow().surprises
     }
 
     pub(crate) fn advance(&self, nanos: f64) {
@@ -138,23 +146,6 @@ impl Machine {
         let unfound = |(at, change): &&(f64, f64)| *at >= before || (last - at) * change < brackets;
         let moved = |(at, change): &(f64, f64)| (state.now - at.max(before)) * change;
         state.changes.iter().filter(unfound).map(moved).sum()
-    }
-
-    pub(crate) fn broken(&self) -> f64 {
-        self.0.borrow().broken
-    }
-
-    pub(crate) fn stepped(&self) -> f64 {
-        self.0.borrow().stepped
-    }
-
-    pub(crate) fn counter_went_back(&self) -> f64 {
-        self.0.borrow().counter_back
-    }
-
-    /// Largest total distance by which the counter may have run ahead of the kernel's clock, ns.
-    pub(crate) fn leapt(&self) -> f64 {
-        self.0.borrow().leapt
     }
 
     pub(crate) fn kernel(&self, clock: ClockId) -> Nanos {
@@ -242,52 +233,52 @@ impl State {
             }
             Event::Step(by) => {
                 self.real += by;
-                self.stepped = self.now;
+                self.surprises.stepped = self.now;
             }
             Event::Leap => {
                 self.real -= 1_000_000_000;
                 self.tai += 1;
-                self.stepped = self.now;
+                self.surprises.stepped = self.now;
             }
             Event::Sleep(nanos, counter) => {
                 self.boot += nanos;
                 self.real += nanos as i64;
-                self.leapt += nanos;
+                self.surprises.leapt += nanos;
                 match counter {
                     Asleep::Continues => self.counter += nanos * self.hardware.hz / SECOND,
                     Asleep::Resets => self.counter_to(1e6),
                     Asleep::Stops => {}
                 }
-                self.broken = self.now;
+                self.surprises.broken = self.now;
             }
             Event::Hz(hz) => {
                 let change = (hz / self.hardware.hz - 1.0).abs();
-                self.leapt += change * SECOND;
+                self.surprises.leapt += change * SECOND;
                 self.hardware.hz = hz;
                 self.changes.push((self.now, change));
                 if change > 0.0009 {
-                    self.broken = self.now;
+                    self.surprises.broken = self.now;
                 }
             }
             Event::CounterJump(ticks) => {
                 self.counter_to(self.counter + ticks);
-                self.leapt += ticks.abs() / self.hardware.hz * SECOND;
-                self.broken = self.now;
+                self.surprises.leapt += ticks.abs() / self.hardware.hz * SECOND;
+                self.surprises.broken = self.now;
             }
             Event::ClockJump(nanos) => {
                 self.mono += nanos;
-                self.broken = self.now;
+                self.surprises.broken = self.now;
             }
             Event::CounterStands(stands) => {
                 self.stands = stands;
-                self.broken = self.now;
+                self.surprises.broken = self.now;
             }
         }
     }
 
     fn counter_to(&mut self, counter: f64) {
         if counter < self.counter {
-            self.counter_back = self.now;
+            self.surprises.counter_back = self.now;
         }
         self.counter = counter.max(1e6);
     }

@@ -95,12 +95,13 @@ impl<'a> Readers<'a> {
         let error = answer.time.0 - truth;
         let looked = self.looks.get();
         // The event may have come while the reader waited: then nothing is promised.
-        let broken = self.machine.broken() >= looked[1] || self.machine.broken() >= begun;
+        let surprises = self.machine.surprises();
+        let broken = surprises.broken >= looked[1] || surprises.broken >= begun;
         if answer.declined.is_some() {
             seen.declined += 1;
         } else {
             seen.answered += 1;
-            let stepped = self.machine.stepped() >= looked[1];
+            let stepped = surprises.stepped >= looked[1];
             let of_real = matches!(clock, PageClock::Realtime | PageClock::Tai);
             if !(broken || of_real && stepped) {
                 seen.promised += 1;
@@ -123,10 +124,10 @@ impl<'a> Readers<'a> {
         let mut last = process.last.get();
         // The failure cannot be detected before the next look.
         let told = process.last_at.get().min(self.looked.get());
-        let counter_back = self.machine.counter_went_back() >= told;
+        let counter_back = surprises.counter_back >= told;
         // If a line's end was announced too late, its last use is not known: if the counter has
         // leapt as well, the clock may go back by as much.
-        let left = self.machine.leapt() > if self.delayed { super::MS } else { HOLD };
+        let left = surprises.leapt > if self.delayed { super::MS } else { HOLD };
         if answer.time.0 < last[place] && !left && !counter_back {
             let by = last[place] - answer.time.0;
             seen.faults.push(format!("{now:.0}: {clock:?} went back by {by}: {answer:?}"));
@@ -202,11 +203,8 @@ pub(crate) struct Outcome {
     /// The verdicts on the readings, except `Steady`, with the time.
     pub(crate) verdicts: Vec<(f64, Step)>,
     pub(crate) keeper: Keeper,
-    /// Readings that the page answered in the last fifth of the time.
-    pub(crate) answered_at_end: u64,
-    /// Largest error of those, ns.
-    pub(crate) worst_at_end: i64,
-    pub(crate) widest_at_end: i64,
+    /// The readings of the last fifth of the time.
+    pub(crate) at_end: Seen,
 }
 
 impl Outcome {
@@ -219,12 +217,7 @@ impl Outcome {
             &self.seen.faults[..self.seen.faults.len().min(5)]
         );
         assert!(self.seen.promised > 100, "{:?}", self.seen);
-        assert!(
-            self.answered_at_end > 20,
-            "it did not recover: {:?} {:?}",
-            self.seen,
-            self.verdicts
-        );
+        assert!(self.at_end.answered > 20, "it did not recover: {self:?}");
         self
     }
 }
@@ -284,15 +277,11 @@ pub(crate) fn keep(machine: &Machine, plan: &Plan, lasts: f64) -> Outcome {
             machine.advance(period / f64::from(plan.samples));
         }
     }
-    let last = readers.seen.take();
+    let at_end = readers.seen.take();
     let mut seen = settled.unwrap_or_default();
-    let (answered_at_end, worst_at_end, widest_at_end) = (last.answered, last.worst, last.widest);
-    seen.promised += last.promised;
-    seen.answered += last.answered;
-    seen.declined += last.declined;
-    seen.worst = seen.worst.max(last.worst);
-    seen.widest = seen.widest.max(last.widest);
-    seen.faults.extend(last.faults);
+    seen.promised += at_end.promised;
+    seen.worst = seen.worst.max(at_end.worst);
+    seen.faults.extend_from_slice(&at_end.faults);
     let _ = machine.kernel(ClockId::Monotonic);
-    Outcome { seen, verdicts, keeper, answered_at_end, worst_at_end, widest_at_end }
+    Outcome { seen, at_end, verdicts, keeper }
 }
