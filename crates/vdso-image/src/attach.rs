@@ -17,14 +17,14 @@ use crate::arch::syscall::SYS_MREMAP;
 use crate::install::{
     Failure, MADV_WIPEONFORK, MAP_PRIVATE_FIXED_ANONYMOUS, MREMAP_FIXED_MAYMOVE, PROT_READ,
     PROT_READ_EXECUTE, PROT_READ_WRITE, SHM_REMAP, SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_SHMAT,
-    attach_live, check, failed, syscall, syscall_5,
+    attach_live, check, failed, fill, syscall, syscall_5,
 };
 use crate::layout::{
-    ATTACH_LEAVE, ATTACH_NEW, AttachParams, CONFIG_OFFSET, Config, Constants, FUNCTIONS,
-    InstallStep, LIVE_OFFSET, PAGE, REPLACED_SIZE, SHARED_OFFSET, Shared, TARGET_KERNEL,
-    TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TRAMPOLINE_OFFSET, TRAMPOLINE_SIZE, Target, Threads,
+    ATTACH_LEAVE, ATTACH_NEW, AttachParams, CONFIG_OFFSET, Config, InstallStep, LIVE_OFFSET, PAGE,
+    REPLACED_SIZE, SHARED_OFFSET, Shared, THREADS_OFFSET, THREADS_SIZE, TRAMPOLINE_OFFSET,
+    TRAMPOLINE_SIZE, Threads,
 };
-use crate::slots::{image_base, session};
+use crate::slots::image_base;
 
 /// `MAP_NORESERVE` as well: no memory is reserved for pages that are hardly ever used.
 const MAP_PRIVATE_ANONYMOUS: usize = 0x02 | 0x20 | 0x4000;
@@ -74,7 +74,8 @@ fn map(base: usize, params: &AttachParams) -> Result<(), Failure> {
     // image that an earlier session has left, finds the same addresses as before in the words that [`fill`] writes
     // again.
     let config = unsafe { &mut *(config as *mut Config) };
-    fill(config, base);
+    // Entries jump to the trampolines, which the tracer writes before it redirects a call.
+    fill(config, base, |index, _| (base + TRAMPOLINE_OFFSET + index * TRAMPOLINE_SIZE) as u64);
     if config.replacement == 0 {
         let mapped = syscall(SYS_MMAP, 0, REPLACED_SIZE, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS);
         check(InstallStep::MapPrivate, mapped)?;
@@ -113,18 +114,4 @@ fn leave(base: usize) {
         unsafe { (*(at as *mut Config)).replacement = 0 };
     }
     syscall(SYS_MPROTECT, at, PAGE, PROT_READ, 0);
-}
-
-/// Fills in the addresses. Entries jump to the trampolines, which the tracer writes before it redirects a call.
-fn fill(config: &mut Config, base: usize) {
-    let session: &Constants = session();
-    for index in 0..FUNCTIONS {
-        let resolve = |target: &Target| match target.image {
-            TARGET_KERNEL => (base + TRAMPOLINE_OFFSET + index * TRAMPOLINE_SIZE) as u64,
-            TARGET_OURS => base as u64 + u64::from(target.offset),
-            _ => 0,
-        };
-        config.target[index] = resolve(&session.target[index]);
-        config.kernel[index] = resolve(&session.kernel[index]);
-    }
 }

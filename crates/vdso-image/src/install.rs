@@ -76,7 +76,11 @@ pub(crate) extern "C" fn install(params: &LaunchParams) -> u64 {
     }
     let config = base + CONFIG_OFFSET;
     // SAFETY: the page was mapped above and no other code uses it yet.
-    fill(unsafe { &mut *(config as *mut Config) }, base, kernel_base);
+    let config_page = unsafe { &mut *(config as *mut Config) };
+    fill(config_page, base, |_, target| kernel_base + u64::from(target.offset));
+    for (address, offset) in config_page.forwarded.iter_mut().zip(forwarded()) {
+        *address = kernel_base + u64::from(*offset);
+    }
     // If this fails, the addresses stay writable and the image works all the same.
     syscall(SYS_MPROTECT, config, PAGE, PROT_READ, 0);
     if counting {
@@ -197,19 +201,18 @@ fn mmap_anonymous(at: usize, size: usize) -> usize {
     syscall(SYS_MMAP, at, size, PROT_READ_WRITE, MAP_PRIVATE_FIXED_ANONYMOUS)
 }
 
-/// Fills in the addresses to jump to.
-fn fill(config: &mut Config, base: usize, kernel_base: u64) {
+/// Fills in the addresses to jump to. `kernel` gives the address for a function of the kernel's by its index and
+/// target.
+#[inline(always)]
+pub(crate) fn fill(config: &mut Config, base: usize, kernel: impl Fn(usize, &Target) -> u64) {
     let session: &Constants = session();
-    let resolve = |target: &Target| match target.image {
-        TARGET_KERNEL => kernel_base + u64::from(target.offset),
+    let resolve = |index, target: &Target| match target.image {
+        TARGET_KERNEL => kernel(index, target),
         TARGET_OURS => base as u64 + u64::from(target.offset),
         _ => 0,
     };
     for index in 0..FUNCTIONS {
-        config.target[index] = resolve(&session.target[index]);
-        config.kernel[index] = resolve(&session.kernel[index]);
-    }
-    for (address, offset) in config.forwarded.iter_mut().zip(forwarded()) {
-        *address = kernel_base + u64::from(*offset);
+        config.target[index] = resolve(index, &session.target[index]);
+        config.kernel[index] = resolve(index, &session.kernel[index]);
     }
 }

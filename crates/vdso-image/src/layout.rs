@@ -454,7 +454,7 @@ pub struct Header {
 }
 
 /// A thread's counters.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct Slot {
     /// 0: free; otherwise `process << 1 | 1`.
@@ -485,28 +485,6 @@ pub struct Slot {
     pub countdown: [AtomicU32; COUNTERS],
     /// Calls by counter.
     pub calls: [AtomicU64; COUNTERS],
-}
-
-impl Slot {
-    /// A slot that no thread has used.
-    #[must_use]
-    pub const fn unused() -> Self {
-        Self {
-            owner: AtomicU64::new(0),
-            key: AtomicU64::new(0),
-            last_timed: AtomicU64::new(0),
-            random: AtomicU64::new(0),
-            waiting_since: AtomicU64::new(0),
-            waiting: AtomicU32::new(0),
-            period: AtomicU32::new(0),
-            samples: [const { AtomicU8::new(0) }; COUNTERS],
-            probe_at: AtomicU64::new(0),
-            probe_ticks: AtomicU64::new(0),
-            stands_for: [const { AtomicU8::new(0) }; COUNTERS],
-            countdown: [const { AtomicU32::new(0) }; COUNTERS],
-            calls: [const { AtomicU64::new(0) }; COUNTERS],
-        }
-    }
 }
 
 /// Bit of [`Slot::waiting`].

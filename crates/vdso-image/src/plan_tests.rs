@@ -33,7 +33,7 @@ struct Run {
 
 /// Lets a thread make `calls` calls. The tracer changes `one_in` on the way.
 fn run(program: &dyn Fn(u64) -> Made, calls: u64, number: u64, by_cpu: bool) -> Run {
-    let slot = Box::new(Slot::unused());
+    let slot = Box::<Slot>::default();
     slot.random.store(seed(0x7f12_3456_7000 + number * 0x1000, number << 1 | 1), Relaxed);
     slot.countdown.iter().for_each(|countdown| countdown.store(1, Relaxed));
     let (mut seen, mut now) = (Run::default(), 1_000_000);
@@ -152,7 +152,7 @@ fn rare_clocks_take_no_more_than_others() {
     };
     let seen = run(&rare, 2_000_000, 5, false);
     assert!(seen.samples < 2_000, "{} samples", seen.samples);
-    let slot = Box::new(Slot::unused());
+    let slot = Box::<Slot>::default();
     slot.random.store(seed(1, 1), Relaxed);
     slot.countdown.iter().for_each(|countdown| countdown.store(1, Relaxed));
     let mut timed = [0; PLACES];
@@ -171,7 +171,7 @@ fn rare_clocks_take_no_more_than_others() {
 /// exceeds 45 once in 90,000 times).
 #[test]
 fn gaps_are_geometric() {
-    let slot = Box::new(Slot::unused());
+    let slot = Box::<Slot>::default();
     slot.random.store(seed(0x7f00_0000_1000, 3), Relaxed);
     for power in [1, 2, 3, 5, 8, 12, 16] {
         let chance = 0.5_f64.powi(power as i32);

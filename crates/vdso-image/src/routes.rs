@@ -9,8 +9,8 @@ use fastclock::ClockId;
 use crate::layout::{CONFIG_OFFSET, Config, Function};
 use crate::slots::image_base;
 
-pub(crate) type ClockCall = extern "C" fn(i32, *mut Timespec) -> i32;
-pub(crate) type TimeOfDay = extern "C" fn(*mut Timeval, *mut u8) -> i32;
+type ClockCall = extern "C" fn(i32, *mut Timespec) -> i32;
+type TimeOfDay = extern "C" fn(*mut Timeval, *mut u8) -> i32;
 
 /// `struct timespec`.
 #[repr(C)]
@@ -28,12 +28,28 @@ pub(crate) struct Timeval {
 
 /// The address of a function of the kernel's.
 #[inline(always)]
-pub(crate) fn kernel(function: Function) -> u64 {
+fn kernel(function: Function) -> u64 {
     // SAFETY: the page lies behind the image and is read-only since the installation.
     unsafe {
         let config = (image_base() + CONFIG_OFFSET) as *const Config;
         *(&raw const (*config).kernel).cast::<u64>().add(function as usize)
     }
+}
+
+/// The kernel's `clock_gettime`.
+#[inline(always)]
+pub(crate) fn kernel_gettime(clock: i32, time: *mut Timespec) -> i32 {
+    // SAFETY: the word holds the address of the kernel's function; the installer wrote it.
+    let call = unsafe { core::mem::transmute::<u64, ClockCall>(kernel(Function::ClockGettime)) };
+    call(clock, time)
+}
+
+/// The kernel's `gettimeofday` of the time zone alone.
+#[inline(always)]
+pub(crate) fn kernel_zone(zone: *mut u8) -> i32 {
+    // SAFETY: as above.
+    let call = unsafe { core::mem::transmute::<u64, TimeOfDay>(kernel(Function::Gettimeofday)) };
+    call(core::ptr::null_mut(), zone)
 }
 
 /// The coarse clock of the same family, which the kernel updates every tick; `clock` itself if there is none.
@@ -48,9 +64,7 @@ fn coarse(clock: i32) -> i32 {
 /// `clock_gettime` from the coarse clock of the family.
 #[unsafe(no_mangle)]
 extern "C" fn coarse_clock_gettime(clock: i32, time: *mut Timespec) -> i32 {
-    // SAFETY: the word holds the address of the kernel's function; the installer wrote it.
-    let call = unsafe { core::mem::transmute::<u64, ClockCall>(kernel(Function::ClockGettime)) };
-    call(coarse(clock), time)
+    kernel_gettime(coarse(clock), time)
 }
 
 /// `clock_getres` of the clock that answers.
@@ -65,10 +79,7 @@ extern "C" fn coarse_clock_getres(clock: i32, resolution: *mut Timespec) -> i32 
 #[unsafe(no_mangle)]
 extern "C" fn coarse_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
     if !zone.is_null() {
-        // SAFETY: as above.
-        let call =
-            unsafe { core::mem::transmute::<u64, TimeOfDay>(kernel(Function::Gettimeofday)) };
-        let result = call(core::ptr::null_mut(), zone);
+        let result = kernel_zone(zone);
         if result != 0 {
             return result;
         }

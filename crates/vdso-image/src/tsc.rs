@@ -5,12 +5,12 @@
 //! which the kernel's vDSO answers in user space on every clocksource.
 
 use fastclock::arch::CpuCounter;
-use fastclock::page::{Counter, Kernel, Page, PageClock, Reader, TimeSpec, Trust};
+use fastclock::page::{Counter, Kernel, Order, Page, PageClock, Reader, TimeSpec, Trust};
 use fastclock::{ClockId, Decline, Nanos};
 
 use crate::arch::counter::zero;
-use crate::layout::{CLOCK_OFFSET, CONFIG_OFFSET, Config, Function, TRUST_OFFSET};
-use crate::routes::{ClockCall, TimeOfDay, Timespec, Timeval, kernel};
+use crate::layout::{CLOCK_OFFSET, TRUST_OFFSET};
+use crate::routes::{Timespec, Timeval, kernel_gettime, kernel_zone};
 use crate::slots::{image_base, session, shared};
 
 /// The kernel's own functions.
@@ -38,13 +38,6 @@ impl Kernel for KernelFunctions {
 }
 
 #[inline(always)]
-fn kernel_gettime(clock: i32, time: *mut Timespec) -> i32 {
-    // SAFETY: the word holds the address of the kernel's function; the installer wrote it.
-    let call = unsafe { core::mem::transmute::<u64, ClockCall>(kernel(Function::ClockGettime)) };
-    call(clock, time)
-}
-
-#[inline(always)]
 pub(crate) fn reader<C: Counter>(counter: C) -> Reader<'static, C, KernelFunctions> {
     let base = image_base();
     // SAFETY: these functions run only if the session has a clock page. The installer has attached that page, and
@@ -62,10 +55,6 @@ pub(crate) fn answer(time: *mut Timespec, TimeSpec { sec, nsec }: TimeSpec) -> i
     unsafe { time.write(Timespec { seconds: sec, nanos: nsec }) };
     0
 }
-
-/// Offset of the address of the kernel's `clock_gettime` from the image's base.
-pub(crate) const KERNEL_GETTIME: usize =
-    CONFIG_OFFSET + core::mem::offset_of!(Config, kernel) + 8 * Function::ClockGettime as usize;
 
 pub(crate) const MONOTONIC: i32 = ClockId::Monotonic.as_raw();
 pub(crate) const REALTIME: i32 = ClockId::Realtime.as_raw();
@@ -123,7 +112,8 @@ fn in_micros(time: TimeSpec) -> TimeSpec {
 pub(crate) fn gettimeofday(
     time: *mut Timeval,
     zone: *mut u8,
-    now: impl FnOnce() -> Option<TimeSpec>,
+    counter: impl Counter,
+    order: Order,
 ) -> i32 {
     if !zone.is_null() {
         zone_by_kernel(zone);
@@ -131,7 +121,7 @@ pub(crate) fn gettimeofday(
     if time.is_null() {
         return 0;
     }
-    match now() {
+    match reader(counter).try_timespec(PageClock::Realtime, order) {
         Some(now) => answer(time.cast(), in_micros(now)),
         None => slow(REALTIME | MICROS, time.cast()),
     }
@@ -140,7 +130,5 @@ pub(crate) fn gettimeofday(
 /// Asks the kernel for the time zone, which the page does not hold.
 #[inline(never)]
 fn zone_by_kernel(zone: *mut u8) {
-    // SAFETY: as in `kernel_gettime`.
-    let call = unsafe { core::mem::transmute::<u64, TimeOfDay>(kernel(Function::Gettimeofday)) };
-    call(core::ptr::null_mut(), zone);
+    kernel_zone(zone);
 }

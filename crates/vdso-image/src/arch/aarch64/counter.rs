@@ -5,10 +5,11 @@ use core::arch::{asm, naked_asm};
 use fastclock::arch::CpuCounter;
 use fastclock::page::{Order, PageClock};
 
+use crate::layout::Function;
 use crate::routes::{Timespec, Timeval};
+use crate::slow_reads::kernel;
 use crate::tsc::{
-    BOOTTIME, KERNEL_GETTIME, MONOTONIC, REALTIME, TAI, answer, gettimeofday, one_clock, reader,
-    slow,
+    BOOTTIME, MONOTONIC, REALTIME, TAI, answer, gettimeofday, one_clock, reader, slow,
 };
 
 /// A zero that the compiler cannot know to be zero.
@@ -57,7 +58,7 @@ macro_rules! by_clock {
                 realtime = sym $realtime,
                 boottime = sym $boottime,
                 tai = sym $tai,
-                kernel = const KERNEL_GETTIME,
+                kernel = const kernel(Function::ClockGettime),
             )
         }
     )*};
@@ -71,15 +72,11 @@ by_clock! {
 /// `gettimeofday`, ordered.
 #[unsafe(no_mangle)]
 extern "C" fn tsc_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
-    gettimeofday(time, zone, || {
-        reader(CpuCounter).try_timespec(PageClock::Realtime, Order::Ordered)
-    })
+    gettimeofday(time, zone, CpuCounter, Order::Ordered)
 }
 
 /// `gettimeofday`, unordered.
 #[unsafe(no_mangle)]
 extern "C" fn fast_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
-    gettimeofday(time, zone, || {
-        reader(CpuCounter).try_timespec(PageClock::Realtime, Order::Unordered)
-    })
+    gettimeofday(time, zone, CpuCounter, Order::Unordered)
 }
