@@ -12,7 +12,8 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Image {
     pub(super) bytes: Vec<u8>,
-    pub(super) header: Header,
+    pub(super) class: Class,
+    pub(super) machine: Machine,
     pub(super) segments: Vec<Segment>,
     pub(super) sections: Vec<Section>,
     pub(super) dynamic: Vec<(i64, u64)>,
@@ -21,16 +22,6 @@ pub struct Image {
     pub(super) notes: Vec<Note>,
     pub(super) soname: Option<String>,
     pub(super) content_end: u64,
-}
-
-/// The fields of the ELF header that this crate uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) class: Class,
-    pub(super) machine: Machine,
-    pub(super) program_header_offset: u64,
-    /// Offset and size in bytes of the section headers, as the header states them.
-    pub(super) section_table: (u64, u64),
 }
 
 /// A number shown in hexadecimal, because it is an address.
@@ -259,7 +250,8 @@ impl fmt::Debug for Image {
     /// Leaves out the bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Image")
-            .field("header", &self.header)
+            .field("class", &self.class)
+            .field("machine", &self.machine)
             .field("segments", &self.segments)
             .field("dynamic", &self.dynamic)
             .field("symbols", &self.symbols)
@@ -279,13 +271,13 @@ impl Image {
     /// The width of its addresses.
     #[must_use]
     pub fn class(&self) -> Class {
-        self.header.class
+        self.class
     }
 
     /// The processor family that it is for.
     #[must_use]
     pub fn machine(&self) -> Machine {
-        self.header.machine
+        self.machine
     }
 
     /// Its program headers, in their order.
@@ -361,23 +353,13 @@ impl Image {
         self.content_end
     }
 
-    /// The first segment that is loaded.
-    #[must_use]
-    pub(crate) fn first_load(&self) -> Option<&Segment> {
-        self.segments.iter().find(|segment| segment.kind == SegmentKind::Load)
-    }
-
     /// The offset of an address that the image was linked for.
     #[must_use]
     pub fn offset_of(&self, vaddr: u64) -> u64 {
-        let (offset, base) = self.first_load().map_or((0, 0), |load| (load.offset, load.vaddr));
+        let load = self.segments.iter().find(|segment| segment.kind == SegmentKind::Load);
+        let (offset, base) = load.map_or((0, 0), |load| (load.offset, load.vaddr));
         vaddr.wrapping_add(offset).wrapping_sub(base)
     }
-}
-
-/// The value of the last entry with this tag in a dynamic table; the last one is valid.
-pub(super) fn dynamic_value(dynamic: &[(i64, u64)], tag: elf::DynamicTag) -> Option<u64> {
-    dynamic.iter().rev().find(|entry| entry.0 == tag.0).map(|entry| entry.1)
 }
 
 impl Symbol {

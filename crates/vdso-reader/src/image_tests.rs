@@ -26,7 +26,7 @@ fn the_x86_64_image_is_read_whole() {
     assert_eq!(image.function("LINUX_2.6"), None, "an absolute symbol is no function");
     assert_eq!(image.functions().count(), 12);
     assert_eq!(image.segments().len(), 4);
-    assert_eq!(image.first_load().unwrap().flags, 5);
+    assert_eq!(image.segments()[0].flags, 5);
     assert_eq!(image.content_end(), 5600 + 17 * 64);
     assert_eq!(image.build_id(), Some("a599807156a2a62fe956a82e388aeeabc874119c"));
     assert!(image.notes().contains(&Note::LinuxVersion(6, 18, 44)));

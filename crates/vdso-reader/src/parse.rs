@@ -9,8 +9,8 @@ use object::read::elf::{
 
 use super::ImageError;
 use super::image::{
-    Binding, Class, Header, Image, Machine, Note, Section, Segment, SegmentKind, Symbol,
-    SymbolKind, Version, dynamic_value,
+    Binding, Class, Image, Machine, Note, Section, Segment, SegmentKind, Symbol, SymbolKind,
+    Version,
 };
 
 /// Maximum number of versions; a longer table may be endless.
@@ -77,12 +77,12 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
         let symbols = self.symbols(&dynamic, &versions)?;
         let soname = dynamic_value(&dynamic, elf::DT_SONAME).and_then(|at| self.string(at));
         let sections = self.sections();
-        let header = self.header_fields(class);
-        let content_end = self.content_end(&header, &segments, &sections);
+        let content_end = self.content_end(&segments, &sections);
         let notes = self.notes(&segments);
         Ok(Image {
             bytes: self.bytes.to_vec(),
-            header,
+            class,
+            machine: Machine::from_raw(self.header.e_machine(self.endian)),
             segments,
             sections,
             dynamic,
@@ -92,17 +92,6 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
             soname,
             content_end,
         })
-    }
-
-    fn header_fields(&self, class: Class) -> Header {
-        let (header, endian) = (self.header, self.endian);
-        let table = u64::from(header.e_shnum(endian)) * u64::from(header.e_shentsize(endian));
-        Header {
-            class,
-            machine: Machine::from_raw(header.e_machine(endian)),
-            program_header_offset: header.e_phoff(endian).into(),
-            section_table: (header.e_shoff(endian).into(), table),
-        }
     }
 
     fn segments(&self) -> Result<Vec<Segment>, ImageError> {
@@ -318,15 +307,21 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
         }
     }
 
-    fn content_end(&self, header: &Header, segments: &[Segment], sections: &[Section]) -> u64 {
-        let segment_table = u64::from(self.header.e_phnum(self.endian))
-            * u64::from(self.header.e_phentsize(self.endian));
+    fn content_end(&self, segments: &[Segment], sections: &[Section]) -> u64 {
+        let (header, endian) = (self.header, self.endian);
+        let table = |count: u16, size: u16| u64::from(count) * u64::from(size);
         let segments = segments.iter().map(|segment| (segment.offset, segment.file_size));
         let sections = sections.iter().map(|section| (section.offset, section.size));
         let tables = [
             (0, size_of::<Elf>() as u64),
-            (header.program_header_offset, segment_table),
-            header.section_table,
+            (
+                header.e_phoff(endian).into(),
+                table(header.e_phnum(endian), header.e_phentsize(endian)),
+            ),
+            (
+                header.e_shoff(endian).into(),
+                table(header.e_shnum(endian), header.e_shentsize(endian)),
+            ),
         ];
         let end = segments
             .chain(sections)
@@ -370,6 +365,11 @@ fn segment<Raw: ProgramHeader<Endian = Endianness>>(raw: &Raw, endian: Endiannes
         mem_size: raw.p_memsz(endian).into(),
         flags: raw.p_flags(endian).0,
     }
+}
+
+/// The value of the last entry with this tag in a dynamic table; the last one is valid.
+fn dynamic_value(dynamic: &[(i64, u64)], tag: elf::DynamicTag) -> Option<u64> {
+    dynamic.iter().rev().find(|entry| entry.0 == tag.0).map(|entry| entry.1)
 }
 
 /// The version name for a symbol's entry in `DT_VERSYM`.

@@ -176,33 +176,26 @@ fn shortened(text: &str, width: usize) -> String {
 /// Writes an empty line and a table; columns whose head starts with `>` are aligned to the right.
 fn table(out: &mut impl Write, heads: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
     let titles = heads.iter().map(|head| head.trim_start_matches('>').to_owned()).collect();
-    let lines: Vec<Vec<String>> = std::iter::once(titles).chain(rows).collect();
+    let mut lines: Vec<Vec<String>> = std::iter::once(titles).chain(rows).collect();
+    // The title of the first column has no indent.
+    for (number, line) in lines.iter_mut().enumerate() {
+        line[0] = if number == 0 { format!("{}  ", line[0]) } else { format!("  {}", line[0]) };
+    }
     let width_of = |column: usize| {
         let cells = lines.iter().filter_map(|line| line.get(column));
         cells.map(|cell| width(cell)).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..heads.len()).map(width_of).collect();
     writeln!(out)?;
-    for (number, line) in lines.iter().enumerate() {
+    for line in &lines {
         let cells = line.iter().zip(heads).zip(&widths).map(|((cell, head), columns)| {
             // Not padded by the formatter, whose widths end at 65,535.
             let pad = " ".repeat(columns - width(cell));
             if head.starts_with('>') { pad + cell } else { cell.clone() + &pad }
         });
-        let indent = if number == 0 { "" } else { "  " };
-        let text = cells.collect::<Vec<_>>().join("  ");
-        // The title of the first column has no indent, so the column is wider by the indent.
-        let text = if number == 0 { widen_first(&text, widths[0]) } else { text };
-        writeln!(out, "{indent}{}", text.trim_end())?;
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
     }
     Ok(())
-}
-
-/// Adds two spaces after the first column, whose title has no indent.
-fn widen_first(text: &str, width: usize) -> String {
-    let split = text.char_indices().nth(width).map_or(text.len(), |(at, _)| at);
-    let (first, rest) = text.split_at(split);
-    format!("{first}  {rest}")
 }
 
 #[cfg(test)]
