@@ -54,8 +54,6 @@ fn spread(all: &[u32], most: usize) -> Vec<u32> {
 /// Data about the counter. A field is `None` if it could not be determined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CounterProbe {
-    /// Whether the CPU has a counter that this program can read in order.
-    pub has_counter: bool,
     /// Whether this process may read it.
     pub may_read: Option<bool>,
     /// Flags of a constant-rate counter that CPU and kernel should report, but do not.
@@ -72,20 +70,16 @@ pub struct CounterProbe {
 impl CounterProbe {
     /// Collects the data of this machine; takes up to 100 ms.
     pub fn collect() -> Self {
-        // Every CPU that clockscope is built for has a counter, and the fast clock does not need `rdtscp`.
-        let has_counter = true;
         let may_read = tsc::is_permitted();
         let clocksource = Clocksource::open().and_then(|file| file.read());
         let is_counter = clocksource.as_deref().is_some_and(is_the_counter);
         let budget = if is_counter { WARP_BUDGET_TRUSTED } else { WARP_BUDGET };
-        let can_read = has_counter && may_read != Some(false);
         Self {
-            has_counter,
             may_read,
             missing_flags: missing_flags(),
             vdso_answers: if is_counter { None } else { vdso_answers() },
             clocksource,
-            warp: if can_read { WarpOfAll::measure(budget) } else { None },
+            warp: if may_read == Some(false) { None } else { WarpOfAll::measure(budget) },
         }
     }
 }

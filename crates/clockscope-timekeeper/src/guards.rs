@@ -8,15 +8,6 @@ use fastclock::Decline;
 
 use super::counter_probe::{CounterProbe, WarpOfAll, is_the_counter};
 
-/// The counter may be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passed {
-    /// The kernel's clocksource at the time of the check.
-    pub clocksource: Option<String>,
-    /// Objections that were overridden, as clauses; empty without `--force`.
-    pub overridden: Vec<String>,
-}
-
 /// The counter may not be used. Prints as a clause: the reason, and the arguments for and against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -42,14 +33,15 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Checks this machine, in less than 100 ms.
+/// Checks this machine, in less than 100 ms. Gives the objections that were overridden, as clauses; none without
+/// `force`.
 ///
 /// `force` overrides objections from the clocksource and the CPU's flags, but never a measured fault.
 ///
 /// # Errors
 ///
 /// The objections to the counter.
-pub fn check(force: bool) -> Result<Passed, Refusal> {
+pub fn check(force: bool) -> Result<Vec<String>, Refusal> {
     judge(&CounterProbe::collect(), force)
 }
 
@@ -65,10 +57,10 @@ struct Objection {
 /// # Errors
 ///
 /// As [`check`].
-pub fn judge(probe: &CounterProbe, force: bool) -> Result<Passed, Refusal> {
+pub fn judge(probe: &CounterProbe, force: bool) -> Result<Vec<String>, Refusal> {
     let mut in_favour = Vec::new();
     let mut objections = Vec::new();
-    let points = [counter, permission, warp, invariance, clocksource];
+    let points = [permission, warp, invariance, clocksource];
     for point in points {
         match point(probe) {
             Ok(words) => in_favour.extend(words),
@@ -78,7 +70,7 @@ pub fn judge(probe: &CounterProbe, force: bool) -> Result<Passed, Refusal> {
     let refused = objections.iter().find(|objection| !force || !objection.can_be_forced);
     let words = || objections.iter().map(|objection| objection.words.clone()).collect();
     match refused {
-        None => Ok(Passed { clocksource: probe.clocksource.clone(), overridden: words() }),
+        None => Ok(words()),
         Some(refused) => Err(Refusal {
             reason: refused.reason,
             against: words(),
@@ -90,14 +82,6 @@ pub fn judge(probe: &CounterProbe, force: bool) -> Result<Passed, Refusal> {
 
 /// The result of a check: an argument for the counter, if any, or an objection.
 type Point = Result<Option<String>, Objection>;
-
-fn counter(probe: &CounterProbe) -> Point {
-    if probe.has_counter {
-        return Ok(None);
-    }
-    let words = Decline::NoCounter.to_string();
-    Err(Objection { reason: Decline::NoCounter, words, can_be_forced: false })
-}
 
 fn permission(probe: &CounterProbe) -> Point {
     if probe.may_read != Some(false) {
@@ -175,7 +159,6 @@ mod tests {
 
     fn healthy() -> CounterProbe {
         CounterProbe {
-            has_counter: true,
             may_read: Some(true),
             missing_flags: Vec::new(),
             clocksource: Some("tsc".to_owned()),
@@ -191,8 +174,7 @@ mod tests {
     #[test]
     fn a_healthy_machine_passes() {
         for source in ["tsc", "arch_sys_counter"] {
-            let passed = judge(&on(source), false).unwrap();
-            assert_eq!((passed.clocksource.as_deref(), passed.overridden.len()), (Some(source), 0));
+            assert_eq!(judge(&on(source), false), Ok(vec![]));
         }
         let unknown = CounterProbe { may_read: None, warp: None, ..healthy() };
         assert!(judge(&unknown, false).is_ok());
@@ -205,8 +187,7 @@ mod tests {
             assert_eq!(refusal.reason, Decline::Clocksource);
             assert!(refusal.can_be_forced && refusal.to_string().contains(source), "{refusal}");
             assert!(refusal.to_string().contains("no warp in 9000 hand-overs"), "{refusal}");
-            let passed = judge(&on(source), true).unwrap();
-            assert_eq!(passed.overridden, refusal.against);
+            assert_eq!(judge(&on(source), true).as_ref(), Ok(&refusal.against));
         }
         let unknown = CounterProbe { clocksource: None, ..healthy() };
         assert_eq!(judge(&unknown, false).unwrap_err().reason, Decline::Clocksource);
@@ -237,7 +218,6 @@ mod tests {
         let measured = [
             (CounterProbe { warp: Some(warped), ..on("hpet") }, Decline::Warp),
             (CounterProbe { may_read: Some(false), ..on("hpet") }, Decline::Forbidden),
-            (CounterProbe { has_counter: false, ..on("hpet") }, Decline::NoCounter),
         ];
         for (probe, reason) in measured {
             for force in [false, true] {

@@ -44,19 +44,26 @@ fn wait_until(keeper: &Timekeeper, mut is: impl FnMut(Pulse) -> bool) -> Pulse {
     }
 }
 
-fn reader<'a>(
-    page: &'static Page,
-    trust: &'a Trust,
-    asked: &'a Asked,
-) -> Reader<'a, CpuCounter, &'a Asked> {
-    Reader { page, trust, counter: CpuCounter, kernel: asked }
+/// A process that reads the page.
+fn reader(page: &'static Page) -> Reader<'static, CpuCounter, &'static Asked> {
+    let (trust, kernel): (&Trust, &Asked) = (Box::leak(Box::default()), Box::leak(Box::default()));
+    Reader { page, trust, counter: CpuCounter, kernel }
+}
+
+/// Checks a reading by the kernel's clock; whether the page answered.
+fn is_answered_within_bound(reader: &Reader<'_, CpuCounter, &Asked>) -> bool {
+    let before = tsc::now(ClockId::Monotonic);
+    let read = reader.bounded(PageClock::Monotonic, Order::Ordered);
+    let after = tsc::now(ClockId::Monotonic);
+    assert!(read.time.0 + read.bound.0 >= before.0, "{before:?} {read:?}");
+    assert!(read.time.0 - read.bound.0 <= after.0, "{read:?} {after:?}");
+    read.declined.is_none()
 }
 
 #[test]
 fn a_page_answers_within_its_bound_until_it_is_stopped() {
     let page = page();
-    let (trust, asked) = (Trust::new(), Asked::default());
-    let reader = reader(page, &trust, &asked);
+    let reader = reader(page);
     let keeper = Timekeeper::start(page, options()).unwrap();
     wait_until(&keeper, |_| true);
     let starting = reader.bounded(PageClock::Monotonic, Order::Ordered);
@@ -66,14 +73,9 @@ fn a_page_answers_within_its_bound_until_it_is_stopped() {
     wait_until(&keeper, |pulse| pulse.lines > 4);
     let mut answered = 0;
     for _ in 0..10_000 {
-        let before = tsc::now(ClockId::Monotonic);
-        let read = reader.bounded(PageClock::Monotonic, Order::Ordered);
-        let after = tsc::now(ClockId::Monotonic);
-        answered += u32::from(read.declined.is_none());
-        assert!(read.time.0 + read.bound.0 >= before.0, "{before:?} {read:?}");
-        assert!(read.time.0 - read.bound.0 <= after.0, "{read:?} {after:?}");
+        answered += u32::from(is_answered_within_bound(&reader));
     }
-    assert!(answered > 9_000, "{answered}; {:?}", asked.0);
+    assert!(answered > 9_000, "{answered}; {:?}", reader.kernel.0);
     let report = keeper.stop();
     let read = reader.bounded(PageClock::Monotonic, Order::Ordered);
     // The line ends shortly after the thread.
@@ -92,21 +94,15 @@ fn an_early_page_answers_after_a_few_looks_and_within_its_bound_from_the_first()
         return skips::skip("the kernel's clocksource is not the counter");
     }
     let page = page();
-    let (trust, asked) = (Trust::new(), Asked::default());
-    let reader = reader(page, &trust, &asked);
+    let reader = reader(page);
     let keeper = Timekeeper::start(page, Options { early: true, ..options() }).unwrap();
     let mut answered = 0;
     while keeper.pulse().is_none_or(|pulse| pulse.lines < 9) {
-        let before = tsc::now(ClockId::Monotonic);
-        let read = reader.bounded(PageClock::Monotonic, Order::Ordered);
-        let after = tsc::now(ClockId::Monotonic);
-        answered += u32::from(read.declined.is_none());
-        assert!(read.time.0 + read.bound.0 >= before.0, "{before:?} {read:?}");
-        assert!(read.time.0 - read.bound.0 <= after.0, "{read:?} {after:?}");
+        answered += u32::from(is_answered_within_bound(&reader));
         assert!(keeper.is_alive());
     }
     let report = keeper.stop();
-    assert!(answered > 0, "{:?}", asked.0);
+    assert!(answered > 0, "{:?}", reader.kernel.0);
     let without_line = report.looks - report.lines - report.too_late;
     assert!(without_line <= 4, "{report:?}");
 }
@@ -142,8 +138,7 @@ fn the_owner_is_named_while_it_lives() {
 #[test]
 fn a_bridged_restart_is_no_gap() {
     let page = page();
-    let (trust, asked) = (Trust::new(), Asked::default());
-    let reader = reader(page, &trust, &asked);
+    let reader = reader(page);
     let serve = Options {
         owned: false,
         bridge: true,

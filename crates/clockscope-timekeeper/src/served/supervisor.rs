@@ -13,15 +13,9 @@ pub struct Supervisor {
     looks: Cell<u64>,
 }
 
-impl Default for Supervisor {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Supervisor {
     /// From the environment of this process.
-    pub fn new() -> Self {
+    pub fn from_env() -> Self {
         Self { watchdog: sd_notify::watchdog_enabled(), looks: Cell::new(0) }
     }
 

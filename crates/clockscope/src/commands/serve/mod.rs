@@ -80,10 +80,10 @@ fn keep(args: &ServeArgs, mut word: Option<Word>) -> Result<i32> {
         .map(|name| privileges::user(name).with_context(|| format!("cannot become user {name}")));
     let user = user.transpose()?;
     match guards::check(args.force) {
-        Ok(passed) if passed.overridden.is_empty() => {}
-        Ok(passed) => crate::printing::warn_user(&format!(
+        Ok(overridden) if overridden.is_empty() => {}
+        Ok(overridden) => crate::printing::warn_user(&format!(
             "uses the TSC although {}",
-            passed.overridden.join("; ")
+            overridden.join("; ")
         )),
         Err(refusal) => anyhow::bail!(tsc_guard::explained(&refusal)),
     }
@@ -103,7 +103,7 @@ fn keep(args: &ServeArgs, mut word: Option<Word>) -> Result<i32> {
         bridge: !args.withdraw_on_exit,
     };
     let keeper = Timekeeper::start(opened.page, options).context("cannot start the timekeeper")?;
-    let supervisor = Supervisor::new();
+    let supervisor = Supervisor::from_env();
     watch(&keeper, &signals, &supervisor, &args.page, &mut word)?;
     supervisor.stopping();
     let report = keeper.stop();
