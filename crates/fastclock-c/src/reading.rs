@@ -4,18 +4,17 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 use fastclock::page::PageClock;
-use fastclock::{ClockKind, Monotonic, Nanos};
+use fastclock::{Bounded, ClockKind, Monotonic, Nanos};
 
-use crate::clock::{FASTCLOCK_ERROR, fastclock_t};
+use crate::clock::{ERROR, FASTCLOCK_ERROR, fastclock_t};
 
-const ERROR: i64 = FASTCLOCK_ERROR as i64;
-
-/// Writes a second result, if the caller wants it.
+/// The time of a reading; writes its bound, if the caller wants it.
 #[inline(always)]
-fn give<T>(place: Option<&mut MaybeUninit<T>>, value: T) {
-    if let Some(place) = place {
-        place.write(value);
+fn bounded<T: Into<Nanos>>(reading: Bounded<T>, bound_ns: Option<&mut MaybeUninit<i64>>) -> i64 {
+    if let Some(place) = bound_ns {
+        place.write(reading.bound.0);
     }
+    reading.time.into().0
 }
 
 /// The kind of readings for fastclock_resolution().
@@ -57,10 +56,7 @@ pub extern "C" fn fastclock_now_bounded(
     clock: Option<&fastclock_t>,
     bound_ns: Option<&mut MaybeUninit<i64>>,
 ) -> i64 {
-    let Some(fastclock_t(clock)) = clock else { return ERROR };
-    let reading = clock.now_bounded();
-    give(bound_ns, reading.bound.0);
-    reading.time.as_nanos()
+    clock.map_or(ERROR, |clock| bounded(clock.0.now_bounded(), bound_ns))
 }
 
 /// As fastclock_now_bounded(), but unordered and cheaper: see fastclock_now_fast().
@@ -69,10 +65,7 @@ pub extern "C" fn fastclock_now_bounded_fast(
     clock: Option<&fastclock_t>,
     bound_ns: Option<&mut MaybeUninit<i64>>,
 ) -> i64 {
-    let Some(fastclock_t(clock)) = clock else { return ERROR };
-    let reading = clock.now_bounded_fast();
-    give(bound_ns, reading.bound.0);
-    reading.time.as_nanos()
+    clock.map_or(ERROR, |clock| bounded(clock.0.now_bounded_fast(), bound_ns))
 }
 
 /// CLOCK_REALTIME in nanoseconds since 1970-01-01 UTC, ordered. It steps when the system's time is
@@ -97,10 +90,7 @@ pub extern "C" fn fastclock_realtime_bounded(
     clock: Option<&fastclock_t>,
     bound_ns: Option<&mut MaybeUninit<i64>>,
 ) -> i64 {
-    let Some(fastclock_t(clock)) = clock else { return ERROR };
-    let reading = clock.realtime_bounded();
-    give(bound_ns, reading.bound.0);
-    reading.time.as_nanos()
+    clock.map_or(ERROR, |clock| bounded(clock.0.realtime_bounded(), bound_ns))
 }
 
 /// As fastclock_realtime_bounded(), but unordered and cheaper: see fastclock_now_fast().
@@ -109,10 +99,7 @@ pub extern "C" fn fastclock_realtime_bounded_fast(
     clock: Option<&fastclock_t>,
     bound_ns: Option<&mut MaybeUninit<i64>>,
 ) -> i64 {
-    let Some(fastclock_t(clock)) = clock else { return ERROR };
-    let reading = clock.realtime_bounded_fast();
-    give(bound_ns, reading.bound.0);
-    reading.time.as_nanos()
+    clock.map_or(ERROR, |clock| bounded(clock.0.realtime_bounded_fast(), bound_ns))
 }
 
 /// CLOCK_BOOTTIME in nanoseconds since the boot, with time in suspend, ordered. FASTCLOCK_ERROR if

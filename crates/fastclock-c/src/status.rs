@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use fastclock::Decline;
 
-use crate::clock::{FASTCLOCK_ERROR, fastclock_t};
+use crate::clock::{ERROR, FASTCLOCK_ERROR, fastclock_t};
 
 /// The reason's number, or 0 for none.
 fn number(reason: Option<Decline>) -> c_int {
@@ -36,25 +36,24 @@ pub extern "C" fn fastclock_host_page(clock: Option<&fastclock_t>) -> c_int {
 /// reasons if `reason` is 0. FASTCLOCK_ERROR if `clock` is NULL or there is no such reason.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_kernel_answers(clock: Option<&fastclock_t>, reason: c_int) -> i64 {
-    let error = i64::from(FASTCLOCK_ERROR);
-    let Some(fastclock_t(clock)) = clock else { return error };
+    let Some(fastclock_t(clock)) = clock else { return ERROR };
     if reason == 0 {
         return count(clock.status().kernel_answers());
     }
     let reason = u32::try_from(reason).ok().and_then(Decline::from_raw);
-    reason.map_or(error, |reason| count(clock.status().kernel_answers_for(reason)))
+    reason.map_or(ERROR, |reason| count(clock.status().kernel_answers_for(reason)))
 }
 
 /// Number of looks at the kernel's clock by which this process kept a clock that keeps itself.
 /// FASTCLOCK_ERROR if `clock` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_renewals(clock: Option<&fastclock_t>) -> i64 {
-    clock.map_or(i64::from(FASTCLOCK_ERROR), |clock| count(clock.0.status().renewals))
+    clock.map_or(ERROR, |clock| count(clock.0.status().renewals))
 }
 
 /// Number of times that fastclock_elapsed() returned 0 for a time that lay ahead. FASTCLOCK_ERROR
 /// if `clock` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_negative(clock: Option<&fastclock_t>) -> i64 {
-    clock.map_or(i64::from(FASTCLOCK_ERROR), |clock| count(clock.0.status().negative))
+    clock.map_or(ERROR, |clock| count(clock.0.status().negative))
 }

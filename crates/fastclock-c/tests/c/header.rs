@@ -71,7 +71,7 @@ fn c_compilers_accept_each_header_alone() {
 
 #[test]
 fn cpp_compilers_accept_the_headers_alone() {
-    let text = "#include <fastclock.h>\n#include <fastclock.hpp>\n#include <fastclock.hpp>\n\
+    let text = "#include <fastclock.h>\n#include <fastclock_page.h>\n#include <fastclock.hpp>\n#include <fastclock.hpp>\n\
                 int main() { return fastclock::clock::now().time_since_epoch().count() == 0; }\n";
     compile("user.cpp", text, ["g++", "clang++"], &["c++11", "c++17", "c++20"]);
 }

@@ -85,43 +85,23 @@ fn a_relative_prefix_is_refused() {
     assert_eq!(said, "install-c: say where to: scripts/install-c.sh PREFIX, an absolute path\n");
 }
 
-/// Builds and runs a test program with both kinds of linking, and compares its output.
-fn says(program: &str, expected: &str) {
+/// Each program with both kinds of linking.
+#[test]
+fn programs_find_that_the_clock_keeps_its_promises() {
     let prefix = installed();
-    for linking in [Linking::Shared, Linking::Static] {
-        let built = prefix.build(&format!("tests/programs/{program}.c"), linking, &[]);
-        assert_eq!(output_of(&mut built.command()), expected, "{program} {linking:?}");
+    for (program, said) in [
+        ("sandwich", "every reading lies between two of the kernel's\n"),
+        ("nulls", "NULL is an error and never a crash\n"),
+        ("signals", "signal handlers may read the clock\n"),
+        ("threads", "4 threads saw no time run backwards\n"),
+        ("forks", "20 children read the clock of their parent\n"),
+        ("interposed", "clock_gettime() is fastclock's, and the kernel's where that asks\n"),
+    ] {
+        for linking in [Linking::Shared, Linking::Static] {
+            let built = prefix.build(&format!("tests/programs/{program}.c"), linking, &[]);
+            assert_eq!(output_of(&mut built.command()), said, "{program} {linking:?}");
+        }
     }
-}
-
-#[test]
-fn readings_lie_between_the_kernels() {
-    says("sandwich", "every reading lies between two of the kernel's\n");
-}
-
-#[test]
-fn null_is_an_error() {
-    says("nulls", "NULL is an error and never a crash\n");
-}
-
-#[test]
-fn signal_handlers_read_the_clock() {
-    says("signals", "signal handlers may read the clock\n");
-}
-
-#[test]
-fn threads_share_a_clock() {
-    says("threads", "4 threads saw no time run backwards\n");
-}
-
-#[test]
-fn forked_children_go_on() {
-    says("forks", "20 children read the clock of their parent\n");
-}
-
-#[test]
-fn a_program_may_define_clock_gettime_by_the_clock() {
-    says("interposed", "clock_gettime() is fastclock's, and the kernel's where that asks\n");
 }
 
 #[test]

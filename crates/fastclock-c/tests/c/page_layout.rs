@@ -4,15 +4,13 @@
 
 use std::fs::File;
 use std::mem::{offset_of, size_of};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use fastclock::page::{Base, Content, Page, SIZE, Slot, State, Writer};
 use fastclock::{Bound, Decline, Line, Nanos, Offsets, TickLength, Ticks};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use crate::prefix::{output_of, source};
 
 /// Name, offset and size of every field.
 fn fields() -> Vec<(String, usize, usize)> {
@@ -38,7 +36,7 @@ fn fields() -> Vec<(String, usize, usize)> {
 
 #[test]
 fn the_documentation_draws_the_page_as_it_is() {
-    let text = std::fs::read_to_string(root().join("docs/PAGE.md")).unwrap();
+    let text = std::fs::read_to_string(source("../../docs/PAGE.md")).unwrap();
     let mut drawn: Vec<(String, usize, usize)> = Vec::new();
     for line in text.lines() {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
@@ -57,44 +55,21 @@ fn the_documentation_draws_the_page_as_it_is() {
 
 #[test]
 fn the_documentation_lists_every_reason() {
-    let text = std::fs::read_to_string(root().join("docs/PAGE.md")).unwrap();
+    let text = std::fs::read_to_string(source("../../docs/PAGE.md")).unwrap();
     for reason in Decline::ALL {
         let row = format!("| {} | {reason} |", reason.as_raw());
         assert!(text.contains(&row), "no row {row:?}");
     }
 }
 
-/// Compiles with the header; warnings are errors.
-fn compile(compiler: &str, arguments: &[&str], output: &Path) {
-    let result = Command::new(compiler)
-        .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"])
-        .arg(root().join("crates/fastclock-c/include"))
-        .args(arguments)
-        .arg("-o")
-        .arg(output)
-        .output()
-        .unwrap_or_else(|error| panic!("{compiler}: {error}"));
-    assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
-}
-
-fn program(name: &str) -> String {
-    format!("{}/tests/programs/{name}", env!("CARGO_MANIFEST_DIR"))
-}
-
-#[test]
-fn the_header_is_c_and_cpp() {
-    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page_header.o");
-    let header = root().join("crates/fastclock-c/include/fastclock_page.h");
-    let header = header.to_str().unwrap();
-    compile("cc", &["-std=c11", "-fsyntax-only", "-x", "c", header], &output);
-    compile("c++", &["-std=c++11", "-fsyntax-only", "-x", "c++", header], &output);
-}
-
 #[test]
 fn a_c_program_reads_what_was_published() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (reader, path) = (directory.join("page_fields"), directory.join("page_fields.page"));
-    compile("cc", &["-std=c11", "-D_GNU_SOURCE", &program("page_fields.c")], &reader);
+    let flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"];
+    let mut compiler = Command::new("cc");
+    compiler.args(flags).args([source("include"), source("tests/programs/page_fields.c")]);
+    output_of(compiler.arg("-o").arg(&reader));
     let file =
         File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
     file.set_len(SIZE as u64).unwrap();
@@ -129,18 +104,6 @@ fn a_c_program_reads_what_was_published() {
     writer.publish(content);
     let output = run();
     assert!(output.status.success());
-    let expected = "boot_id 1234 abcdef0123456789
-writer 4321 flags 0
-head 4d00000002
-base 1000000007 span 13 grace 17
-whole 1 fraction 9223372036854775809
-bound 29 growth 31
-mono 5 11
-real 1700000005 30
-boot 5 34
-tai -1 11
-reason 12
-previous 111 3 444 222
-";
+    let expected = include_str!("../programs/page_fields.txt");
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
 }

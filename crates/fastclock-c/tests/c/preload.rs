@@ -1,6 +1,5 @@
 //! `libfastclock-preload.so` instead of the C library's clock.
 
-use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -74,15 +73,17 @@ fn constructors_of_other_libraries_read_the_clock() {
 }
 
 #[test]
-fn python_reads_the_clock_between_two_system_calls() {
-    let script = source("tests/programs/preloaded/sandwich.py");
-    assert_eq!(preloaded("python3", &[script.to_str().expect("UTF-8")]), "python: 10 ways\n");
+fn scripts_read_the_clock_between_two_system_calls() {
+    for (program, script, said) in
+        [("python3", "sandwich.py", "python: 10 ways\n"), ("perl", "sandwich.pl", "perl: 4 ways\n")]
+    {
+        assert_eq!(preloaded(program, &[&script_of(script)]), said);
+    }
 }
 
-#[test]
-fn perl_reads_the_clock_between_two_system_calls() {
-    let script = source("tests/programs/preloaded/sandwich.pl");
-    assert_eq!(preloaded("perl", &[script.to_str().expect("UTF-8")]), "perl: 4 ways\n");
+/// Path of a program in a language that its interpreter reads.
+fn script_of(name: &str) -> String {
+    source("tests/programs/preloaded").join(name).to_str().expect("UTF-8").to_owned()
 }
 
 /// Checks that a program prints a millisecond of CLOCK_REALTIME between two of this process's.
@@ -103,31 +104,11 @@ fn wall_clock_of(program: &str, arguments: &[&str]) {
 }
 
 #[test]
-fn node_reads_the_clock() {
-    let script = "const end = process.hrtime.bigint() + 500000000n; \
-                  while (process.hrtime.bigint() < end) performance.now(); \
-                  console.log(Date.now()); console.log(Date.now())";
-    wall_clock_of("node", &["-e", script]);
-}
-
-#[test]
-fn sqlite_reads_the_clock() {
+fn other_languages_read_the_clock() {
     let select = "select cast((julianday('now') - 2440587.5) * 86400000 as integer);";
     wall_clock_of("sqlite3", &[":memory:", select]);
-}
-
-#[test]
-fn java_reads_the_clock() {
-    let folder = tempfile::tempdir().expect("make a temporary directory");
-    let path = folder.path().join("Read.java");
-    let program = "public class Read { public static void main(String[] a) { \
-                   long end = System.nanoTime() + 500000000L; long last = 0; \
-                   while (System.nanoTime() < end) { long now = System.nanoTime(); \
-                   if (now < last) throw new RuntimeException(\"back\"); last = now; } \
-                   System.out.println(System.currentTimeMillis()); \
-                   System.out.println(System.currentTimeMillis()); } }";
-    fs::write(&path, program).expect("write a program");
-    wall_clock_of("java", &[path.to_str().expect("UTF-8")]);
+    wall_clock_of("node", &[&script_of("read.js")]);
+    wall_clock_of("java", &[&script_of("Read.java")]);
 }
 
 #[test]
