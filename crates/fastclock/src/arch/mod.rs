@@ -2,26 +2,16 @@
 
 #![allow(unsafe_code, reason = "reading the counter is an instruction")]
 
-#[cfg(all(target_arch = "aarch64", target_pointer_width = "64"))]
-mod aarch64;
-#[cfg(not(all(
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64"
-)))]
-mod other;
-#[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
-mod x86_64;
+#[cfg_attr(all(target_arch = "aarch64", target_pointer_width = "64"), path = "aarch64/mod.rs")]
+#[cfg_attr(all(target_arch = "x86_64", target_pointer_width = "64"), path = "x86_64/mod.rs")]
+#[cfg_attr(
+    not(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_pointer_width = "64")),
+    path = "other.rs"
+)]
+mod this;
 
 #[cfg(all(target_arch = "aarch64", target_pointer_width = "64"))]
-pub use aarch64::CpuCounter;
-#[cfg(all(target_arch = "aarch64", target_pointer_width = "64"))]
-pub(crate) use aarch64::{TICKS_ARE_SHORT, along};
-#[cfg(not(all(
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64"
-)))]
-pub(crate) use other::{TICKS_ARE_SHORT, along};
+pub use this::CpuCounter;
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
-pub use x86_64::{CpuCounter, CpuCounterP};
-#[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
-pub(crate) use x86_64::{TICKS_ARE_SHORT, along};
+pub use this::{CpuCounter, CpuCounterP};
+pub(crate) use this::{TICKS_ARE_SHORT, along};

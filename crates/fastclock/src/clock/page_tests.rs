@@ -63,13 +63,6 @@ impl Kept {
         }
     }
 
-    /// Ends the page, and waits for the end of its line.
-    fn end(&mut self, reason: Decline) {
-        self.writer.end(&CpuCounter, Ticks(50_000), reason);
-        let over = self.writer.current().unwrap().ends();
-        while CpuCounter.ordered() <= over {}
-    }
-
     fn good() -> Self {
         let mut kept = Self::new(sys::boot_id().unwrap_or_default(), Duration::from_secs(30));
         kept.renew();
@@ -142,7 +135,9 @@ fn the_hosts_page_is_used_if_it_is_good() {
     assert_eq!((status.source, status.host_page), (Source::Alone, Some(Decline::PageUnreadable)));
     assert!(status.to_string().ends_with("not used: the page cannot be opened"), "{status}");
     let mut stopped = Kept::good();
-    stopped.end(Decline::WriterStopped);
+    stopped.writer.end(&CpuCounter, Ticks(50_000), Decline::WriterStopped);
+    let over = stopped.writer.current().unwrap().ends();
+    while CpuCounter.ordered() <= over {}
     let status = Clock::on_page_or_alone(stopped.file.path()).status();
     assert_eq!((status.source, status.host_page), (Source::Alone, Some(Decline::WriterStopped)));
 }
@@ -179,9 +174,6 @@ fn a_page_that_this_version_cannot_read_is_refused() {
     let kept = Kept::good();
     kept.page.version.store(99, Relaxed);
     assert_eq!(refused(kept.file.path()), Decline::PageVersion);
-    kept.page.version.store(crate::page::VERSION, Relaxed);
-    kept.page.size.store(64, Relaxed);
-    assert_eq!(refused(kept.file.path()), Decline::PageDamaged);
     let other = Kept::new([1, 2], Duration::from_secs(1));
     assert_eq!(refused(other.file.path()), Decline::PageOfOtherBoot);
     let never_published = Kept::good();
@@ -218,17 +210,6 @@ fn a_dead_timekeeper_is_bridged_and_then_replaced_by_the_kernel() {
     kept.renew();
     assert!(clock.now() >= last);
     assert_within_bounds(&clock, 1_000);
-}
-
-#[test]
-fn an_ended_page_says_why() {
-    let mut kept = Kept::good();
-    let clock = kept.clock();
-    let last = clock.now();
-    kept.end(Decline::Warp);
-    assert!(clock.now() >= last);
-    assert_eq!(clock.status().to_string(), "the kernel answers: the counters of two CPUs differ");
-    assert_eq!(clock.now_bounded().declined, Some(Decline::Warp));
 }
 
 #[test]

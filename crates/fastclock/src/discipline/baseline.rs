@@ -1,7 +1,6 @@
 //! The readings from which the rate is measured.
 
 use super::{Reading, scaled, share_ppb};
-use crate::line::TickLength;
 use crate::units::{Nanos, Ticks};
 
 /// Number of readings kept: dense in the recent past, sparser the older they are.
@@ -23,15 +22,6 @@ pub(super) struct Rate {
     pub(super) tick: u128,
     /// Largest error of `tick`, if the clock ran evenly over the baseline.
     pub(super) doubt: u128,
-}
-
-/// Effect of a reading on the rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    None,
-    /// The clock did not run evenly, so older readings were dropped. The value is the certain
-    /// change of its rate, in parts per billion.
-    Cut(u32),
 }
 
 /// Readings of a time in which the clock ran evenly.
@@ -81,18 +71,20 @@ impl Baseline {
         }
     }
 
-    /// Takes in a reading of half width `half` ns, and measures the rate again.
+    /// Takes in a reading of half width `half` ns, and measures the rate again. If the clock did not
+    /// run evenly, older readings are dropped, and the result is the certain change of its rate, in
+    /// parts per billion.
     pub(super) fn push(
         &mut self,
         reading: &Reading,
         half: i64,
         settings: &super::Settings,
-    ) -> Change {
+    ) -> Option<u32> {
         let anchor = Anchor { ticks: reading.ticks.0, mono: reading.mono.0, half };
         if self.kept().last().is_some_and(|last| last.ticks >= anchor.ticks)
             || self.is_idle(&anchor, settings)
         {
-            return Change::None;
+            return None;
         }
         if self.count == KEPT {
             self.thin(anchor.ticks);
@@ -144,8 +136,8 @@ impl Baseline {
 
     /// Every pair of the last reading and an older one limits the rate to an interval. The clock
     /// ran evenly for as long as all the intervals overlap.
-    fn measure(&mut self) -> Change {
-        let Some((last, older)) = self.kept().split_last() else { return Change::None };
+    fn measure(&mut self) -> Option<u32> {
+        let (last, older) = self.kept().split_last()?;
         let (mut low, mut high) = (0, u128::MAX);
         let mut best = None;
         let mut cut = 0;
@@ -160,7 +152,7 @@ impl Baseline {
                 best = Some(pair);
             }
         }
-        let Some(best) = best else { return Change::None };
+        let best = best?;
         // A wide bracket tells less about the moment of the clock read inside it: the known rate
         // may stay.
         let wide = u128::from(last.half.saturating_sub(self.tightest()).max(0).unsigned_abs());
@@ -170,10 +162,7 @@ impl Baseline {
             .clamp(best.center.saturating_sub(slack), best.center.saturating_add(slack))
             .clamp(low, high);
         let rate = Rate { tick, doubt: (high - tick).max(tick - low) };
-        let change = match self.rate {
-            Some(before) if cut > 0 => Change::Cut(certain_change(before, rate)),
-            _ => Change::None,
-        };
+        let change = self.rate.filter(|_| cut > 0).map(|before| certain_change(before, rate));
         self.rate = Some(rate);
         self.drop_first(cut);
         change
@@ -212,12 +201,6 @@ fn certain_change(before: Rate, after: Rate) -> u32 {
     super::in_ppb(change, before.tick)
 }
 
-impl Rate {
-    pub(super) fn length(self) -> TickLength {
-        TickLength::from_wide(self.tick)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     extern crate std;
@@ -232,7 +215,7 @@ mod tests {
         for index in 0..=count {
             let (ticks, mono) = (Ticks(index * millis * 2_000_000), index * millis * 1_000_000);
             let reading = Reading { ticks, mono: Nanos(mono as i64), ..Reading::default() };
-            assert_eq!(baseline.push(&reading, 30, &Settings::default()), Change::None);
+            assert_eq!(baseline.push(&reading, 30, &Settings::default()), None);
         }
         baseline
     }
@@ -266,7 +249,7 @@ mod tests {
                 mono: Nanos(mono),
                 ..Reading::default()
             };
-            baseline.push(&reading, 30, &Settings::default()) != Change::None
+            baseline.push(&reading, 30, &Settings::default()).is_some()
         });
         assert_eq!(cuts.count(), 1);
         assert!(baseline.span() < before && baseline.span() >= Nanos(2_000_000_000));
@@ -281,7 +264,7 @@ mod tests {
             mono: Nanos(2_100_400_000),
             ..Reading::default()
         };
-        assert_eq!(baseline.push(&reading, 500_000, &Settings::default()), Change::None);
+        assert_eq!(baseline.push(&reading, 500_000, &Settings::default()), None);
         assert_eq!(baseline.rate, rate);
     }
 }

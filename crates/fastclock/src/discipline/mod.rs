@@ -31,7 +31,7 @@ mod constant;
 use crate::decline::Decline;
 use crate::line::{Offsets, TickLength};
 use crate::units::{Nanos, Ticks};
-use baseline::{Baseline, Change, Rate};
+use baseline::{Baseline, Rate};
 use constant::Constants;
 
 /// The largest change of rate by the kernel: 500 ppm by frequency, 500 ppm by `adjtime`.
@@ -310,7 +310,7 @@ impl Discipline {
         Some(Estimate {
             at: fix.ticks,
             mono: Nanos(fix.mono),
-            tick: rate.length(),
+            tick: TickLength::from_wide(rate.tick),
             bound: bound.saturating_add(fix.constants.doubt()),
             growth: u64::try_from(growth).unwrap_or(u64::MAX),
             offsets: fix.constants.offsets(),
@@ -422,7 +422,7 @@ impl Discipline {
         let read = half.saturating_add(mono.abs_diff(reading.mono.0) as i64);
         let bound = read.min(doubt.saturating_add(mono.abs_diff(expected) as i64));
         self.fix = Some(Fix { ticks: reading.ticks, mono, bound, ..fix });
-        if let Change::Cut(ppb) = self.baseline.push(reading, half, &self.settings) {
+        if let Some(ppb) = self.baseline.push(reading, half, &self.settings) {
             self.counts.rate_changes = self.counts.rate_changes.saturating_add(1);
             self.raise_allowance(ppb, reading.mono.0);
         }

@@ -197,19 +197,22 @@ fn join(threads: impl IntoIterator<Item = loom::thread::JoinHandle<()>>) {
     }
 }
 
+fn two_readings_and_a_leap(world: &Arc<World>) -> [loom::thread::JoinHandle<()>; 2] {
+    let reads = spawn(world, |world| {
+        world.read(0);
+        world.read(0);
+    });
+    let leaps = spawn(world, |world| {
+        world.pass(LEAP);
+    });
+    [reads, leaps]
+}
+
 /// One process reads while the line is renewed and the counter leaps.
 pub fn a_reader_sees_whole_lines_and_no_time_before_the_last() {
     check(2, || {
         let world = World::new(1);
-        let threads = [
-            spawn(&world, |world| {
-                world.read(0);
-                world.read(0);
-            }),
-            spawn(&world, |world| {
-                world.pass(LEAP);
-            }),
-        ];
+        let threads = two_readings_and_a_leap(&world);
         world.renew(world.writer());
         join(threads);
         world.read(0);
@@ -256,15 +259,7 @@ pub fn three_publications_do_not_mix_under_a_reader() {
 pub fn a_withdrawal_and_a_return_do_not_set_time_back() {
     check(2, || {
         let world = World::new(1);
-        let threads = [
-            spawn(&world, |world| {
-                world.read(0);
-                world.read(0);
-            }),
-            spawn(&world, |world| {
-                world.pass(LEAP);
-            }),
-        ];
+        let threads = two_readings_and_a_leap(&world);
         let mut writer = world.writer();
         writer.end(&&*world, LEAD, Decline::Jumped);
         world.renew(writer);

@@ -31,6 +31,9 @@ pub(super) const OFFSETS: Offsets = Offsets {
     tai: Nanos(1_700_000_037_000_000_000),
 };
 
+const CLOCKS: [PageClock; 4] =
+    [PageClock::Monotonic, PageClock::Realtime, PageClock::Boottime, PageClock::Tai];
+
 /// A machine with a counter and a kernel's clock. Each read of the counter takes some ticks.
 pub(super) struct Machine {
     pub(super) ticks: Cell<u64>,
@@ -165,7 +168,7 @@ proptest! {
         trust.keep(&page, page.head.load(Relaxed));
         machine.ticks.set(base + passed);
         let reader = reader(&page, &trust, &machine);
-        for clock in [PageClock::Monotonic, PageClock::Realtime, PageClock::Boottime, PageClock::Tai] {
+        for clock in CLOCKS {
             let expected = content.time(Ticks(base + passed), clock).unwrap();
             for order in [Order::Ordered, Order::Unordered] {
                 prop_assert_eq!(reader.nanos(clock, order), expected);

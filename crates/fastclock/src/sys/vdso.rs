@@ -90,17 +90,14 @@ fn in_memory() -> Option<usize> {
         // every mapping has, or the size by the image's own segments.
         unsafe { slice::from_raw_parts(base as *const u8, len) }
     };
-    let image = Image::new(bytes(4096))?;
-    let image = Image { bytes: bytes(image.size()?), ..image };
-    image.function(GETTIME).map(|offset| base + offset)
+    let size = Image::new(bytes(4096))?.size()?;
+    Image { bytes: bytes(size) }.function(GETTIME).map(|offset| base + offset)
 }
 
 /// A vDSO image in memory. No value in its bytes makes a read leave the image.
 #[derive(Clone, Copy)]
 struct Image<'a> {
     bytes: &'a [u8],
-    /// Offset and number of the program headers.
-    headers: (usize, usize),
 }
 
 /// Segment kinds (loadable, dynamic section) and further constants: see `elf(5)`.
@@ -121,10 +118,7 @@ const MANY: usize = 4096;
 impl<'a> Image<'a> {
     fn new(bytes: &'a [u8]) -> Option<Self> {
         // ELF, 64 bits, little-endian.
-        let good = bytes.starts_with(b"\x7fELF\x02\x01");
-        let image = Self { bytes, headers: (0, 0) };
-        let headers = (image.number(32, 8)?, image.number(56, 2)?);
-        good.then_some(Self { headers, ..image })
+        bytes.starts_with(b"\x7fELF\x02\x01").then_some(Self { bytes })
     }
 
     /// The little-endian number of `size` bytes at offset `at`.
@@ -136,7 +130,7 @@ impl<'a> Image<'a> {
 
     /// Kind, address and size in memory of each segment.
     fn segments(&self) -> impl Iterator<Item = [usize; 3]> {
-        let (at, count) = self.headers;
+        let [at, count] = [self.number(32, 8), self.number(56, 2)].map(Option::unwrap_or_default);
         (0..count).map_while(move |index| {
             let header = at.checked_add(index * HEADER)?;
             let word = |offset, size| self.number(header.checked_add(offset)?, size);

@@ -6,9 +6,6 @@ use core::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::*;
 
-const CLOCKS: [PageClock; 4] =
-    [PageClock::Monotonic, PageClock::Realtime, PageClock::Boottime, PageClock::Tai];
-
 /// The time of a clock by every form of reading.
 fn all_forms<'a>(reader: &Reader<'a, &'a Machine, &'a Machine>, clock: PageClock) -> [Nanos; 7] {
     let nanos = |spec: TimeSpec| Nanos::from_timespec(spec.sec, spec.nsec);

@@ -2,9 +2,6 @@
 
 use super::*;
 
-const CLOCKS: [PageClock; 4] =
-    [PageClock::Monotonic, PageClock::Realtime, PageClock::Boottime, PageClock::Tai];
-
 /// The history of a page that a process reads.
 type Story = fn(&Page, &Trust, &Machine);
 

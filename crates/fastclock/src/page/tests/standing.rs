@@ -37,7 +37,7 @@ fn a_running_page_answers_all_four_clocks() {
     let (page, trust, machine) = (Page::new(), Trust::new(), Machine::new());
     running(&page, &machine, 0, 1 << 30);
     let reader = reader(&page, &trust, &machine);
-    for clock in [PageClock::Monotonic, PageClock::Realtime, PageClock::Boottime, PageClock::Tai] {
+    for clock in CLOCKS {
         let answer = reader.bounded(clock, Order::Ordered);
         assert_eq!(answer.declined, None);
         assert_eq!(answer.time.0, machine.kernel(clock.id()));
@@ -87,35 +87,22 @@ fn a_line_ends_after_span_and_grace() {
     assert!(just_now(answer.time, &machine, ClockId::Monotonic));
 }
 
+/// Also where the line is refused because the kernel's clock has departed from it.
 #[test]
 fn an_ended_page_says_why() {
-    for reason in Decline::ALL {
+    for (reason, departs) in Decline::ALL.into_iter().flat_map(|why| [(why, 0), (why, 500_000)]) {
         let (page, trust, machine) = (Page::new(), Trust::new(), Machine::new());
         let mut writer = running(&page, &machine, 0, 1 << 30);
         let reader = reader(&page, &trust, &machine);
         assert_eq!(mono(&reader).declined, None);
+        machine.ahead.set(departs);
         writer.end(&&machine, LEAD, reason);
-        assert_eq!(mono(&reader).declined, None, "the line goes on for the lead");
+        let at_once = (departs != 0).then_some(reason);
+        assert_eq!(mono(&reader).declined, at_once, "a good line goes on for the lead");
+        assert!(machine.now() < writer.current().unwrap().ends().0);
         machine.pass(LEAD.0);
         assert_eq!(mono(&reader).declined, Some(reason));
         assert_eq!(mono(&reader).declined, Some(reason), "and again");
-    }
-}
-
-#[test]
-fn a_page_that_is_ended_says_why_also_where_its_last_line_is_refused() {
-    for reason in Decline::ALL {
-        let (page, trust, machine) = (Page::new(), Trust::new(), Machine::new());
-        let mut writer = running(&page, &machine, 0, 1 << 30);
-        let reader = reader(&page, &trust, &machine);
-        assert_eq!(mono(&reader).declined, None);
-        // The kernel's clock has departed from the line, and the line is ended for that reason.
-        machine.ahead.set(500_000);
-        writer.end(&&machine, LEAD, reason);
-        assert_eq!(mono(&reader).declined, Some(reason), "within the lead");
-        assert!(machine.now() < writer.current().unwrap().ends().0);
-        machine.pass(LEAD.0);
-        assert_eq!(mono(&reader).declined, Some(reason), "after it");
     }
 }
 

@@ -209,7 +209,7 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// Checks that no answer was wrong and that the page answered at the end.
-    pub(crate) fn assert_good(&self) -> &Self {
+    pub(crate) fn assert_good(&self) {
         assert!(
             self.seen.faults.is_empty(),
             "{} faults: {:#?}",
@@ -218,7 +218,6 @@ impl Outcome {
         );
         assert!(self.seen.promised > 100, "{:?}", self.seen);
         assert!(self.at_end.answered > 20, "it did not recover: {self:?}");
-        self
     }
 }
 
