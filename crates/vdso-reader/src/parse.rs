@@ -4,7 +4,7 @@ use object::Endianness;
 use object::elf;
 use object::read::ReadRef;
 use object::read::elf::{
-    Dyn as _, FileHeader, NoteIterator, ProgramHeader, SectionHeader, Sym as _,
+    Dyn as _, FileHeader, NoteIterator, ProgramHeader as _, SectionHeader, Sym as _,
 };
 
 use super::ImageError;
@@ -99,7 +99,15 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
         let headers = headers.map_err(|_| ImageError::SegmentTableOutside)?;
         let len = self.bytes.len() as u64;
         let segment = |(at, raw): (usize, &Elf::ProgramHeader)| {
-            let segment = segment(raw, self.endian);
+            let endian = self.endian;
+            let segment = Segment {
+                kind: SegmentKind::from_raw(raw.p_type(endian)),
+                offset: raw.p_offset(endian).into(),
+                vaddr: raw.p_vaddr(endian).into(),
+                file_size: raw.p_filesz(endian).into(),
+                mem_size: raw.p_memsz(endian).into(),
+                flags: raw.p_flags(endian).0,
+            };
             let end = segment.offset.checked_add(segment.file_size);
             match end {
                 Some(end) if end <= len || segment.file_size == 0 => Ok(segment),
@@ -131,14 +139,12 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
     /// The string table; without `DT_STRSZ` it extends to the end of the file.
     fn strings(&self, dynamic: &[(i64, u64)]) -> Result<&'a [u8], ImageError> {
         let vaddr = dynamic_value(dynamic, elf::DT_STRTAB).ok_or(ImageError::NoStrings)?;
-        let rest = self.from(self.offset(vaddr)).ok_or(ImageError::NoStrings)?;
-        match dynamic_value(dynamic, elf::DT_STRSZ) {
-            None => Ok(rest),
-            Some(size) => usize::try_from(size)
-                .ok()
-                .and_then(|size| rest.get(..size))
-                .ok_or(ImageError::NoStrings),
-        }
+        let start = self.offset(vaddr);
+        let strings = match dynamic_value(dynamic, elf::DT_STRSZ) {
+            None => self.from(start),
+            Some(size) => self.slice(start, size),
+        };
+        strings.ok_or(ImageError::NoStrings)
     }
 
     fn versions(&self, dynamic: &[(i64, u64)]) -> Result<Vec<Version>, ImageError> {
@@ -246,7 +252,8 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
 
     fn hash_count(&self, dynamic: &[(i64, u64)]) -> Option<u32> {
         let at = self.offset(dynamic_value(dynamic, elf::DT_HASH)?);
-        self.word(at.checked_add(4)?)
+        let count = self.bytes.read_at::<object::U32<Endianness>>(at.checked_add(4)?).ok()?;
+        Some(count.get(self.endian))
     }
 
     /// One more than the last symbol in the chains of the GNU hash table.
@@ -344,26 +351,11 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
         self.from(offset)?.get(..usize::try_from(size).ok()?)
     }
 
-    fn word(&self, offset: u64) -> Option<u32> {
-        Some(self.bytes.read_at::<object::U32<Endianness>>(offset).ok()?.get(self.endian))
-    }
-
     /// The string at this offset of the string table.
     fn string(&self, at: u64) -> Option<String> {
         let rest = self.strings.get(usize::try_from(at).ok()?..)?;
         let end = rest.iter().position(|byte| *byte == 0)?;
         Some(String::from_utf8_lossy(&rest[..end]).into_owned())
-    }
-}
-
-fn segment<Raw: ProgramHeader<Endian = Endianness>>(raw: &Raw, endian: Endianness) -> Segment {
-    Segment {
-        kind: SegmentKind::from_raw(raw.p_type(endian)),
-        offset: raw.p_offset(endian).into(),
-        vaddr: raw.p_vaddr(endian).into(),
-        file_size: raw.p_filesz(endian).into(),
-        mem_size: raw.p_memsz(endian).into(),
-        flags: raw.p_flags(endian).0,
     }
 }
 
