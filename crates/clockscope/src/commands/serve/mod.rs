@@ -81,10 +81,9 @@ fn keep(args: &ServeArgs, mut word: Option<Word>) -> Result<i32> {
     let user = user.transpose()?;
     match guards::check(args.force) {
         Ok(overridden) if overridden.is_empty() => {}
-        Ok(overridden) => crate::printing::warn_user(&format!(
-            "uses the TSC although {}",
-            overridden.join("; ")
-        )),
+        Ok(overridden) => {
+            crate::printing::warn_user(&format!("uses the TSC although {}", overridden.join("; ")))
+        }
         Err(refusal) => anyhow::bail!(tsc_guard::explained(&refusal)),
     }
     let opened = Opened::open(&args.page)?;
