@@ -1,7 +1,8 @@
 //! Any bytes are an archive, or are refused: reading the archive and its files ends, and does not panic.
 #![no_main]
 
-use clock_doctor::root::{Root, facts};
+use clock_doctor::collect::facts;
+use clock_doctor::root::Root;
 
 const BLOCK: usize = 512;
 

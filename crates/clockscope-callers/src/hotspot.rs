@@ -241,6 +241,7 @@ mod tests {
             } else {
                 Metadata::Inside(64)
             },
+            describes_all: seed.is_multiple_of(3),
             const_method: 8,
             constants: 8,
             name_index: 16,

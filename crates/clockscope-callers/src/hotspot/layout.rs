@@ -74,6 +74,8 @@ pub(super) struct Layout {
     pub(super) places: u64,
     pub(super) scopes: Scopes,
     pub(super) metadata: Metadata,
+    /// Every instruction has the description that ends its stretch of code: the one at it, or the next behind it.
+    pub(super) describes_all: bool,
     // Method
     pub(super) const_method: u64,
     // ConstMethod
@@ -95,6 +97,8 @@ pub(super) struct Layout {
 
 /// Most code heaps; HotSpot has at most five kinds.
 const HEAPS_MAX: u32 = 16;
+/// Most flags; OpenJDK 25 has some 1,500.
+const FLAGS_MAX: u64 = 5_000;
 
 impl Layout {
     /// `None` if a necessary entry is missing, as in another kind of JVM, or before a JVM has made
@@ -134,6 +138,7 @@ impl Layout {
             places: field("nmethod", "_scopes_pcs_offset")?,
             scopes,
             metadata,
+            describes_all: flag(memory, tables, b"DebugNonSafepoints").unwrap_or(false),
             const_method: field("Method", "_constMethod")?,
             constants: field("ConstMethod", "_constants")?,
             name_index: field("ConstMethod", "_name_index")?,
@@ -152,6 +157,21 @@ impl Layout {
             symbol_body: field("Symbol", "_body")?,
         })
     }
+}
+
+/// Whether a flag of the command line is set; `None` if this JVM does not tell.
+fn flag(memory: &Memory<'_>, tables: &Tables, wanted: &[u8]) -> Option<bool> {
+    let first = memory.u64(tables.address("JVMFlag", "flags")?)?;
+    let count = memory.u64(tables.address("JVMFlag", "numFlags")?)?.min(FLAGS_MAX);
+    let (name, value) = (tables.offset("JVMFlag", "_name")?, tables.offset("JVMFlag", "_addr")?);
+    let size = tables.size("JVMFlag")?;
+    let pointer = |flag: u64, field: u64| memory.u64(flag.checked_add(field)?);
+    let mut flags = (0..count).map_while(|index| first.checked_add(index.checked_mul(size)?));
+    let flag = flags.find(|flag| {
+        let name = pointer(*flag, name).and_then(|name| memory.text(name));
+        name.is_some_and(|name| name == wanted)
+    })?;
+    Some(memory.u8(pointer(flag, value)?)? != 0)
 }
 
 fn heaps(memory: &Memory<'_>, tables: &Tables) -> Option<Vec<Heap>> {

@@ -47,7 +47,7 @@ pub(super) struct Named {
 pub(super) struct Compiled {
     /// The innermost first; the last is the compiled method.
     pub(super) methods: Vec<At>,
-    /// Whether the compiler has described exactly this place.
+    /// Whether the compiler has described exactly this place, or would not do so with any option.
     pub(super) is_exact: bool,
 }
 
@@ -158,7 +158,7 @@ impl Methods<'_> {
                 if methods.is_empty() {
                     methods.push(whole);
                 }
-                Compiled { methods, is_exact: false }
+                Compiled { methods, is_exact: self.layout.describes_all }
             }
         })
     }
@@ -201,17 +201,15 @@ impl Methods<'_> {
             if scope <= 0 {
                 continue;
             }
-            match at.cmp(&wanted) {
-                std::cmp::Ordering::Less => before = Some(scope),
-                std::cmp::Ordering::Equal => {
-                    near.exact = Some(of(scope)).filter(|scopes| !scopes.is_empty());
-                    return Some(near);
-                }
-                std::cmp::Ordering::Greater => {
-                    after = Some(scope);
-                    break;
-                }
+            if at == wanted || at > wanted && layout.describes_all {
+                near.exact = Some(of(scope)).filter(|scopes| !scopes.is_empty());
+                return Some(near);
             }
+            if at > wanted {
+                after = Some(scope);
+                break;
+            }
+            before = Some(scope);
         }
         near.before = before.map(of).unwrap_or_default();
         near.after = after.map(of).unwrap_or_default();

@@ -90,17 +90,16 @@ fn seen(
     seen
 }
 
-/// Checks that a report calls no more samples inexact than it has.
+/// The share of samples of which the report says that the method or its line is not known.
 #[track_caller]
-fn assert_inexact_are_samples(report: &Report) {
+fn inexact(report: &Report) -> f64 {
     let callers = report.field("callers");
-    let samples = callers["samples"].as_u64().expect("a number");
-    for row in rows(&callers["declines"]) {
+    let inexact = rows(&callers["declines"]).map(|row| {
         let reason = row["reason"].as_str().unwrap_or_default();
         let number = reason.strip_prefix("of ").and_then(|rest| rest.split(' ').next());
-        let inexact: u64 = number.map_or(0, |number| number.parse().expect("a number"));
-        assert!(inexact <= samples, "{inexact} of {samples}: {reason}");
-    }
+        number.map_or(0, |number| number.parse().expect("a number"))
+    });
+    share(inexact.max().unwrap_or(0), callers["samples"].as_u64().expect("a number"))
 }
 
 fn share(part: u64, whole: u64) -> f64 {
@@ -134,7 +133,7 @@ fn service(
         let counted = report.vdso_calls(&key);
         // The runtime's own threads read clocks too.
         assert!((calls..calls + 50_000).contains(&counted), "{counted} of {calls}");
-        assert_inexact_are_samples(&report);
+        assert!(inexact(&report) <= 1.0, "{report:?}");
         let seen = seen(&report, &key, &truths, is_function);
         if seen.samples >= wanted {
             let whole = share(seen.whole, seen.samples);
@@ -204,23 +203,23 @@ fn has_virtual_threads(java: &Path) -> bool {
     major.is_some_and(|major: u32| major >= 21)
 }
 
-/// Traces the service by each installed JVM.
-fn java(options: &[&str], has_shares: bool) {
-    for jvm in jvms() {
-        java_by(&jvm, options, &[], has_shares);
-    }
+/// Traces the service by each installed JVM, and gives the reports.
+fn java(options: &[&str], has_shares: bool) -> Vec<Report> {
+    jvms().iter().filter_map(|jvm| java_by(jvm, options, &[], has_shares)).collect()
 }
 
-fn java_by(java: &Path, options: &[&str], after: &[&str], has_shares: bool) {
-    let Some(classes) = builds::java_class("Callers") else { return };
+fn java_by(java: &Path, options: &[&str], after: &[&str], has_shares: bool) -> Option<Report> {
+    let classes = builds::java_class("Callers")?;
     let options: Vec<OsString> = options.iter().map(OsString::from).collect();
     let name = format!("{} {options:?} {after:?}", java.display());
     let after: Vec<OsString> = after.iter().map(OsString::from).collect();
     let command = [&words![java][..], &options, &words!["-cp", classes, "Callers"]].concat();
-    let found = service(&name, &command, &after, 500_000, demand().for_shares, is_of_java);
-    if let Some((_, seen, truths)) = found.filter(|_| has_shares) {
+    let (report, seen, truths) =
+        service(&name, &command, &after, 500_000, demand().for_shares, is_of_java)?;
+    if has_shares {
         assert_shares(&name, &seen, &truths, demand().allowance);
     }
+    Some(report)
 }
 
 #[test]
@@ -230,7 +229,20 @@ fn java_in_the_interpreter() {
 
 #[test]
 fn java_compiled_with_all_places_described() {
-    java(&["-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints"], true);
+    for report in java(&["-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints"], true) {
+        let callers = report.field("callers");
+        assert_eq!(inexact(&report), 0.0, "{}", callers["declines"]);
+        let frames: Vec<&Value> = rows(&callers["frames"]).collect();
+        let (mut of_java, mut with_line) = (0, 0);
+        for stack in rows(&callers["stacks"]) {
+            let mut own = rows(&stack["frames"]).map(|frame| frames[index(frame)]);
+            let Some(frame) = own.find(|frame| frame["module"] == "[java]") else { continue };
+            let samples = stack["samples"].as_u64().expect("a number");
+            of_java += samples;
+            with_line += if frame["line"].is_u64() { samples } else { 0 };
+        }
+        assert!(share(with_line, of_java) > WHOLE, "{with_line} of {of_java}");
+    }
 }
 
 /// The compiler describes only some places of compiled code. Elsewhere the methods inlined into a compiled method are
