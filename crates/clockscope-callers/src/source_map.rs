@@ -11,10 +11,12 @@ use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
-use serde_json::Value;
+use serde::Deserialize;
 
-/// Largest map that is read, in bytes: a tenth of a second of work.
-const MAP_MAX: u64 = 16 << 20;
+/// Most bytes of all maps that are read of a process: some tenths of a second of work.
+pub(super) const MAPS_MAX: u64 = 32 << 20;
+/// Most sources of a map.
+const SOURCES_MAX: usize = 10_000;
 
 /// A place in the script that has a line in a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +29,15 @@ struct Segment {
     line: u32,
 }
 
+/// A map's text.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Text {
+    source_root: Option<String>,
+    sources: Vec<Option<String>>,
+    mappings: String,
+}
+
 /// The map of one script.
 #[derive(Debug)]
 pub(super) struct SourceMap {
@@ -37,8 +48,9 @@ pub(super) struct SourceMap {
 }
 
 impl SourceMap {
-    /// The map beside a script of a process; `None` if there is none that can be read.
-    pub(super) fn beside(pid: i32, script: &str) -> Option<SourceMap> {
+    /// The map beside a script of a process; `None` if there is none that can be read. Reads at most `budget` bytes,
+    /// and reduces it by the bytes read.
+    pub(super) fn beside(pid: i32, script: &str, budget: &mut u64) -> Option<SourceMap> {
         let inside = Path::new(script).strip_prefix("/").ok()?;
         let root = format!("/proc/{pid}/root");
         let root = Dir::open_ambient_dir(root, cap_std::ambient_authority()).ok()?;
@@ -46,23 +58,25 @@ impl SourceMap {
         // Neither wait for a FIFO nor acquire a controlling terminal.
         options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
         let file = root.open_with(format!("{}.map", inside.to_str()?), &options).ok()?;
-        file.metadata().ok().filter(|data| data.is_file() && data.len() <= MAP_MAX)?;
+        let length = file.metadata().ok().filter(cap_std::fs::Metadata::is_file)?.len();
+        *budget = budget.checked_sub(length)?;
         let mut text = Vec::new();
-        file.take(MAP_MAX).read_to_end(&mut text).ok()?;
+        file.take(length).read_to_end(&mut text).ok()?;
         SourceMap::parse(&text, Path::new(script).parent()?)
     }
 
     /// From a map's text; relative sources are relative to `folder`.
     fn parse(text: &[u8], folder: &Path) -> Option<SourceMap> {
-        let map: Value = serde_json::from_slice(text).ok()?;
-        let root = map["sourceRoot"].as_str().unwrap_or_default();
+        let map: Text = serde_json::from_slice(text).ok()?;
+        (map.sources.len() <= SOURCES_MAX).then_some(())?;
+        let root = map.source_root.unwrap_or_default();
         let slash = if root.is_empty() || root.ends_with('/') { "" } else { "/" };
-        let path = |source: &Value| {
-            let source = format!("{root}{slash}{}", source.as_str().unwrap_or_default());
+        let path = |source: &Option<String>| {
+            let source = format!("{root}{slash}{}", source.as_deref().unwrap_or_default());
             if source.contains("://") { source } else { joined(folder, &source) }
         };
-        let sources: Vec<String> = map["sources"].as_array()?.iter().map(path).collect();
-        let mut segments = segments(map["mappings"].as_str()?)?;
+        let sources: Vec<String> = map.sources.iter().map(path).collect();
+        let mut segments = segments(&map.mappings)?;
         segments.retain(|segment| (segment.source as usize) < sources.len());
         segments.sort_unstable();
         Some(SourceMap { sources, segments })
@@ -190,14 +204,17 @@ mod tests {
         let script = folder.path().join("s.js");
         let script = script.to_str().unwrap();
         let own = i32::try_from(std::process::id()).unwrap();
-        assert!(SourceMap::beside(own, script).is_none());
+        let beside = |script: &str, mut budget: u64| SourceMap::beside(own, script, &mut budget);
+        assert!(beside(script, MAPS_MAX).is_none());
         std::fs::create_dir(format!("{script}.map")).unwrap();
-        assert!(SourceMap::beside(own, script).is_none(), "a folder");
+        assert!(beside(script, MAPS_MAX).is_none(), "a folder");
         std::fs::remove_dir(format!("{script}.map")).unwrap();
         std::fs::write(format!("{script}.map"), MAP).unwrap();
-        let map = SourceMap::beside(own, script).unwrap();
+        let length = MAP.len() as u64;
+        let map = beside(script, length).unwrap();
         let source = folder.path().parent().unwrap().join("src/s.ts");
         assert_eq!(map.original(0, 0), Some((source.to_str().unwrap(), 1)));
-        assert!(SourceMap::beside(own, "s.js").is_none(), "not a path");
+        assert!(beside(script, length - 1).is_none(), "more than is read of a process");
+        assert!(beside("s.js", MAPS_MAX).is_none(), "not a path");
     }
 }

@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use super::managed::{Function, ManagedId, Names, Remembered};
 use super::memory::Memory;
-use super::source_map::SourceMap;
+use super::source_map::{MAPS_MAX, SourceMap};
 use super::unwind_cfi::Stack;
 
 /// Most UTF-16 code units of a name.
@@ -97,6 +97,8 @@ pub(super) struct V8 {
     pid: i32,
     /// By path of the script.
     source_maps: HashMap<String, Option<SourceMap>>,
+    /// Bytes of source maps that may still be read.
+    maps_left: u64,
 }
 
 impl V8 {
@@ -109,6 +111,7 @@ impl V8 {
             lines: HashMap::new(),
             pid,
             source_maps: HashMap::new(),
+            maps_left: MAPS_MAX,
         }
     }
 
@@ -171,7 +174,7 @@ impl V8 {
         if self.source_maps.len() >= SCRIPTS_MAX {
             self.source_maps.clear();
         }
-        let beside = || SourceMap::beside(self.pid, script);
+        let beside = || SourceMap::beside(self.pid, script, &mut self.maps_left);
         let map = self.source_maps.entry(script.to_owned()).or_insert_with(beside).as_ref()?;
         map.original(line, column).map(|(file, line)| (file, Some(line)))
     }
