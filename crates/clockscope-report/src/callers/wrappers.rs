@@ -518,8 +518,9 @@ fn is_of_library(frame: &FrameRow) -> bool {
         let function = text(frame.function.as_ref());
         return OF_JDK.iter().any(|package| function.starts_with(package));
     }
-    // A launcher that a package has installed, as `gunicorn`.
+    // A launcher that a package has installed, as `gunicorn`, has no functions.
     let is_launcher = is_in(frame, "[python]")
+        && text(frame.function.as_ref()) == "<module>"
         && file
             .rsplit_once('/')
             .is_some_and(|(folder, name)| folder.ends_with("/bin") && !name.contains('.'));
