@@ -7,13 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clockscope_containers::processes;
 
-/// The files with the statistics of control groups, and their figures at the start.
+/// The files with the statistics of control groups, by device and inode, and their figures at the start.
 #[derive(Debug, Default)]
-pub(crate) struct Throttling(BTreeMap<PathBuf, u64>);
+pub(crate) struct Throttling(BTreeMap<(u64, u64), (PathBuf, u64)>);
 
 impl Throttling {
     /// Reads the figures of the groups of processes, and of the groups above them, whose quota holds for them too.
@@ -21,19 +22,20 @@ impl Throttling {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let groups = pids.iter().filter_map(|pid| processes::cgroup(*pid));
         let folders = groups.flat_map(|groups| folders(&mounts, &groups));
-        let files = folders.map(|folder| folder.join("cpu.stat"));
-        Self(
-            files
-                .filter_map(|file| Some((throttled_ns(&file)?, file)))
-                .map(|(ns, file)| (file, ns))
-                .collect(),
-        )
+        let figures = folders.filter_map(|folder| {
+            let file = folder.join("cpu.stat");
+            // A hierarchy may be mounted at several places.
+            let data = file.metadata().ok()?;
+            let ns = throttled_ns(&file)?;
+            Some(((data.dev(), data.ino()), (file, ns)))
+        });
+        Self(figures.collect())
     }
 
     /// Nanoseconds since the start, of all groups and their CPUs together. A group that is gone counts nothing.
     pub(crate) fn since_ns(&self) -> u64 {
         let grown =
-            self.0.iter().filter_map(|(file, start)| throttled_ns(file)?.checked_sub(*start));
+            self.0.values().filter_map(|(file, start)| throttled_ns(file)?.checked_sub(*start));
         grown.fold(0, u64::saturating_add)
     }
 }
