@@ -5,6 +5,7 @@
 //! of other mount namespaces can be read. Each file is opened once, even if several processes map
 //! it.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -21,6 +22,7 @@ use super::memory::Memory;
 use super::module_file::{self, Bytes, Elf};
 use super::python::{self, Python};
 use super::sample::{Mapping, MemoryEvent};
+use super::source_map::SourceMaps;
 use super::unwind_cfi::Frames;
 use super::unwind_code::Ways;
 use super::unwind_go::GoTable;
@@ -245,6 +247,7 @@ pub(super) struct Modules {
     image: ModuleId,
     /// Bytes of name files of code made at run time that may still be read.
     pub(super) names_left: u64,
+    source_maps: Rc<RefCell<SourceMaps>>,
 }
 
 impl Modules {
@@ -263,6 +266,7 @@ impl Modules {
             vdso: ModuleId(0),
             image: ModuleId(1),
             names_left: super::jit::ALL_MAX,
+            source_maps: Rc::default(),
         }
     }
 
@@ -423,11 +427,11 @@ impl Modules {
     /// The V8 in a process.
     pub(super) fn v8(&mut self, pid: i32, now_ns: u64) -> Option<&mut V8> {
         let Process { space, v8, .. } = self.processes.get_mut(&pid)?;
-        let modules = &mut self.modules;
+        let (modules, source_maps) = (&mut self.modules, &self.source_maps);
         v8.or_find(now_ns, || {
             let mut code =
                 space.files().filter_map(|(_, id)| modules.get_mut(id.0)?.code()?.v8()?.clone());
-            code.next().map(|layout| V8::new(layout, pid))
+            code.next().map(|layout| V8::new(layout, pid, Rc::clone(source_maps)))
         })
     }
 

@@ -7,14 +7,16 @@
 //!
 //! ECMA-426, Source map format (December 2024), "Mappings structure"
 
+use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
 
-use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
+use cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
 use serde::Deserialize;
 
-/// Most bytes of all maps that are read of a process: some tenths of a second of work.
-pub(super) const MAPS_MAX: u64 = 32 << 20;
+/// Most bytes of all maps that are read: some tenths of a second of work.
+const MAPS_MAX: u64 = 32 << 20;
 /// Most sources of a map.
 const SOURCES_MAX: usize = 10_000;
 
@@ -47,10 +49,24 @@ pub(super) struct SourceMap {
     segments: Vec<Segment>,
 }
 
-impl SourceMap {
-    /// The map beside a script of a process; `None` if there is none that can be read. Reads at most `budget` bytes,
-    /// and reduces it by the bytes read.
-    pub(super) fn beside(pid: i32, script: &str, budget: &mut u64) -> Option<SourceMap> {
+/// The maps of all processes. Those that execute the same script share its map.
+#[derive(Debug)]
+pub(super) struct SourceMaps {
+    /// By device and inode.
+    by_file: HashMap<(u64, u64), Option<Rc<SourceMap>>>,
+    /// Bytes that may still be read.
+    left: u64,
+}
+
+impl Default for SourceMaps {
+    fn default() -> SourceMaps {
+        SourceMaps { by_file: HashMap::new(), left: MAPS_MAX }
+    }
+}
+
+impl SourceMaps {
+    /// The map beside a script of a process; `None` if there is none that can be read.
+    pub(super) fn beside(&mut self, pid: i32, script: &str) -> Option<Rc<SourceMap>> {
         let inside = Path::new(script).strip_prefix("/").ok()?;
         let root = format!("/proc/{pid}/root");
         let root = Dir::open_ambient_dir(root, cap_std::ambient_authority()).ok()?;
@@ -58,13 +74,19 @@ impl SourceMap {
         // Neither wait for a FIFO nor acquire a controlling terminal.
         options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
         let file = root.open_with(format!("{}.map", inside.to_str()?), &options).ok()?;
-        let length = file.metadata().ok().filter(cap_std::fs::Metadata::is_file)?.len();
-        *budget = budget.checked_sub(length)?;
-        let mut text = Vec::new();
-        file.take(length).read_to_end(&mut text).ok()?;
-        SourceMap::parse(&text, Path::new(script).parent()?)
+        let data = file.metadata().ok().filter(cap_std::fs::Metadata::is_file)?;
+        let left = &mut self.left;
+        let read = || {
+            *left = left.checked_sub(data.len())?;
+            let mut text = Vec::new();
+            file.take(data.len()).read_to_end(&mut text).ok()?;
+            SourceMap::parse(&text, Path::new(script).parent()?).map(Rc::new)
+        };
+        self.by_file.entry((data.dev(), data.ino())).or_insert_with(read).clone()
     }
+}
 
+impl SourceMap {
     /// From a map's text; relative sources are relative to `folder`.
     fn parse(text: &[u8], folder: &Path) -> Option<SourceMap> {
         let map: Text = serde_json::from_slice(text).ok()?;
@@ -204,17 +226,30 @@ mod tests {
         let script = folder.path().join("s.js");
         let script = script.to_str().unwrap();
         let own = i32::try_from(std::process::id()).unwrap();
-        let beside = |script: &str, mut budget: u64| SourceMap::beside(own, script, &mut budget);
-        assert!(beside(script, MAPS_MAX).is_none());
+        let beside = |script: &str| SourceMaps::default().beside(own, script);
+        assert!(beside(script).is_none());
         std::fs::create_dir(format!("{script}.map")).unwrap();
-        assert!(beside(script, MAPS_MAX).is_none(), "a folder");
+        assert!(beside(script).is_none(), "a folder");
         std::fs::remove_dir(format!("{script}.map")).unwrap();
         std::fs::write(format!("{script}.map"), MAP).unwrap();
-        let length = MAP.len() as u64;
-        let map = beside(script, length).unwrap();
         let source = folder.path().parent().unwrap().join("src/s.ts");
+        let map = beside(script).unwrap();
         assert_eq!(map.original(0, 0), Some((source.to_str().unwrap(), 1)));
-        assert!(beside(script, length - 1).is_none(), "more than is read of a process");
-        assert!(beside("s.js", MAPS_MAX).is_none(), "not a path");
+        assert!(beside("s.js").is_none(), "not a path");
+    }
+
+    #[test]
+    fn a_map_is_read_once_for_all_processes_and_all_maps_together_are_limited() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        for name in ["one", "two"] {
+            std::fs::write(script(name) + ".map", MAP).unwrap();
+        }
+        std::fs::hard_link(script("one") + ".map", script("again") + ".map").unwrap();
+        let own = i32::try_from(std::process::id()).unwrap();
+        let mut maps = SourceMaps { left: MAP.len() as u64, ..SourceMaps::default() };
+        let first = maps.beside(own, &script("one")).unwrap();
+        assert!(Rc::ptr_eq(&first, &maps.beside(own, &script("again")).unwrap()));
+        assert!(maps.beside(own, &script("two")).is_none(), "beyond the limit");
     }
 }

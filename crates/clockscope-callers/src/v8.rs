@@ -12,12 +12,13 @@
 //! `tools/gen-postmortem-metadata.py` (constants `v8dbg_*`), `src/execution/frame-constants.h` (slots of
 //! frames), `src/objects/scope-info.tq`, `src/objects/string.tq`: V8 10.2, 11.3 and 12.4 (Node 18, 20, 22)
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::managed::{Function, ManagedId, Names, Remembered};
 use super::memory::Memory;
-use super::source_map::{MAPS_MAX, SourceMap};
+use super::source_map::{SourceMap, SourceMaps};
 use super::unwind_cfi::Stack;
 
 /// Most UTF-16 code units of a name.
@@ -95,23 +96,22 @@ pub(super) struct V8 {
     /// Ends of lines, by script and its length.
     lines: HashMap<(u64, usize), Option<Rc<[u32]>>>,
     pid: i32,
+    all_maps: Rc<RefCell<SourceMaps>>,
     /// By path of the script.
-    source_maps: HashMap<String, Option<SourceMap>>,
-    /// Bytes of source maps that may still be read.
-    maps_left: u64,
+    source_maps: HashMap<String, Option<Rc<SourceMap>>>,
 }
 
 impl V8 {
-    /// Makes a V8 from the layout in the program's file.
-    pub(super) fn new(layout: Layout, pid: i32) -> V8 {
+    /// Makes the V8 of a process from the layout in the program's file.
+    pub(super) fn new(layout: Layout, pid: i32, all_maps: Rc<RefCell<SourceMaps>>) -> V8 {
         V8 {
             layout,
             functions: HashMap::new(),
             remembered: Remembered::default(),
             lines: HashMap::new(),
             pid,
+            all_maps,
             source_maps: HashMap::new(),
-            maps_left: MAPS_MAX,
         }
     }
 
@@ -174,7 +174,7 @@ impl V8 {
         if self.source_maps.len() >= SCRIPTS_MAX {
             self.source_maps.clear();
         }
-        let beside = || SourceMap::beside(self.pid, script, &mut self.maps_left);
+        let beside = || self.all_maps.borrow_mut().beside(self.pid, script);
         let map = self.source_maps.entry(script.to_owned()).or_insert_with(beside).as_ref()?;
         map.original(line, column).map(|(file, line)| (file, Some(line)))
     }
@@ -382,7 +382,7 @@ mod tests {
         let bytes: Vec<u8> = slots.iter().flat_map(|slot| slot.to_le_bytes()).collect();
         let stack = Stack { start: 0x7000, bytes: &bytes };
         let mut names = Names::default();
-        let mut v8 = V8::new(layout(), 0);
+        let mut v8 = V8::new(layout(), 0, Rc::default());
         let id = v8.function(&memory(words), 0, stack, 0x7010, &mut names)?;
         let found = names.function(id)?;
         Some((format!("{} {}", found.name, found.file.as_ref()?), found.line))
@@ -415,7 +415,7 @@ mod tests {
             let memory = Memory::maze(seed);
             let bytes = memory.bytes(0x1000, 0x1000).unwrap();
             let stack = Stack { start: 0x1000, bytes: &bytes };
-            let (mut v8, mut names) = (V8::new(layout(), 0), Names::default());
+            let (mut v8, mut names) = (V8::new(layout(), 0, Rc::default()), Names::default());
             let bp = 0x1010 + seed % 400 * 8;
             found += u32::from(v8.function(&memory, 0, stack, bp, &mut names).is_some());
             let heap = Heap { memory: &memory, layout: &v8.layout };
