@@ -12,8 +12,8 @@ const HELD_GRACE_NS: f64 = 5e6;
 /// The end of the program is not known in advance. So at first the rate falls with the time that has passed, and N rises with the
 /// number of calls: whenever the end comes, the last samples do not stand for much more calls than the others. So many
 /// seconds' worth of samples, or this share of the additional time, come in each stretch of time that is e times as long.
-const EARLY_SECONDS: f64 = 0.2;
-const EARLY_SHARE: f64 = 0.2;
+const EARLY_SECONDS: f64 = 0.3;
+const EARLY_SHARE: f64 = 0.3;
 /// Assumed cost of a sample until it is measured, in nanoseconds.
 const COST_NS: f64 = 5_000.0;
 /// A shorter time is not enough to compute a rate. Fewer samples than [`ENOUGH`] are not enough, either, before
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(rate.one_in(), 1);
         rate.look(&look(9_990, 0));
         assert_eq!(rate.one_in(), 1);
-        rate.look(&look(2_000, 1_000));
+        rate.look(&look(2_000, 2_000));
         assert_eq!(rate.one_in(), 8);
     }
 
