@@ -10,7 +10,7 @@
 //! # References
 //!
 //! `tools/gen-postmortem-metadata.py` (constants `v8dbg_*`), `src/execution/frame-constants.h` (slots of
-//! frames), `src/objects/scope-info.tq`, `src/objects/string.tq`: V8 10.2, 11.3 and 12.4 (Node 18, 20, 22)
+//! frames), `src/objects/scope-info.tq`, `src/objects/string.tq`: V8 10.2, 11.3, 12.4 and 13.6 (Node 18 to 24)
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -288,11 +288,20 @@ impl Heap<'_> {
     ///
     /// After the map: flags, numbers of parameters and variables; the variables' names or a table
     /// of them, information about each, a saved variable of a class; the function's name and
-    /// information about it; an inferred name; start and end.
+    /// information about it; an inferred name; start and end. From V8 13 the flags are no small integer, and
+    /// start and end come behind the numbers; in a module's scope one more number follows.
     fn scope(&self, at: u64) -> Option<(String, Option<u32>)> {
         let slot = |index: u64| self.memory.u64(at.checked_add(8 + 8 * index)?);
-        let variables = small(slot(2)?)?;
-        let mut index = 3 + if variables < NAMES_LISTED { 2 * variables } else { 1 + variables };
+        const TYPE: u64 = 15;
+        const MODULE: u64 = 5;
+        let (flags, variables) = (slot(0)?, small(slot(2)?)?);
+        let begins_with_place = small(flags).is_none();
+        let mut index = match (begins_with_place, flags & TYPE) {
+            (false, _) => 3,
+            (true, MODULE) => 6,
+            (true, _) => 5,
+        };
+        index += if variables < NAMES_LISTED { 2 * variables } else { 1 + variables };
         if small(slot(index)?).is_some() && object(slot(index + 1)?).is_some() {
             index += 1;
         }
@@ -305,7 +314,8 @@ impl Heap<'_> {
             }
             index += 1;
         }
-        let (start, end) = (small(slot(index)?), small(slot(index + 1)?));
+        let place = if begins_with_place { 3 } else { index };
+        let (start, end) = (small(slot(place)?), small(slot(place + 1)?));
         let start = start.zip(end).filter(|(start, end)| start <= end);
         Some((name, start.and_then(|(start, _)| u32::try_from(start).ok())))
     }
@@ -394,6 +404,19 @@ mod tests {
         assert_eq!(function(&heap(0x1501), slots), Some(("f a.js".to_owned(), Some(3))));
         let unnamed = Some(("(anonymous) a.js".to_owned(), Some(3)));
         assert_eq!(function(&heap(0), slots), unnamed);
+    }
+
+    #[test]
+    fn newer_descriptions_begin_with_the_place() {
+        let place = 0x1320;
+        for flags in [4, 5] {
+            let mut words = heap(0);
+            words.retain(|(at, _)| !(0x1308..0x1400).contains(at));
+            let name = if flags == 5 { place + 0x18 } else { place + 0x10 };
+            words.extend([(0x1308, flags), (place, 5 << 32), (place + 8, 9 << 32), (name, 0x1501)]);
+            let found = function(&words, [0x1101, 0x1a01]);
+            assert_eq!(found, Some(("f a.js".to_owned(), Some(3))), "{flags}");
+        }
     }
 
     #[test]
