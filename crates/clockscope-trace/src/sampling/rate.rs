@@ -17,7 +17,7 @@ const EARLY_SHARE: f64 = 0.3;
 /// Assumed cost of a sample until it is measured, in nanoseconds.
 const COST_NS: f64 = 5_000.0;
 /// A shorter time is not enough to compute a rate. Fewer samples than [`ENOUGH`] are not enough, either, before
-/// [`PATIENCE`] is over: N would change by chance.
+/// [`PATIENCE`] is over; and then they change N as if [`ENOUGH`] others had come in the time in which they were due.
 const SHORTEST: Duration = Duration::from_millis(2);
 const ENOUGH: u64 = 16;
 const PATIENCE: Duration = Duration::from_millis(25);
@@ -163,9 +163,12 @@ impl Rate {
         if self.spent_ns > SHARE * cpu_ns + self.grace_ns {
             wanted /= 2.0;
         }
-        let seen = self.samples as f64 / self.since.as_secs_f64().max(1e-6);
+        let (seen, due) =
+            (self.samples as f64, wanted.max(0.1) * self.since.as_secs_f64().max(1e-6));
         (self.since, self.samples) = (Duration::ZERO, 0);
-        let mut factor = seen / wanted.max(0.1);
+        // A few samples more or less are chance, which must not change the weights.
+        let unsure = if is_enough { 0.0 } else { self.enough as f64 };
+        let mut factor = (seen + unsure) / (due + unsure);
         if look.throttled {
             factor = factor.max(2.0);
         }
@@ -214,16 +217,17 @@ mod tests {
         }
     }
 
-    /// Simulates a program that makes a call every 150 us for `seconds`; returns the number of samples of equal weight
-    /// that say as much as its samples.
-    fn effective(seconds: f64) -> f64 {
-        let mut rate = Rate::new(1_000);
-        let (mut now, mut looked, mut samples, mut call) = (0.0, 0.0, 0, 0);
-        let (mut weights, mut squares) = (0.0, 0.0);
+    /// Simulates a program that makes a call every 150 us for `seconds`; returns the number of samples, and of samples of
+    /// equal weight that say as much.
+    fn effective(mut rate: Rate, seconds: f64) -> (f64, f64) {
+        let (mut now, mut looked, mut samples, mut chance) = (0.0, 0.0, 0, 1_u64);
+        let (mut all, mut weights, mut squares) = (0.0, 0.0, 0.0);
         while now < seconds {
-            (now, call) = (now + 150e-6, call + 1);
-            if call % rate.one_in() == 0 {
+            now += 150e-6;
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            if (chance >> 33).is_multiple_of(rate.one_in().into()) {
                 let weight = f64::from(rate.one_in());
+                all += 1.0;
                 weights += weight;
                 squares += weight * weight;
                 samples += 1;
@@ -239,14 +243,25 @@ mod tests {
                 looked = now;
             }
         }
-        weights * weights / squares
+        (all, weights * weights / squares)
     }
 
     #[test]
     fn programs_of_any_length_have_samples_enough_that_weigh_the_same() {
         for (seconds, least) in [(0.009, 50.0), (0.03, 100.0), (0.1, 150.0), (0.3, 250.0)] {
-            let found = effective(seconds);
+            let (_, found) = effective(Rate::new(1_000), seconds);
             assert!(found >= least, "{seconds} s: {found:.0}");
+        }
+    }
+
+    /// As on a loaded machine: some ten samples a second are affordable.
+    #[test]
+    fn few_samples_of_a_process_that_waits_weigh_about_the_same() {
+        for seconds in [5.0, 10.0, 30.0] {
+            let mut rate = Rate::held(1_000);
+            rate.cost_ns = 1.5e6;
+            let (all, found) = effective(rate, seconds);
+            assert!(found >= all / 2.0, "{seconds} s: {all} samples say as much as {found:.0}");
         }
     }
 
