@@ -31,6 +31,8 @@ const KNOWN: [(&str, &str); 3] = [
 /// The timers of PostgreSQL's nodes.
 const EXPLAIN: &str = "these time each node of a query that is explained, twice a row: EXPLAIN (ANALYZE, TIMING \
      OFF) counts rows without them; a coarse clock would say 0 or a whole tick";
+/// Share of all reads from which on a language is named whose functions are unknown.
+const UNREAD_WORTH: f64 = 0.05;
 /// Share of reads followed by another from which on the two are called a pair.
 const PAIR_WORTH: f64 = 0.5;
 /// Longest time within a pair, in nanoseconds: a hundred times the cost of a read by system call. A longer
@@ -217,16 +219,20 @@ fn frames_of<'a>(stack: &StackRow, callers: &'a Callers) -> Vec<&'a FrameRow> {
     stack.frames.iter().filter_map(|index| callers.frames.get(*index)).collect()
 }
 
-/// Languages of interpreters whose functions are not in the stacks of reads.
+/// Languages of interpreters whose functions are not in the stacks of [`UNREAD_WORTH`] of the reads: fewer are those of an
+/// interpreter that starts.
 pub(super) fn unread_languages(callers: &Callers) -> Vec<&'static str> {
-    let language = |stack: &StackRow| {
-        let row = callers.called.get(stack.called).filter(|row| is_read(row, stack, callers))?;
-        wrappers::unread_language(&frames_of(stack, callers), row)
-    };
-    let mut all: Vec<&str> = callers.stacks.iter().filter_map(language).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+    let (mut all, mut unread) = (0.0, BTreeMap::<&str, f64>::new());
+    for stack in &callers.stacks {
+        let row = callers.called.get(stack.called).filter(|row| is_read(row, stack, callers));
+        let Some(row) = row else { continue };
+        all += stack.calls;
+        if let Some(language) = wrappers::unread_language(&frames_of(stack, callers), row) {
+            *unread.entry(language).or_default() += stack.calls;
+        }
+    }
+    unread.retain(|_, calls| *calls > UNREAD_WORTH * all);
+    unread.into_keys().collect()
 }
 
 fn name_of(frame: &FrameRow) -> Name {

@@ -117,6 +117,20 @@ fn callers_that_are_not_known_are_not_guessed() {
     assert_eq!(names(&one(&[])), [(None, String::new())]);
 }
 
+/// Python reads the clock before it runs any function of the program.
+#[test]
+fn the_start_of_an_interpreter_is_no_unknown_language() {
+    for (calls, expected) in [(30_000.0, &["Python"] as &[&str]), (3_000.0, &[])] {
+        let mut report = one(&[
+            frame("main", "/opt/app", 0x10, Some(("app.c", 7))),
+            frame("lock_acquire", "/usr/lib/libpython3.12.so.1.0", 0x20, None),
+        ]);
+        let callers = report.callers.as_mut().unwrap();
+        callers.stacks = vec![stack(0, &[0], 9, 300_000.0), stack(0, &[1], 1, calls)];
+        assert_eq!(unread_languages(callers), expected);
+    }
+}
+
 #[test]
 fn what_reads_no_clock_is_no_site() {
     let mut report = server();
