@@ -21,9 +21,15 @@ pub struct RoundsPlan {
     pub accepted_min: u32,
     /// ... and no batch has beaten the cheapest one for this many rounds.
     pub unbeaten_min: u32,
-    /// Time after which no round begins.
+    /// Time after which no round begins, unless a path has fewer than [`SCARCE`] batches that pass the gate; after
+    /// [`PATIENCE`] times as long none begins in any case.
     pub time_limit: Duration,
 }
+
+/// Batches of a path in a launch that say something of a disturbed machine.
+const SCARCE: usize = 10;
+/// See [`RoundsPlan::time_limit`].
+const PATIENCE: u32 = 3;
 
 /// Limit for a batch's control loops, as the share by which they may be slower than their level.
 pub(crate) const GATE: f64 = 0.03;
@@ -126,7 +132,9 @@ pub fn run<E>(
         }
         let done = round + 1;
         found.rounds = done;
-        let out_of_time = subject.elapsed() >= plan.time_limit;
+        let out_of_time = subject.elapsed() >= plan.time_limit
+            && (subject.elapsed() >= plan.time_limit * PATIENCE
+                || state.iter().all(|state| state.accepted() >= SCARCE));
         let may_end = done >= plan.rounds_min && subject.elapsed() >= plan.time_min;
         let enough = || state.iter().all(|state| state.is_enough(plan, round));
         if out_of_time || (may_end && enough()) {
@@ -162,15 +170,18 @@ impl State {
         self.batches.push(batch);
     }
 
+    /// How many batches pass the gate at the level in which most of them ran.
+    fn accepted(&self) -> usize {
+        let Some(best) = BestControl::of(&self.batches) else { return 0 };
+        let mut speeds = Speeds::default();
+        speeds.add(best, &self.batches);
+        let level = speeds.level();
+        self.batches.iter().filter(|batch| best.accepts(batch, level, GATE)).count()
+    }
+
     fn is_enough(&self, plan: &RoundsPlan, round: u32) -> bool {
         round - self.beaten_in >= plan.unbeaten_min && {
-            let best = BestControl::of(&self.batches);
-            let mut speeds = Speeds::default();
-            speeds.add(&self.batches);
-            let level = speeds.level();
-            let accepts = |batch: &&Batch| best.is_some_and(|b| b.accepts(batch, level, GATE));
-            let accepted = self.batches.iter().filter(accepts);
-            let accepted = accepted.count();
+            let accepted = self.accepted();
             accepted >= plan.accepted_min as usize && accepted * 2 >= self.batches.len()
         }
     }
@@ -280,6 +291,15 @@ mod tests {
         assert_eq!(rounds_of(&PLAN, &mut falling).0, 15);
         let plan = RoundsPlan { rounds_max: 7, ..PLAN };
         assert_eq!(rounds_of(&plan, &mut falling).0, 7);
+        // A round takes 14 us; each control loop is of another length, but for one in twenty.
+        let plan = RoundsPlan { time_limit: Duration::from_micros(300), ..PLAN };
+        let disturbed = |_: usize, made: usize| {
+            let made = u64::try_from(made).unwrap();
+            (20, if made < 3 || made / 3 % 5 == 0 { 1000 } else { 2000 + made * 50 })
+        };
+        assert_eq!(rounds_of(&plan, disturbed).0, 46, "ten undisturbed ones");
+        let never = |_: usize, made: usize| (20, 1000 + u64::try_from(made).unwrap() * 400);
+        assert_eq!(rounds_of(&plan, never).0, 65, "three times as long");
     }
 
     #[test]

@@ -53,7 +53,8 @@ pub struct Method {
     /// Confidence of the intervals, in percent.
     #[serde(deserialize_with = "null_is_no_number")]
     pub confidence_percent: f64,
-    /// The shortest control loop, in nanoseconds: the best speed of this machine for pure user code.
+    /// The control loop that one in a hundred does not exceed, in nanoseconds: the best speed of this machine for pure user
+    /// code, but for moments.
     pub control_ns_min: u64,
     /// Cost of one turn of the empty loop, in picoseconds.
     pub empty_loop_ps: u64,

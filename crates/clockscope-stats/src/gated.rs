@@ -61,17 +61,16 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Compares the control loops of all batches with the best of all launches at a `level` of speed
+    /// Compares the control loops of all batches with the `best` of the run at a `level` of speed
     /// ([`Speeds::level`](super::gate::Speeds::level)), so that a launch disturbed throughout is not its own standard. A
     /// batch that `was_disturbed` (launch and batch, from 0) for another reason is not accepted either.
     pub fn of(
         launches: &[Launch],
+        best: BestControl,
         (level, tolerance): (f64, f64),
         was_disturbed: impl Fn(usize, usize) -> bool,
     ) -> Self {
-        let best = BestControl::of(launches.iter().flatten());
-        let accepts =
-            |batch: &Batch| best.is_some_and(|best| best.accepts(batch, level, tolerance));
+        let accepts = |batch: &Batch| best.accepts(batch, level, tolerance);
         let judged = |(launch, batches): (usize, &Launch)| {
             let judge = |(place, batch)| accepts(batch) && !was_disturbed(launch, place);
             batches.iter().enumerate().map(judge).collect()
@@ -126,13 +125,16 @@ pub struct Summary {
     pub launches: Vec<LaunchSummary>,
 }
 
-/// The figures of a path; `None` if there is no batch.
-pub fn summarize(launches: &[Launch], verdict: &Gate) -> Option<Summary> {
+/// The figures of a path; `None` if there is no batch. `elsewhere` are the gates of other levels of speed that may be the
+/// fullest in another run: the interval covers their medians, too.
+pub fn summarize(launches: &[Launch], verdict: &Gate, elsewhere: &[Gate]) -> Option<Summary> {
     let mut all: Vec<f64> = launches.iter().flatten().map(Batch::call_ns).collect();
     all.sort_by(f64::total_cmp);
-    let counting: Vec<f64> =
-        (0..launches.len()).flat_map(|l| costs(launches, verdict, l)).collect();
+    let counting = counting(launches, verdict);
     let median = median::median_interval(&counting, CONFIDENCE)?;
+    let usable = elsewhere.iter().filter(|gate| !verdict.is_unusable && !gate.is_unusable);
+    let medians = usable.filter_map(|gate| median::median(&self::counting(launches, gate)));
+    let apart = medians.map(|other| (other - median.median).abs()).fold(0.0, f64::max);
     let accepted = verdict.accepted.iter().flatten().filter(|accepted| **accepted).count();
     let by_launch: Vec<LaunchSummary> =
         (0..launches.len()).filter_map(|launch| of_launch(launches, verdict, launch)).collect();
@@ -140,9 +142,9 @@ pub fn summarize(launches: &[Launch], verdict: &Gate) -> Option<Summary> {
     // in the cheapest batch.
     let cheapest = counting.iter().copied().min_by(f64::total_cmp)?;
     let above = median.median - cheapest;
-    let counting = by_launch.iter().filter(|one| verdict.is_unusable || one.accepted > 0);
-    let medians: Vec<f64> = counting.map(|launch| launch.median_ns).collect();
-    let median = between_runs(median, &medians, above * DISTURBANCE_PART);
+    let judged = by_launch.iter().filter(|one| verdict.is_unusable || one.accepted > 0);
+    let medians: Vec<f64> = judged.map(|launch| launch.median_ns).collect();
+    let median = between_runs(median, &medians, (above * DISTURBANCE_PART).hypot(apart));
     let width = (median.high - median.median).max(median.median - median.low);
     let grade = if verdict.is_unusable {
         Grade::Unusable
@@ -184,6 +186,11 @@ fn between_runs(interval: MedianInterval, medians: &[f64], disturbed: f64) -> Me
         high: interval.high.max(interval.median + half),
         ..interval
     }
+}
+
+/// Costs of all batches that count.
+fn counting(launches: &[Launch], verdict: &Gate) -> Vec<f64> {
+    (0..launches.len()).flat_map(|launch| costs(launches, verdict, launch)).collect()
 }
 
 /// Costs of the batches of a launch that count.
@@ -302,13 +309,19 @@ mod tests {
         }
     }
 
+    fn gate_at(launches: &[Launch], level: f64, lost: impl Fn(usize, usize) -> bool) -> Gate {
+        let best = BestControl::of(launches.iter().flatten());
+        let best = best.unwrap_or(BestControl::of_path(1, &[]));
+        Gate::of(launches, best, (level, 0.03), lost)
+    }
+
     fn gate(launches: &[Launch]) -> Gate {
-        Gate::of(launches, (1.0, 0.03), |_, _| false)
+        gate_at(launches, 1.0, |_, _| false)
     }
 
     fn summary(launches: &[Launch]) -> (Summary, Gate) {
         let verdict = gate(launches);
-        (summarize(launches, &verdict).unwrap(), verdict)
+        (summarize(launches, &verdict, &[]).unwrap(), verdict)
     }
 
     fn quotient(above: &[Launch], below: &[Launch], minus_ns: f64) -> Option<MedianInterval> {
@@ -354,8 +367,19 @@ mod tests {
     #[test]
     fn batches_that_lost_the_cpu_are_left_out() {
         let launches = [launch(20, 60, 0)];
-        let verdict = Gate::of(&launches, (1.0, 0.03), |launch, batch| launch == 0 && batch < 10);
-        assert_eq!(summarize(&launches, &verdict).unwrap().accepted, 50);
+        let verdict = gate_at(&launches, 1.0, |launch, batch| launch == 0 && batch < 10);
+        assert_eq!(summarize(&launches, &verdict, &[]).unwrap().accepted, 50);
+    }
+
+    #[test]
+    fn the_interval_covers_a_level_that_another_run_may_be_at() {
+        let mut batches = launch(20, 60, 0);
+        batches.extend(vec![batch(21, 1060); 40]);
+        let launches = [batches];
+        let other = gate_at(&launches, 1.06, |_, _| false);
+        let found = summarize(&launches, &gate(&launches), &[other]).unwrap();
+        assert_eq!(found.median.median, 20.0);
+        assert!(found.median.high >= 21.0 && found.grade == Grade::Noisy, "{found:?}");
     }
 
     #[test]
@@ -452,7 +476,7 @@ mod tests {
     #[test]
     fn nothing_has_no_summary() {
         for launches in [&[] as &[Launch], &[vec![]]] {
-            assert_eq!(summarize(launches, &gate(launches)), None);
+            assert_eq!(summarize(launches, &gate(launches), &[]), None);
         }
     }
 }

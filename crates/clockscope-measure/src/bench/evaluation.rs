@@ -7,7 +7,7 @@ use clockscope_model::bench::{
     BenchReport, LaunchRow, Method, PathName, PathRow, RatioRow, SCHEMA,
 };
 use clockscope_model::host::HostState;
-use clockscope_stats::gate::Speeds;
+use clockscope_stats::gate::{BestControl, Speeds, best_of_run};
 use clockscope_stats::gated::{self, Gate, Summary};
 
 /// Greatest number of a path's counted batches in the report.
@@ -26,10 +26,17 @@ struct Evaluated {
 /// Makes the report, and marks the accepted batches in `collected`.
 pub(super) fn report(collected: &mut Collected, host: HostState, net: bool) -> BenchReport {
     let all = 0..collected.names.len();
+    let loops = collected.batches.iter().flatten().flatten();
+    let best_ns = best_of_run(loops.map(|batch| batch.control_before_ns).collect()).unwrap_or(0);
     let mut speeds = Speeds::default();
-    all.clone().for_each(|path| speeds.add(collected.gate_batches(path).iter().flatten()));
+    for path in all.clone() {
+        let batches = collected.gate_batches(path);
+        let best = BestControl::of_path(best_ns, batches.iter().flatten());
+        speeds.add(best, batches.iter().flatten());
+    }
     let level = speeds.level();
-    let paths: Vec<Evaluated> = all.filter_map(|path| evaluate(collected, path, level)).collect();
+    let paths: Vec<Evaluated> =
+        all.filter_map(|path| evaluate(collected, path, best_ns, &speeds)).collect();
     let empty_ns = paths
         .iter()
         .find(|path| path.name.clock.as_deref() == Some(EMPTY_LOOP))
@@ -45,7 +52,7 @@ pub(super) fn report(collected: &mut Collected, host: HostState, net: bool) -> B
             gate_percent: GATE * 100.0,
             speed: Some(rounded(1.0 / level)),
             confidence_percent: gated::CONFIDENCE * 100.0,
-            control_ns_min: shortest_control(collected),
+            control_ns_min: best_ns,
             empty_loop_ps: picos(empty_ns),
             net,
             elapsed_ms: 0,
@@ -57,22 +64,25 @@ pub(super) fn report(collected: &mut Collected, host: HostState, net: bool) -> B
     }
 }
 
-fn shortest_control(collected: &Collected) -> u64 {
-    let batches = collected.batches.iter().flatten().flatten();
-    batches.map(|batch| batch.control_before_ns.min(batch.control_after_ns)).min().unwrap_or(0)
-}
-
-fn evaluate(collected: &mut Collected, path: usize, level: f64) -> Option<Evaluated> {
+fn evaluate(
+    collected: &mut Collected,
+    path: usize,
+    best_ns: u64,
+    speeds: &Speeds,
+) -> Option<Evaluated> {
     let launches = collected.gate_batches(path);
+    let best = BestControl::of_path(best_ns, launches.iter().flatten());
     let records = &collected.batches[path];
     let lost_the_cpu =
         |launch: usize, batch: usize| records[launch][batch].involuntary_switches > 0;
-    let verdict = Gate::of(&launches, (level, GATE), lost_the_cpu);
+    let at = |level| Gate::of(&launches, best, (level, GATE), lost_the_cpu);
+    let verdict = at(speeds.level());
+    let elsewhere: Vec<Gate> = speeds.levels().skip(1).map(at).collect();
     let records = collected.batches[path].iter_mut().flatten();
     for (record, accepted) in records.zip(verdict.accepted.iter().flatten()) {
         record.accepted = *accepted;
     }
-    let summary = gated::summarize(&launches, &verdict)?;
+    let summary = gated::summarize(&launches, &verdict, &elsewhere)?;
     Some(Evaluated { name: collected.names[path].clone(), launches, verdict, summary })
 }
 
