@@ -28,6 +28,7 @@ pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)
     for event in log.iter().flat_map(|log| &log.events) {
         match &event.kind {
             EventKind::LinuxVersion(release) => logged.0 = Some((release, &event.evidence)),
+            EventKind::Release(release) => logged.0 = logged.0.or(Some((release, &event.evidence))),
             EventKind::CommandLine(line) => logged.1 = Some((line, &event.evidence)),
             _ => {}
         }

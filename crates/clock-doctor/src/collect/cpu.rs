@@ -75,8 +75,8 @@ fn is_arm32(cpuinfo: &str) -> bool {
 }
 
 /// Machine names of `uname -m`.
-const MACHINES: &str = "x86_64 i386 i486 i586 i686 aarch64 armv5tel armv6l armv7l armv8l ppc64 \
-    ppc64le s390x riscv64 loongarch64 mips64";
+const MACHINES: &str = "x86_64 i386 i486 i586 i686 aarch64 armv5tel armv6l armv7l armv8l ppc ppc64 \
+    ppc64le s390x riscv64 loongarch64 mips mips64 sparc64";
 /// Parts of a kernel's release or compiler name that show the machine.
 const HINTS: [(&str, &str); 9] = [
     ("x86_64", "x86_64"),

@@ -122,37 +122,52 @@ pub enum UnstableReason {
     Other,
 }
 
-/// Text of each reason, and whether a prefix of it is enough. The first match counts.
-const REASONS: [(&str, bool, UnstableReason); 13] = [
-    ("clocksource watchdog", true, UnstableReason::Watchdog),
-    ("check_tsc_sync_source", true, UnstableReason::SyncCheck),
-    ("running on Hyper-V", true, UnstableReason::HyperV),
-    ("boot parameter", true, UnstableReason::BootParameter),
-    ("TSCs unsynchronized", true, UnstableReason::Unsynchronized),
-    ("C1E", false, UnstableReason::HaltsInC1e),
-    ("deeper than C2", false, UnstableReason::HaltsBelowC2),
-    ("TSC halt", false, UnstableReason::HaltsInIdle),
-    ("backwards TSC", false, UnstableReason::Backwards),
-    ("cpufreq", false, UnstableReason::CpuFrequency),
-    ("calibrate", false, UnstableReason::NotCalibrated),
-    ("calculate TSC", false, UnstableReason::NotCalculated),
-    ("Hyper-V", false, UnstableReason::HyperVOtherwise),
+/// The reasons as the kernel prints them, the longer one of two with the same beginning first, with the words that
+/// tell each.
+const REASONS: [(&str, &str, UnstableReason); 15] = [
+    ("clocksource watchdog", "clocksource watchdog", UnstableReason::Watchdog),
+    ("check_tsc_sync_source failed", "check_tsc_sync_source", UnstableReason::SyncCheck),
+    ("running on Hyper-V", "running on Hyper-V", UnstableReason::HyperV),
+    ("boot parameter notsc", "boot parameter notsc", UnstableReason::NoTsc),
+    ("boot parameter", "boot parameter", UnstableReason::BootParameter),
+    ("TSCs unsynchronized", "TSCs unsynchronized", UnstableReason::Unsynchronized),
+    ("TSC halt in AMD C1E", "C1E", UnstableReason::HaltsInC1e),
+    ("TSC halts in idle states deeper than C2", "deeper than C2", UnstableReason::HaltsBelowC2),
+    ("TSC halts in idle", "TSC halt", UnstableReason::HaltsInIdle),
+    ("KVM discovered backwards TSC", "backwards TSC", UnstableReason::Backwards),
+    ("cpufreq changes", "cpufreq", UnstableReason::CpuFrequency),
+    ("could not calibrate TSC", "calibrate", UnstableReason::NotCalibrated),
+    ("could not calculate TSC khz", "calculate TSC", UnstableReason::NotCalculated),
+    ("Hyper-V", "Hyper-V", UnstableReason::HyperVOtherwise),
+    ("UV BIOS", "UV BIOS", UnstableReason::Other),
 ];
+/// Minimum length of a cut reason that still tells which one it is.
+const TELLING: usize = 6;
 
 impl UnstableReason {
-    /// The reason for this text, which the log may have cut short, and whether the text is complete.
+    /// The reason for this text, which the log may have cut short, and whether the text is complete: the beginning of a
+    /// known reason is not, and tells it only from [`TELLING`] characters on.
     pub fn of(text: &str) -> (UnstableReason, bool) {
-        let text = text.trim().trim_start_matches([':', ' ']).trim_end_matches('.').trim();
+        let text = text.trim().trim_start_matches([':', ' ']).trim_end_matches(['.', '=']).trim();
         if text == "notsc" {
             return (UnstableReason::NoTsc, true);
         }
-        let is_cut = |known: &str| text.len() >= 6 && known.starts_with(text) && text != known;
-        let says = |(known, by_beginning, _): &&(&str, bool, _)| {
-            text.contains(known) || *by_beginning && is_cut(known)
-        };
-        let reason =
-            REASONS.iter().find(says).map_or(UnstableReason::Other, |(.., reason)| *reason);
-        (reason, !REASONS.iter().any(|(known, by_beginning, _)| *by_beginning && is_cut(known)))
+        if let Some((.., reason)) = REASONS.iter().find(|(_, words, _)| text.contains(words)) {
+            return (*reason, true);
+        }
+        match REASONS.iter().rev().find(|(known, ..)| known.starts_with(text)) {
+            Some((.., reason)) if text.len() >= TELLING => (*reason, false),
+            Some(_) => (UnstableReason::Other, false),
+            None => (UnstableReason::Other, true),
+        }
+    }
+
+    /// Whether the text may go on in another line: it is the beginning of a reason, or a mail's encoding has cut it.
+    pub(crate) fn may_go_on(text: &str) -> bool {
+        let text = text.trim().trim_start_matches([':', ' ']);
+        let is_begun = |(known, ..): &(&str, _, _)| known.starts_with(text);
+        let is_known = REASONS.iter().any(|(known, ..)| *known == text);
+        text.ends_with('=') || !is_known && REASONS.iter().any(is_begun)
     }
 }
 
@@ -233,8 +248,9 @@ pub enum EventKind {
     },
     /// `Switched to clocksource NAME`, `Switching to ...`, `Time: NAME clocksource has been installed.`
     Switched(String),
-    /// `TSC synchronization [CPU#0 -> CPU#1]:`, `checking TSC synchronization`
-    SyncCheck,
+    /// `TSC synchronization [CPU#0 -> CPU#1]:`, which the kernel prints if it failed: `true`. `checking TSC
+    /// synchronization` of 2.6 says nothing.
+    SyncCheck(bool),
     /// `Measured N cycles TSC warp between CPUs` In ticks of the TSC.
     Warp(u64),
     /// `TSC warped randomly between CPUs`
@@ -305,13 +321,20 @@ pub enum EventKind {
     ReadDelay {
         /// The clocksource that was judged, if the line names it (`marking tsc unstable`).
         name: Option<String>,
-        /// The delay.
-        nsec: u64,
+        /// The delay; `None` if it is cut off.
+        nsec: Option<u64>,
+        /// The time between two reads of the reference alone, right after (6.2 and later).
+        alone: Option<u64>,
         /// The line says that the clocksource is marked unstable because of the delay.
         marks: bool,
     },
-    /// No consequence: `clock-skew test skipped`, `retried N times`, `read timed out`, `Long readout interval`
+    /// No consequence: `clock-skew test skipped`, `retried N times`, `read timed out`
     WatchdogNoise,
+    /// `Long readout interval, skipping watchdog check: cs_nsec: N wd_nsec: N`: no consequence either. The counts of
+    /// both clocks in nanoseconds, the TSC's first; `None` if they are cut.
+    LongReadout(Option<(i64, i64)>),
+    /// `Clocksource tsc unstable (delta = N ns).  Enable clocksource failover by adding ...`: Red Hat's 2.6.32 keeps it.
+    KeptDelta(i64),
     /// `'NAME' is current clocksource.`, `'NAME' (not 'OTHER') is current clocksource.`, `No current clocksource.`
     Current {
         /// The current one; `None` for `No current clocksource`.
@@ -359,6 +382,14 @@ pub enum EventKind {
     PvclockUnstable,
     /// `CPUn has been hot-added`
     HotAdded,
+    /// `kvm: SMP vm created on host with unstable TSC`: a host of KVM guests whose TSC is given up
+    /// (`arch/x86/kvm/x86.c`, Linux 4.10 to 6.12).
+    HostUnstable,
+    /// A service set the time, or noticed that it was set: the words that tell it, and by how many seconds, if the line
+    /// says so.
+    Stepped(&'static str, Option<f64>),
+    /// The release in a trace: `CPU: 1 PID: 2 Comm: NAME Not tainted 6.5.0-rc4 #1`.
+    Release(String),
     /// `arch_timer: Enabling local workaround for NAME`
     ArmWorkaround(String),
     /// `arch_timer: CPUn: Trapping CNTVCT access`
@@ -389,7 +420,7 @@ impl EventKind {
 
     /// Whether the CPUs' counters disagreed.
     pub(crate) fn is_warp(&self) -> bool {
-        matches!(self, EventKind::Warp(_) | EventKind::WarpRandom)
+        matches!(self, EventKind::Warp(_) | EventKind::WarpRandom | EventKind::SyncCheck(true))
     }
 
     /// The clocksources that the event names.

@@ -112,7 +112,8 @@ fn says_the_same_again(kind: &EventKind) -> bool {
             | EventKind::HyperV
             | EventKind::ArmBoot
             | EventKind::ArmTrapping
-            | EventKind::SyncCheck
+            | EventKind::SyncCheck(_)
+            | EventKind::OfPlatform(_)
             | EventKind::SyncSkipped
             | EventKind::CalibrationNote
     )

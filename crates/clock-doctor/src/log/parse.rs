@@ -5,6 +5,7 @@ mod arm;
 mod hosts;
 mod platform;
 mod references;
+mod steps;
 mod tokens;
 mod tsc;
 pub(super) mod watchdog;
@@ -13,7 +14,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-use super::event::EventKind;
+use super::event::{EventKind, UnstableReason};
 
 /// The interpretation of a message; empty if the message is not about clocks.
 #[derive(Debug, Default)]
@@ -45,11 +46,11 @@ const KEYWORDS: &[(&str, Parser)] = &[
     ("No current clocksource", |_, _| Some(EventKind::Current { name: None, is_other: false })),
     (" interval:", watchdog::interval),
     ("Override clocksource ", watchdog::overridden),
-    ("read-back delay of ", watchdog::read_delay),
+    ("read-back delay of", watchdog::read_delay),
     ("clock-skew test skipped", watchdog::noise),
     ("times before success", watchdog::noise),
     ("read timed out", watchdog::noise),
-    ("Long readout interval", watchdog::noise),
+    ("Long readout interval", watchdog::long_readout),
     ("Not enough CPUs to check", watchdog::noise),
     (" check durations ", watchdog::noise),
     ("Checking clocksource ", watchdog::checking),
@@ -100,11 +101,13 @@ const KEYWORDS: &[(&str, Parser)] = &[
     ("SEV: ", hosts::confidential),
     ("Detected confidential virtualization ", hosts::confidential),
     ("CPU0: ", platform::cpu),
+    (" Comm: ", platform::release),
     ("CPU: ", platform::cpu),
     ("Brought up ", platform::cpus_up),
     ("Booted up ", platform::cpus_up),
     ("processors activated", platform::cpus_up),
     ("hot-added", platform::hot_added),
+    ("vm created on host with unstable TSC", |_, _| Some(EventKind::HostUnstable)),
     ("Booted secondary processor", |_, _| Some(EventKind::ArmBoot)),
     ("Booting Linux on physical CPU", |_, _| Some(EventKind::ArmBoot)),
     ("arch_timer: ", arm::timer),
@@ -120,9 +123,10 @@ fn nothing(_: &str, _: usize) -> Option<EventKind> {
     None
 }
 
-/// The keywords of the table, followed by the prefixes of lines that only one platform's code prints.
+/// The keywords of the table, followed by those of the time's steps, and by words that only one platform's lines have.
 fn keywords() -> impl Iterator<Item = &'static str> {
-    KEYWORDS.iter().map(|(keyword, _)| *keyword).chain(hosts::SIGNATURES.map(|(start, _)| start))
+    let table = KEYWORDS.iter().map(|(keyword, _)| *keyword);
+    table.chain(steps::KEYWORDS).chain(hosts::SIGNATURES.map(|(start, _)| start))
 }
 
 /// Finds keywords. If several begin at the same place, the first one in the table counts.
@@ -145,7 +149,8 @@ pub(crate) fn said(message: &str) -> Said {
     if message.starts_with("(XEN)") {
         return Said::default();
     }
-    let mut tried = [false; KEYWORDS.len() + hosts::SIGNATURES.len()];
+    const SIGNATURES: usize = KEYWORDS.len() + steps::KEYWORDS.len();
+    let mut tried = [false; SIGNATURES + hosts::SIGNATURES.len()];
     let mut is_open = false;
     let mut platform = None;
     for found in AUTOMATON.find_iter(message) {
@@ -159,14 +164,16 @@ pub(crate) fn said(message: &str) -> Said {
                 is_open |= is_cut(text, &message[found.end()..]);
                 parser(message, found.start())
             }
-            None if found.start() > 0 => None,
-            None => Some(EventKind::OfPlatform(hosts::SIGNATURES[keyword - KEYWORDS.len()].1)),
+            None if keyword < SIGNATURES => steps::step(message, found.start()),
+            None => hosts::signature(keyword - SIGNATURES, found.start()),
         };
         // If a line shows its platform and something else, the other event is preferred.
         if let Some(EventKind::OfPlatform(_)) = kind {
             platform = platform.or(kind);
         } else if let Some(kind) = kind {
-            return Said { is_open: is_open && kind != EventKind::WatchdogNoise, kind: Some(kind) };
+            let is_done =
+                matches!(kind, EventKind::WatchdogNoise | EventKind::LongReadout(Some(_)));
+            return Said { is_open: is_open && !is_done, kind: Some(kind) };
         }
     }
     Said { kind: platform, is_open }
@@ -176,12 +183,16 @@ pub(crate) fn said(message: &str) -> Said {
 fn is_cut(keyword: &str, rest: &str) -> bool {
     let lacks = match keyword {
         // The mask's name comes before the last blank.
+        "read-back delay of" => rest.trim().is_empty(),
         "_nsec:" | "_now:" => rest.rsplit(' ').nth(1) != Some("mask:"),
         "mask: 0x" => !rest.ends_with(" ns"),
         "Marking clocksource " => !rest.ends_with("too large:") && !rest.contains("skew"),
         " skewed " => !rest.split_once("interval of ").is_some_and(|(_, ns)| ns.contains(" ns")),
         " to clocksource" => watchdog::may_go_on(rest.trim_start()),
-        "Marking TSC unstable" => rest == " due to",
+        "Marking TSC unstable" => {
+            UnstableReason::may_go_on(rest.trim_start().strip_prefix("due to").unwrap_or("-"))
+        }
+        " Comm: " => !rest.contains(" #"),
         " unstable (delta = " => !rest.contains(')'),
         _ => false,
     };

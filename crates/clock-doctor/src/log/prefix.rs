@@ -81,8 +81,10 @@ fn known<'a>(text: &'a str, first: u8, seen: &mut Seen<'a>) -> Option<&'a str> {
             // The protocol version of RFC 5424, before a date.
             let rfc5424 =
                 || text.strip_prefix("1 ").filter(|rest| dates::taken_off(rest).is_some());
-            grep_number(text).or_else(rfc5424)
+            grep_number(text).or_else(rfc5424).or_else(|| node(text))
         }
+        // After the time in brackets of `talosctl dmesg`.
+        b':' if seen.time => text.strip_prefix(": "),
         _ => named(text, seen),
     }
 }
@@ -128,6 +130,14 @@ fn level(text: &str) -> Option<&str> {
 fn grep_number(text: &str) -> Option<&str> {
     let after = text.trim_start_matches(|c: char| c.is_ascii_digit()).strip_prefix(':')?;
     after.starts_with(['[', '<']).then_some(after)
+}
+
+/// `192.0.2.21:` of `talosctl dmesg`, before the facility.
+fn node(text: &str) -> Option<&str> {
+    let (address, after) = text.split_once(": ")?;
+    let is_address = address.bytes().all(|byte| byte.is_ascii_hexdigit() || b".:".contains(&byte));
+    let (word, rest) = after.split_once(' ')?;
+    (is_address && facility(word, rest.trim_start()).is_some()).then_some(after)
 }
 
 /// Words as prefix: a month or a weekday, a facility, a host, a tag, a file.
@@ -243,7 +253,7 @@ mod tests {
             assert_eq!((split.at, split.stamp), (at, stamp), "{line}");
             assert!(split.is_bare || !is_bare, "{line}");
         }
-        assert_eq!(LINES.lines().count(), 67);
+        assert_eq!(LINES.lines().count(), 72);
         assert_eq!(split("[    0.000000] Linux").stamp, Some("    0.000000"));
         assert_eq!(split("[   12.345] x").at, Some(12.345));
         let service = "Dec 24 21:07:06 host systemd[1]: Detected virtualization kvm.";

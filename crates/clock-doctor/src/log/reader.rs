@@ -1,9 +1,10 @@
 //! Reads a log as a stream: any length, any bytes.
 
+use std::borrow::Cow;
 use std::io::{self, BufReader, Read};
 
 use super::clean::clean;
-use super::event::{Event, EventKind};
+use super::event::{Event, EventKind, UnstableReason};
 use super::kept::Kept;
 use super::lines;
 use super::order::{self, Order};
@@ -24,6 +25,10 @@ const LOOKED_AT: u64 = 100;
 const NEAR_START: f64 = 1.0;
 /// Minimum length of a folded message, in bytes: mail programs and consoles fold no shorter one.
 const FOLDED_FROM: usize = 24;
+/// Maximum length of a folded line, in bytes.
+const FOLDED_TO: usize = 256;
+/// Bytes on each side of a fold in which a keyword may be cut in two: the longest one and more.
+const KEYWORD: usize = 64;
 /// Number of lines within which a repeated `Linux version` line is a copy instead of another boot: loggers that read
 /// the kernel's log twice write lines in pairs.
 const COPIED_WITHIN: u64 = 10;
@@ -94,6 +99,8 @@ struct Open {
     text: String,
     message: String,
     kind: Option<EventKind>,
+    /// The line ends within a format, so that its rest is known even behind a prefix.
+    is_open: bool,
 }
 
 impl Open {
@@ -101,7 +108,13 @@ impl Open {
     /// anywhere. `None` if `rest` is a separate line, or adds nothing.
     fn joined(&self, rest: &str) -> Option<(&'static str, EventKind)> {
         let alone = parse::said(rest);
-        if alone.kind.is_some() || alone.is_open {
+        let is_begun = self.message.starts_with("tsc:") || self.message.starts_with("clocksource:");
+        let ends = [":", " watchdog", " watchdog on"].iter().any(|end| self.message.ends_with(end));
+        let is_begun = is_begun && self.kind.is_none() && ends;
+        if let Some(kind) = alone.kind.clone().filter(|_| is_begun) {
+            return Some((" ", kind));
+        }
+        if alone.kind.is_some_and(|kind| kind != EventKind::WatchdogNoise) || alone.is_open {
             return None;
         }
         // `=` at the end of a line in quoted-printable mails.
@@ -115,6 +128,8 @@ impl Open {
             let is_whole = match &kind {
                 // Any word is a possible name, and some names are prefixes of others.
                 EventKind::Switched(name) => watchdog::is_known(name),
+                // Any text is a possible reason.
+                EventKind::Unstable { reason, .. } => *reason != UnstableReason::Other,
                 _ => !said.is_open,
             };
             is_whole.then_some((*gap, kind))
@@ -138,15 +153,29 @@ struct Boots<'a> {
     /// The line before was the first line of a boot on architectures with a device tree.
     entry: Option<(u64, Event)>,
     open: Option<Open>,
+    /// The line before, if it is short enough to be folded and says nothing by itself.
+    before: Vec<u8>,
 }
 
 impl Boots<'_> {
     fn take(&mut self, number: u64, bytes: &[u8]) {
+        let has_keyword = parse::has_keyword(bytes);
+        if self.open.is_none() && self.is_folded(bytes, has_keyword) {
+            self.open = self.opened(number - 1);
+        }
+        self.before.clear();
         let is_looked_at = self.open.is_some() || (!self.is_stamped && number <= LOOKED_AT);
-        if !is_looked_at && !parse::has_keyword(bytes) {
+        if !has_keyword && bytes.len() <= FOLDED_TO {
+            self.before.extend_from_slice(bytes);
+        }
+        if !is_looked_at && !has_keyword {
             return;
         }
-        let text = clean(bytes);
+        let text = if has_keyword && bytes.contains(&b'=') {
+            Cow::Owned(clean(bytes).replace("=3D", "=").replace("=20", " "))
+        } else {
+            clean(bytes)
+        };
         let split = prefix::split(&text);
         self.has_stamps |= split.at.is_some();
         if let Some(at) = split.at.filter(|_| !self.is_stamped) {
@@ -159,17 +188,40 @@ impl Boots<'_> {
         }
     }
 
+    /// Whether the line before may go on in this one: it ends within what comes before a keyword, or within one. In most
+    /// logs all lines begin alike; then nothing is searched.
+    fn is_folded(&self, bytes: &[u8], has_keyword: bool) -> bool {
+        let (before, next) = (self.before.trim_ascii_end(), bytes.trim_ascii_start());
+        let is_like = !has_keyword && bytes.get(..3) == before.get(..3);
+        if before.len() < FOLDED_FROM || next.is_empty() || is_like {
+            return false;
+        }
+        let tail = &before[before.len().saturating_sub(KEYWORD)..];
+        has_keyword || parse::has_keyword(&[tail, b" ", &next[..next.len().min(KEYWORD)]].concat())
+    }
+
+    /// The line before, if it has a prefix: then the next one without a prefix may be its rest.
+    fn opened(&self, line: u64) -> Option<Open> {
+        let text = clean(&self.before);
+        let split = prefix::split(&text);
+        let (text, message) = (shown(&split), split.message.to_owned());
+        // `clocksource: 'tsc'`, before the figures.
+        let is_open = message.starts_with("clocksource:") && message.ends_with('\'');
+        let open = Open { line, at: split.at, text, message, kind: None, is_open };
+        (!split.is_bare).then_some(open)
+    }
+
     fn read(&mut self, line: u64, split: &Split) {
         if prefix::is_boot_mark(split.message) {
             return self.begin(line, None);
         }
         let Said { kind, is_open } = parse::said(split.message);
-        // A long line with a stamp may be folded: then the line after it has none.
-        let is_long = split.at.is_some() && split.message.len() >= FOLDED_FROM;
+        // A long line with a prefix may be folded: then the line after it has none.
+        let is_long = !split.is_bare && split.message.len() >= FOLDED_FROM;
         let may_go_on = is_long && kind.is_none() && parse::has_keyword(split.message.as_bytes());
         if is_open || may_go_on {
             let (text, message) = (shown(split), split.message.to_owned());
-            self.open = Some(Open { line, at: split.at, text, message, kind });
+            self.open = Some(Open { line, at: split.at, text, message, kind, is_open });
         } else if let Some(kind) = kind {
             self.push(line, split.at, shown(split), kind);
         }
@@ -177,10 +229,17 @@ impl Boots<'_> {
 
     /// Parses `open` together with the line after it, if that is its rest; returns whether it is.
     fn close(&mut self, open: Open, next: Option<&Split>) -> bool {
-        if let Some(rest) = next.filter(|next| next.is_bare && !next.message.is_empty())
+        let is_rest = |kind: &EventKind, next: &Split| {
+            let tells = matches!(kind, EventKind::Unstable { .. } | EventKind::Reading(..));
+            next.is_bare || tells
+        };
+        let may_be = |next: &&Split| !next.message.is_empty() && (next.is_bare || open.is_open);
+        if let Some(rest) = next.filter(may_be)
             && let Some((gap, kind)) = open.joined(rest.message)
+            && is_rest(&kind, rest)
         {
-            let text = format!("{}{gap}{}", open.text, rest.message);
+            let before = open.text.strip_suffix('=').unwrap_or(&open.text);
+            let text = format!("{before}{gap}{}", rest.message);
             self.push(open.line, open.at, cut(text), kind);
             return true;
         }

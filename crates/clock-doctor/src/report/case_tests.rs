@@ -95,7 +95,7 @@ fn evidence_stands_where_it_is_said_to_stand() {
             let text = fs::read(root.join(&evidence.file)).unwrap();
             let text = String::from_utf8_lossy(&text);
             let index = usize::try_from(line).unwrap().checked_sub(1).unwrap();
-            let there = text.lines().nth(index).unwrap_or_default();
+            let there = unfolded(&text, index);
             let (stamp, words) = evidence.text.split_once("] ").unwrap_or(("", &evidence.text));
             let is_there = there.contains(stamp) && there.contains(words.trim());
             assert!(is_there, "{}: {evidence}", case.id);
@@ -103,6 +103,13 @@ fn evidence_stands_where_it_is_said_to_stand() {
         }
     }
     assert!(cited >= CASES_MIN, "only {cited} lines are cited");
+}
+
+/// The line at `index`, and the one after it, as folds join them.
+fn unfolded(text: &str, index: usize) -> String {
+    let line = |at: usize| text.lines().nth(at).unwrap_or_default().trim();
+    let (one, next) = (line(index), line(index + 1).trim_start_matches("> "));
+    format!("{one} {next}\n{}{next}", one.trim_end_matches('='))
 }
 
 /// Advice must give its reason; if nothing helps, the report must say so.

@@ -134,16 +134,22 @@ fn labels_of(report: &DoctorReport) -> Labels {
     report.labels.iter().filter(|label| !label.starts_with("fix:")).cloned().collect()
 }
 
-/// The lines and files that the report cites for each label.
-fn cited(report: &DoctorReport) -> BTreeMap<String, Vec<(String, Option<u64>)>> {
-    let place = |it: &crate::facts::Evidence| (it.file.clone(), it.line);
+/// The lines and files that the report cites for each label; of a folded line both parts.
+fn cited(report: &DoctorReport, lines: &[String]) -> BTreeMap<String, Vec<(String, Option<u64>)>> {
+    let places = |it: &crate::facts::Evidence| {
+        let index = it.line.map(|line| usize::try_from(line).unwrap() - 1);
+        let whole = |line: &String| line.contains(it.text.rsplit("] ").next().unwrap());
+        let is_folded = index.is_some_and(|index| !lines.get(index).is_some_and(whole));
+        let next = it.line.filter(|_| is_folded).map(|line| (it.file.clone(), Some(line + 1)));
+        std::iter::once((it.file.clone(), it.line)).chain(next).collect::<Vec<_>>()
+    };
     let mut cited: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for row in &report.findings {
-        cited.insert(row.id.clone(), row.evidence.iter().map(place).collect());
+        cited.insert(row.id.clone(), row.evidence.iter().flat_map(places).collect());
     }
     if let Some(source) = &report.source {
-        cited
-            .insert(format!("source:{source}"), report.source_evidence.iter().map(place).collect());
+        let lines = report.source_evidence.iter().flat_map(places).collect();
+        cited.insert(format!("source:{source}"), lines);
     }
     cited
 }
@@ -352,7 +358,7 @@ fn dropped(machine: &Machine, report: &DoctorReport, chance: &mut Chance) -> (La
         None => files.iter().any(|at| machine.files[*at].0 == *file),
     };
     let mut complaints = Vec::new();
-    let cited = cited(report);
+    let cited = cited(report, &machine.lines);
     let has_platforms =
         report.platforms.iter().all(|name| said.contains(&format!("platform:{name}")));
     for label in &machine.expected {

@@ -53,13 +53,14 @@ pub fn render(report: &DoctorReport, options: &TextOptions) -> String {
             0 => String::new(),
             notes => format!("; {}: --all", units::counted(notes as u64, "note", "notes")),
         };
-        return painted(&format!("{}{notes}\n", verdict(report)), report, *options);
+        let line = painted(&format!("{}{notes}\n", verdict(report)), report, *options);
+        return line + &advice::unread(report);
     }
     let mut out = painted(&headline::render(report), report, *options);
     out += &headline::evidence(report, options);
     out += &findings::render(report, options);
     out += &advice::render(report, options);
-    for part in [advice::closing(report), findings::remarks(report)] {
+    for part in [advice::closing(report), findings::remarks(report, options)] {
         if !part.is_empty() {
             out += &format!("\n{part}");
         }

@@ -92,9 +92,10 @@ fn message(event: &Event) -> &str {
 fn not_before(event: &Event) -> Option<(u32, u32)> {
     let text = message(event);
     match &event.kind {
-        EventKind::Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. }
-        | EventKind::ReferenceInterval { .. }
-        | EventKind::WatchedInterval { .. } => Some((7, 1)),
+        EventKind::Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. } => Some((7, 1)),
+        EventKind::ReferenceInterval { .. } | EventKind::WatchedInterval { .. } => {
+            Some(if text.contains(" interval:") { (7, 1) } else { (5, 11) })
+        }
         // `Watchdog remote CPU 3 read timed out`, `Watchdog hpet read timed out`.
         EventKind::WatchdogNoise if text.contains("read timed out") => Some((7, 1)),
         EventKind::Marked { .. } if text.contains("watchdog on CPU") => Some((4, 5)),

@@ -11,7 +11,7 @@ use crate::rules::catalogue::{Fix, Label};
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let machine = Machine::of(facts, verdict);
     let mut findings = Vec::new();
-    findings.extend(adjusted(facts));
+    findings.extend(adjusted(facts, &machine));
     let p0 = of(facts, Label::FirmwareP0Warning, |kind| *kind == EventKind::FirmwareP0);
     findings.extend(p0.map(|finding| finding.tell_if(machine.is_virtual, "virtual")));
     findings.extend(
@@ -37,11 +37,15 @@ fn of(facts: &Facts, label: Label, is_it: impl Fn(&EventKind) -> bool) -> Option
 }
 
 /// The firmware wrote `TSC_ADJUST`; worse if the CPUs still disagreed afterwards.
-fn adjusted(facts: &Facts) -> Option<Finding> {
+fn adjusted(facts: &Facts, machine: &Machine) -> Option<Finding> {
+    let is_added = facts.logged(|kind| *kind == EventKind::HotAdded).is_some();
+    // A CPU that was added counts from another start, without the firmware's doing: see `refused/warp.rs`.
     let is_adjusted = |kind: &EventKind| {
-        matches!(kind, EventKind::AdjustDiffers(_) | EventKind::AdjustCompensated(_))
+        let is_compensated = matches!(kind, EventKind::AdjustCompensated(_)) && !is_added;
+        matches!(kind, EventKind::AdjustDiffers(_)) || is_compensated
     };
     let finding = of(facts, Label::FirmwareTscAdjust, is_adjusted)?;
+    let finding = finding.tell_if(machine.is_virtual, "virtual");
     let mut after = facts.events().skip_while(|event| !is_adjusted(&event.kind));
     let Some(warped) = after.find(|event| event.kind.is_warp()) else { return Some(finding) };
     let finding = finding.severity(Severity::Wrong).seen(&warped.evidence);

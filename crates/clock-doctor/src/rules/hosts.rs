@@ -15,6 +15,9 @@ use crate::facts::{Evidence, Facts, Kernel};
 use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
 
+/// A check that is later by more shows a guest that was not run, in nanoseconds.
+const STOOD_NS: i64 = 1_000_000_000;
+
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let rules = [
@@ -65,9 +68,17 @@ fn nested_or_overloaded(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         (Label::TscWatchdogReaddelay, "slow-read"),
     ];
     let seen = |label| told.iter().find(|finding| finding.label == label);
-    let (sign, key) = STALLS.iter().find_map(|(label, key)| Some((seen(*label)?, key)))?;
+    let stall = STALLS.iter().find_map(|(label, key)| Some((seen(*label)?.evidence.clone(), *key)));
+    let is_late = |kind: &EventKind| match *kind {
+        EventKind::KeptDelta(ns) | EventKind::LongReadout(Some((ns, _))) => ns > STOOD_NS,
+        _ => false,
+    };
+    let late = || facts.logged(is_late).map(|event| (vec![event.evidence.clone()], "stood-still"));
+    let (lines, key) = stall.or_else(late)?;
     let found = Finding::new(Label::NestedOrOverloaded).tell(key);
-    Some(found.seen_all(&sign.evidence).fix(&[Fix::PinVcpus]))
+    // Such a check has no consequence for the clock.
+    let found = if key == "stood-still" { found.severity(Severity::Note) } else { found };
+    Some(found.seen_all(&lines).fix(&[Fix::PinVcpus]))
 }
 
 /// tsc=reliable without a paravirtual clock that would follow a change of rate.
@@ -86,7 +97,9 @@ fn migration_risk(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         let found = found.tell("unseen");
         return Some(found.fix(&[Fix::KvmClock, Fix::RemoveParameter]).forbid(&[Fix::TscReliable]));
     }
-    Some(found.severity(Severity::Note).tell("if-guest"))
+    // Firmware that a kernel complains of is that of a machine of its own.
+    let is_machine = facts.logged(|kind| matches!(kind, EventKind::AdjustDiffers(_))).is_some();
+    (!is_machine).then(|| found.severity(Severity::Note).tell("if-guest"))
 }
 
 /// Rules for kernels before 4.0, which differ from today's.

@@ -13,11 +13,13 @@ mod implied;
 mod live;
 mod params;
 mod platform;
+mod present;
 mod rank;
 mod rate;
 mod refused;
 mod selection;
 mod state;
+mod steps;
 pub(crate) mod trust;
 mod watchdog;
 
@@ -30,7 +32,7 @@ use super::facts::Facts;
 type Rules = fn(&Facts, &Verdict) -> Vec<Finding>;
 
 /// All rules; their order does not matter.
-const RULES: [Rules; 11] = [
+const RULES: [Rules; 12] = [
     arm::find,
     filters::find,
     firmware::find,
@@ -41,13 +43,17 @@ const RULES: [Rules; 11] = [
     rate::find,
     refused::find,
     selection::find,
+    steps::find,
     watchdog::find,
 ];
 
 /// Judges a machine by its facts.
 pub fn examine(facts: &Facts) -> Diagnosis {
+    let (present, contradiction) = present::of(facts).unzip();
+    let facts = present.as_ref().unwrap_or(facts);
     let mut verdict = state::verdict(facts);
-    let mut findings = RULES.iter().flat_map(|find| find(facts, &verdict)).collect();
+    let mut findings: Vec<Finding> =
+        RULES.iter().flat_map(|find| find(facts, &verdict)).chain(contradiction).collect();
     implied::complete(&mut verdict, &mut findings);
     rank::diagnosis(facts, verdict, findings)
 }

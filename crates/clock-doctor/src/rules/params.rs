@@ -3,16 +3,16 @@
 use super::finding::{Finding, Severity, State, Verdict};
 use super::state::source::is_tsc;
 use crate::facts::{CommandLine, Facts, Known};
-use crate::log::event::EventKind;
+use crate::log::event::{EventKind, UnstableReason};
 use crate::rules::catalogue::{Fix, Label};
 
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let Some(line) = &facts.command_line else {
-        return Vec::new();
+        return refused_by_log(facts).into_iter().collect();
     };
     let mut found = clocksource(facts, verdict, line);
-    found.extend(reliable(line));
+    found.extend(reliable(facts, line));
     found.extend(reliable_ignored(facts, line));
     found.extend(no_tsc(facts, line));
     found.extend(no_hpet(verdict, line));
@@ -70,11 +70,36 @@ fn clocksource(facts: &Facts, verdict: &Verdict, line: &Known<CommandLine>) -> V
     vec![first, second.tell_if(name == "hpet", "built-in").fix(&[Fix::RemoveParameter])]
 }
 
-fn reliable(line: &Known<CommandLine>) -> Option<Finding> {
+fn reliable(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {
     let word = "tsc=reliable";
-    line.value
-        .has(word)
-        .then(|| found(Label::ParamTscReliable, line, word).tell("unnoticed").fix(&[Fix::Measure]))
+    let found = line.value.has(word).then(|| found(Label::ParamTscReliable, line, word))?;
+    let firmware = facts.logged(|kind| matches!(kind, EventKind::AdjustDiffers(_)));
+    let back = facts.logged(|kind| match kind {
+        EventKind::Stepped(what, seconds) => {
+            what.ends_with(" back") || seconds.is_some_and(|seconds| seconds < 0.0)
+        }
+        _ => false,
+    });
+    Some(match (firmware, back) {
+        (Some(one), Some(other)) => {
+            let found = found.severity(Severity::Wrong).seen(&one.evidence).seen(&other.evidence);
+            let fixes = [Fix::RemoveParameter, Fix::Measure, Fix::BiosUpdate];
+            found.tell("backwards").fix(&fixes).forbid(&[Fix::TscReliable, Fix::TscNowatchdog])
+        }
+        _ => found.tell("unnoticed").fix(&[Fix::Measure]),
+    })
+}
+
+/// A parameter that the log tells of, where no command line is known.
+fn refused_by_log(facts: &Facts) -> Option<Finding> {
+    use UnstableReason::{BootParameter, NoTsc};
+    let (event, word) = facts.events().find_map(|event| match event.kind {
+        EventKind::Unstable { reason: NoTsc, .. } => Some((event, "notsc")),
+        EventKind::Unstable { reason: BootParameter, .. } => Some((event, "tsc=unstable")),
+        _ => None,
+    })?;
+    let found = Finding::new(Label::ParamTscUnstable).seen(&event.evidence);
+    Some(found.tell_with("by-log", &[("word", &word)]).fix(&[Fix::RemoveParameter]))
 }
 
 /// The first kernels with `tsc-early` ignored `tsc=reliable` for it: 4.16 to 5.4, and RHEL 8's early kernels.

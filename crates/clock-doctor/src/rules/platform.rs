@@ -1,6 +1,6 @@
 //! Recognises the machine, hypervisor or cloud.
 
-use crate::facts::{Facts, Known, Sign};
+use crate::facts::{Facts, Known, Log, Sign};
 use crate::log::event::EventKind;
 
 /// Hints about the platform, in lower case.
@@ -109,6 +109,9 @@ impl Hints {
                 self.names.push("vmware".to_owned());
             }
             EventKind::HyperV | EventKind::HyperVNoInvariantTsc => self.lines.push("hyperv"),
+            // `ARM_ARCH_TIMER_OOL_WORKAROUND` of drivers/clocksource/Kconfig depends on ARM64 (Linux 6.12).
+            EventKind::ArmWorkaround(_) | EventKind::ArmTrapping => self.lines.push("arm64"),
+            EventKind::HostUnstable => self.lines.push("host"),
             kind if kind.is_about_hyperv() => self.lines.push("hyperv"),
             EventKind::PvclockUnstable => self.lines.push("xen"),
             EventKind::OfPlatform(name) => self.lines.push(name),
@@ -197,7 +200,9 @@ fn is_bare_metal(hints: &Hints, facts: &Facts) -> bool {
     let made = has_maker && !hints.dmi(&VIRTUAL.split(' ').collect::<Vec<_>>());
     let unflagged =
         facts.cpu.flag("hypervisor") == Some(false) && facts.cpu.flag("tsc") == Some(true);
-    said == Some("none") || by_cpuid == Some(true) || made || unflagged || hints.board
+    // A host of guests, whose log begins at the boot and names no hypervisor.
+    let is_host = hints.lines.contains(&"host") && facts.log.as_ref().is_some_and(Log::is_complete);
+    said == Some("none") || by_cpuid == Some(true) || made || unflagged || hints.board || is_host
 }
 
 /// All recognised platforms, the most specific first.

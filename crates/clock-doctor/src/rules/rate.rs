@@ -3,8 +3,10 @@
 use std::fmt::Display;
 
 use super::finding::{Finding, Verdict, append, merged};
+use super::state::source::is_tsc;
 use super::watchdog::figures::{a_day, hertz, share};
-use super::watchdog::rates::Rates;
+use super::watchdog::labels::FASTEST_HZ;
+use super::watchdog::rates::{Rates, from_registration};
 use crate::facts::{Evidence, Facts};
 use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
@@ -18,6 +20,7 @@ const NORMAL_PPM: f64 = 100.0;
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut signs = Vec::new();
     signs.extend(by_log(facts));
+    signs.extend(impossible(facts));
     if reads_tsc(verdict) {
         signs.extend(by_drift(facts));
         signs.extend(by_correction(facts));
@@ -89,6 +92,29 @@ fn by_log(facts: &Facts) -> Option<Finding> {
     let found = found.tell_with("by-timer", &effect);
     let found = found.tell_with("kept-rate", &[("stated", &stated), ("khz", &khz)]);
     Some(found.fix(&[Fix::TscEarlyKhz, Fix::BiosUpdate]))
+}
+
+/// The kernel takes the TSC to run at a rate that no CPU has, and no other line has a possible one: else this line is
+/// damaged.
+fn impossible(facts: &Facts) -> Option<Finding> {
+    let (event, mhz) = facts.events().find_map(|event| {
+        let mhz = match &event.kind {
+            EventKind::DetectedProcessor(mhz)
+            | EventKind::DetectedTsc(mhz)
+            | EventKind::Refined(mhz) => *mhz,
+            EventKind::Registered { name, max_cycles, max_idle_ns, .. } if is_tsc(name) => {
+                from_registration(*max_cycles, *max_idle_ns)? / 1e6
+            }
+            _ => return None,
+        };
+        (mhz > FASTEST_HZ / 1e6).then_some((event, mhz))
+    })?;
+    if Rates::of(facts).tsc("tsc").is_some_and(|rate| rate.hz <= FASTEST_HZ) {
+        return None;
+    }
+    let found = Finding::new(Label::TscRateWrong).seen(&event.evidence);
+    let found = found.tell_with("impossible", &[("rate", &hertz(mhz * 1e6))]);
+    Some(found.fix(&[Fix::BiosUpdate, Fix::TscRecalibrate]))
 }
 
 /// The time daemon recorded a drift too large for a crystal.

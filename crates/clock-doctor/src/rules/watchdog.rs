@@ -77,14 +77,26 @@ fn skewed(decision: &Decision, facts: &Facts) -> Vec<Finding> {
     let Decision { episode, interval, machine, rate_is_unchecked } = decision;
     let mut labels = labels::labels(interval);
     let is_rate = matches!(episode.marked, Some((_, Mark::FrequencySkew)));
-    if labels.is_empty() && labels::only_a_rate_decides(interval, is_rate) {
+    let has_no_figure =
+        *rate_is_unchecked && *interval == Interval { tsc: interval.tsc, ..Interval::default() };
+    if labels.is_empty() && (has_no_figure || labels::only_a_rate_decides(interval, is_rate)) {
         labels.push(Label::NeedsRateMeasurement);
     }
     let mut findings: Vec<Finding> =
         labels.into_iter().map(|label| specific(label, decision)).collect();
+    if has_no_figure {
+        let stated = facts.logged(|kind| matches!(kind, EventKind::DetectedTsc(_)));
+        let lines = stated.map(|event| &event.evidence);
+        findings = findings.into_iter().map(|finding| finding.seen_all(lines)).collect();
+    }
     findings.extend(runtime_warp(decision));
     findings.extend(resume::by_counter(decision));
     findings.extend(reference::find(decision, facts));
+    if labels::reference_jumped(interval) {
+        let jumped = Finding::new(Label::TimeStepped).follows(Label::WatchdogBadReference);
+        let sentence = Label::TimeStepped.sentence("clock-jumped", &explain::values(interval));
+        findings.push(jumped.seen_all(&episode.numbers).detail(sentence));
+    }
     link(&mut findings);
     let cause = findings.iter().find(|finding| is_cause(finding.label)).map(|found| found.label);
     let skew = Finding::new(Label::TscWatchdogSkew).seen_all(&episode.lines);
@@ -115,7 +127,8 @@ fn specific(label: Label, decision: &Decision) -> Finding {
 
 /// Whether a finding gives the reason for the watchdog's decision, rather than an open question.
 fn is_cause(label: Label) -> bool {
-    !matches!(label, Label::NeedsRateMeasurement | Label::PerCpuSyncSuspicious | Label::AfterResume)
+    use Label::{AfterResume, NeedsRateMeasurement, PerCpuSyncSuspicious, TimeStepped};
+    !matches!(label, NeedsRateMeasurement | PerCpuSyncSuspicious | AfterResume | TimeStepped)
 }
 
 /// Links the findings of one decision to their causes.
@@ -193,20 +206,50 @@ fn rate_is_unchecked(facts: &Facts) -> bool {
 
 /// Messages of the watchdog without a consequence for the TSC.
 fn noise(facts: &Facts, delays: &[Episode], others: &[Episode]) -> Option<Finding> {
-    let noise = facts.events().filter(|event| event.kind == EventKind::WatchdogNoise);
+    let is_noise = |kind: &EventKind| {
+        matches!(
+            kind,
+            EventKind::WatchdogNoise | EventKind::LongReadout(_) | EventKind::KeptDelta(_)
+        )
+    };
+    let noise = facts.events().filter(|event| is_noise(&event.kind));
     let delayed = delays.iter().filter(|episode| episode.delay.is_some());
     let episodes = delayed.chain(others).flat_map(|one| &one.lines);
     let all: Vec<_> = noise.map(|event| &event.evidence).chain(episodes).collect();
-    let lines = all.len();
+    let left_out = facts.log.as_ref().map_or(0, |log| log.left_out);
+    let lines = all.len() as u64 + left_out;
     let mut finding = Finding::new(Label::WatchdogNoise).seen_all(all.into_iter().take(5));
     if let Some(name) = others.iter().find_map(|one| one.name.as_deref()) {
         finding = finding.tell_with("noise", &[("name", &name)]);
     }
     finding.evidence.first()?;
+    if let Some((key, values)) = facts.events().find_map(|event| skipped(&event.kind)) {
+        finding.detail.push(Label::WatchdogNoise.sentence(key, &values));
+    }
     if lines > 5 {
-        finding = finding.detail(format!("There are {lines} such lines."));
+        finding = finding.detail(format!("There are {} such lines.", figures::count(lines)));
     }
     Some(finding)
+}
+
+/// The sentence about a check that the kernel skipped, or whose result it did not act on, with its figures.
+fn skipped(kind: &EventKind) -> Option<(&'static str, explain::Values)> {
+    match *kind {
+        EventKind::LongReadout(Some((watched, reference))) => {
+            let ppm = (watched - reference) as f64 / (reference as f64).max(1.0) * 1e6;
+            let values = vec![
+                ("elapsed", figures::duration(reference as f64)),
+                ("share", figures::share(ppm)),
+                ("skew", figures::duration((watched - reference).abs() as f64)),
+            ];
+            let is_good = ppm.abs() <= labels::CRYSTAL_PPM;
+            Some((if is_good { "skipped-good" } else { "skipped" }, values))
+        }
+        EventKind::KeptDelta(ns) => {
+            Some(("kept", vec![("skew", figures::duration(ns.unsigned_abs() as f64))]))
+        }
+        _ => None,
+    }
 }
 
 /// A decision without another explanation follows from waking, if it came after it.

@@ -49,7 +49,7 @@ pub(crate) fn hyper_v(message: &str, _: usize) -> Option<EventKind> {
 /// `cpu/vmware.c`, `drivers/hv/`, `drivers/virt/vboxguest/`, `drivers/firmware/smccc/kvm_guest.c`,
 /// `arch/arm64/kernel/cpufeature.c`, `arch/riscv/kernel/sbi.c`, Linux 6.12. Drivers for devices that other hypervisors
 /// emulate too, such as vmxnet3, are not listed.
-pub(super) const SIGNATURES: [(&str, &str); 25] = [
+pub(super) const SIGNATURES: [(&str, &str); 27] = [
     ("Xen: ", "xen"),
     ("xen: ", "xen"),
     ("xen:events: ", "xen"),
@@ -75,7 +75,17 @@ pub(super) const SIGNATURES: [(&str, &str); 25] = [
     ("Detected VIPT I-cache on CPU", "arm64"),
     ("riscv_timer_init", "riscv64"),
     ("SBI specification v", "riscv64"),
+    ("VBOX ", "virtualbox"),
+    ("VirtualBox ", "virtualbox"),
 ];
+
+/// The platform of that signature. Those of VirtualBox are names of its devices (`VBOX HARDDISK`, `VirtualBox USB
+/// Tablet`), which stand anywhere in a line.
+pub(super) fn signature(number: usize, at: usize) -> Option<EventKind> {
+    let (text, platform) = SIGNATURES[number];
+    (at == 0 || text.ends_with("x ") || text.ends_with("X "))
+        .then_some(EventKind::OfPlatform(platform))
+}
 
 /// Vendor names in the first ACPI table of hypervisors' firmware.
 const FIRMWARE: [(&str, &str); 9] = [

@@ -1,6 +1,7 @@
 //! Lines about the kernel, its machine and its CPUs.
 
 use super::tokens::{after, decimal, hexadecimal, phrase};
+use crate::facts::Kernel;
 use crate::log::event::EventKind;
 
 /// `Linux version RELEASE ...`
@@ -45,6 +46,14 @@ pub(crate) fn cpu(message: &str, at: usize) -> Option<EventKind> {
     let family = after(rest, "(family: ").or_else(|| after(rest, "(fam: ")).and_then(hexadecimal);
     let family = family.map(|(family, _)| family);
     (!name.is_empty()).then(|| EventKind::CpuModel { name: phrase(name), family })
+}
+
+/// `CPU: 1 UID: 0 PID: 2 Comm: NAME Not tainted 6.5.0-rc4 #1 ...`, `... Tainted: G OE 5.4.0-3-amd64 #1 ...`: the first
+/// line of a trace (`dump_stack_print_info` of lib/dump_stack.c, Linux 6.12).
+pub(crate) fn release(message: &str, at: usize) -> Option<EventKind> {
+    let (before, _) = after(&message[at..], "ainted")?.split_once(" #")?;
+    let release = before.rsplit(' ').next()?;
+    Kernel::parse(release).map(|kernel| EventKind::Release(kernel.release))
 }
 
 /// `Brought up 1 node, 4 CPUs`, `Brought up 4 CPUs`, `Total of 4 processors activated`

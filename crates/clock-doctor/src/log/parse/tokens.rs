@@ -91,11 +91,14 @@ pub(super) fn last_name(text: &str) -> Option<&str> {
     is_name(name).then_some(name)
 }
 
-fn is_name(name: &str) -> bool {
+/// Letters, digits, `_` and `-`; within a name also what device trees put there: `arm,sp804`, `timer@1c20c00`.
+pub(crate) fn is_name(name: &str) -> bool {
     // A folded line may begin with a number.
     !name.bytes().all(|byte| byte.is_ascii_digit())
         && name.len() <= NAME_MAX
-        && !name.contains([' ', '>', '…', '\u{fffd}'])
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-,@.".contains(c))
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.ends_with(|c: char| c.is_ascii_alphanumeric())
 }
 
 /// The rest of a line; without the pager's mark if the line is cut.

@@ -39,14 +39,16 @@ fn warp(message: &str, _: usize) -> Option<EventKind> {
     rest.trim_start().starts_with("cyc").then_some(EventKind::Warp(cycles))
 }
 
-/// `TSC synchronization [CPU#0 -> CPU#1]:`; in 2.6 the result is on the same line.
+/// `TSC synchronization [CPU#0 -> CPU#1]:`, which is printed after a failure only (`check_tsc_sync_source` of
+/// arch/x86/kernel/tsc_sync.c, Linux 2.6.36 to 6.12); in older kernels the result is on the same line.
 fn sync_check(message: &str, at: usize) -> Option<EventKind> {
     if let Some(warp) = warp(message, at) {
         return Some(warp);
     }
     let rest = message[at..].strip_prefix("TSC synchronization ")?;
     let is_check = rest.starts_with('[') || rest.starts_with("across ");
-    is_check.then_some(EventKind::SyncCheck)
+    let failed = !message[..at].contains("checking ") && rest.ends_with("]:");
+    is_check.then_some(EventKind::SyncCheck(failed))
 }
 
 /// `TSC ADJUST compensate: ...`, `TSC ADJUST differs ...`, `TSC ADJUST: CPUn: N force to 0`

@@ -35,8 +35,8 @@ pub(crate) fn switched(message: &str, at: usize) -> Option<EventKind> {
 
 /// The kernel's clocksources. If a line is cut within a name, the rest is not a name.
 const NAMES: &str = "acpi_pm arch_mem_counter arch_sys_counter hpet hyperv_clocksource \
-    hyperv_clocksource_msr hyperv_clocksource_tsc_page jiffies kvm-clock refined-jiffies \
-    riscv_clocksource sgi_rtc tsc tsc-early xen";
+    hyperv_clocksource_msr hyperv_clocksource_tsc_page i8253 jiffies kvm-clock pit refined-jiffies \
+    riscv_clocksource sgi_rtc stick timebase tod tsc tsc-early xen";
 
 /// Whether the kernel has a clocksource of that name.
 pub(crate) fn is_known(name: &str) -> bool {
@@ -91,7 +91,7 @@ pub(crate) fn old_delta(message: &str, at: usize) -> Option<EventKind> {
     let rest = rest.trim_start().strip_prefix("ns)")?;
     // Red Hat's 2.6.32 keeps the clocksource, and continues: `. Enable clocksource failover by adding ...`
     if rest.starts_with('.') {
-        return Some(EventKind::WatchdogNoise);
+        return Some(EventKind::KeptDelta(delta_ns));
     }
     Some(EventKind::OldDelta { name: last_name(&message[..at])?.to_owned(), delta_ns })
 }
@@ -107,9 +107,32 @@ fn role(before: &str) -> Option<(&str, &'static str, Role)> {
 /// `'NAME' wd_nsec: N wd_now: X wd_last: X mask: X`: 6.0 and later.
 pub(crate) fn reading_with_interval(message: &str, at: usize) -> Option<EventKind> {
     let (before, prefix, role) = role(&message[..at])?;
+    let name = last_name(before)?;
     let (nsec, rest) = signed(&message[at + "_nsec:".len()..])?;
-    let rest = rest.trim_start().strip_prefix(prefix)?.strip_prefix("_now:")?;
-    counters(role, prefix, last_name(before)?, Some(nsec), rest)
+    let rest = rest.trim_start().strip_prefix(prefix)?.strip_prefix('_')?;
+    let readings = rest.strip_prefix("now:");
+    if let Some(reading) = readings.and_then(|rest| counters(role, prefix, name, Some(nsec), rest))
+    {
+        return Some(reading);
+    }
+    // The rest is missing, or was copied by hand with other names.
+    let name = name.to_owned();
+    match role {
+        Role::Reference => Some(EventKind::ReferenceInterval { name, nsec }),
+        Role::SecondReference => None,
+        Role::Watched => Some(EventKind::WatchedInterval { name, nsec }),
+    }
+}
+
+/// `Long readout interval, skipping watchdog check: cs_nsec: N wd_nsec: N`: 6.2 and later.
+pub(crate) fn long_readout(message: &str, _: usize) -> Option<EventKind> {
+    // The line ends with a number: one that has lost digits is far from the other.
+    let text = format!("{message} ");
+    let count = |label: &str| signed(after(&text, label)?).map(|(count, _)| count);
+    let counts = count("cs_nsec: ").zip(count("wd_nsec: "));
+    Some(EventKind::LongReadout(
+        counts.filter(|(cs, wd)| cs.abs_diff(*wd) < cs.unsigned_abs() / 10),
+    ))
 }
 
 /// `'NAME' wd_now: X wd_last: X mask: X`
@@ -208,16 +231,25 @@ pub(crate) fn cycles(message: &str, at: usize) -> Option<EventKind> {
 /// `hpet read-back delay of Nns, attempt N, marking unstable`, `... marking tsc unstable`, or
 /// without a consequence.
 pub(crate) fn read_delay(message: &str, at: usize) -> Option<EventKind> {
-    let rest = &message[at + "read-back delay of ".len()..];
+    let rest = message[at + "read-back delay of".len()..].trim_start();
     if rest.contains("test skipped") {
         return Some(EventKind::WatchdogNoise);
     }
-    let (nsec, rest) = decimal(rest)?;
-    is_unit(rest).then_some(())?;
-    let marks = rest.contains("marking ") || message[..at].contains("excessive ");
+    // Without `wd-wd` only a line that gives the clocksource up says so (5.13 to 6.1): even if its rest is cut.
+    let is_cut = !message[..at].contains("wd-") && (rest.is_empty() || decimal(rest).is_none());
+    let delay = |text| decimal(text).filter(|(_, rest)| is_unit(rest)).map(|(nsec, _)| nsec);
+    let nsec = delay(rest);
+    if nsec.is_none() && !is_cut {
+        return None;
+    }
+    let marks = is_cut || rest.contains("marking ") || message[..at].contains("excessive ");
     let marked = after(rest, "marking ").and_then(name).map(|(name, _)| name.to_owned());
-    let name = marked.filter(|name| !"unstable".starts_with(name.as_str()));
-    Some(EventKind::ReadDelay { name, nsec, marks })
+    let named = marked.filter(|name| !"unstable".starts_with(name.as_str()));
+    // Up to 6.1 the line names the reference only, and hpet and acpi_pm are references of nothing but the TSC.
+    let is_of_tsc = marks && ["hpet ", "acpi_pm "].iter().any(|name| message[..at].ends_with(name));
+    let name = named.or_else(|| is_of_tsc.then(|| "tsc".to_owned()));
+    let alone = after(rest, "wd-wd read-back delay only ").and_then(delay);
+    Some(EventKind::ReadDelay { name, nsec, alone, marks })
 }
 
 /// Lines of the watchdog that have no consequence.

@@ -8,6 +8,10 @@ const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 /// Removes a date with a time of day from the front: `May  6 11:52:52`, `Mon May  6 11:52:52 2024`, `Mon 2024-05-06
 /// 11:52:52 UTC`, `2024-05-06T11:52:52,123456+02:00`, `11:52:52`, and the journal's `1714989172.123456`.
 pub(super) fn taken_off(text: &str) -> Option<&str> {
+    english(text).or_else(|| foreign(text))
+}
+
+fn english(text: &str) -> Option<&str> {
     let (mut rest, mut has_day, mut has_clock) = (text, false, false);
     loop {
         let (word, after) = word(rest)?;
@@ -33,6 +37,23 @@ pub(super) fn taken_off(text: &str) -> Option<&str> {
         }
         rest = after;
     }
+}
+
+/// Removes a date with the name of a month in another language: `6月 04 19:21:56`, `9 月 16 日 19:31:41`, `févr. 04
+/// 19:21:56`.
+fn foreign(text: &str) -> Option<&str> {
+    let clock = text.match_indices(' ').take(4).map(|(at, _)| at).find(|at| {
+        let (word, _) = word(&text[*at..]).unwrap_or_default();
+        word.len() > 5 && is_clock(word)
+    })?;
+    let parts = text[..clock].split(' ').filter(|part| !part.is_empty());
+    let is_part = |part: &str| {
+        part.chars().count() <= 10 && part.chars().all(|c| c.is_alphanumeric() || c == '.')
+    };
+    let has_digits = parts.clone().any(|part| part.len() <= 2 && is_digits(part));
+    let is_date =
+        has_digits && parts.clone().all(is_part) && parts.clone().any(|part| !is_digits(part));
+    is_date.then(|| word(&text[clock..])).flatten().map(|(_, after)| after)
 }
 
 /// Whether a word is a date and a time of day.

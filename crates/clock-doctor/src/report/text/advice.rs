@@ -2,6 +2,7 @@
 
 use super::TextOptions;
 use super::paragraph::{command, wrapped};
+use crate::facts::Unread;
 use crate::report::model::DoctorReport;
 use crate::rules::catalogue::capitalised;
 use crate::rules::finding::{Advice, State};
@@ -81,8 +82,11 @@ pub(super) fn closing(report: &DoctorReport) -> String {
             out += &wrapped(heading, 2, line);
         }
     }
-    for unread in &report.unread {
-        out += &wrapped("Not read: ", 2, &format!("{}: {}", unread.file, unread.why));
-    }
-    out
+    out + &unread(report)
+}
+
+/// The files that were not read.
+pub(super) fn unread(report: &DoctorReport) -> String {
+    let line = |one: &Unread| wrapped("Not read: ", 2, &format!("{}: {}", one.file, one.why));
+    report.unread.iter().map(line).collect()
 }

@@ -32,22 +32,21 @@ pub(super) fn render(report: &DoctorReport, options: &TextOptions) -> String {
     out
 }
 
-/// Notes, a paragraph each, and harmless findings in one paragraph.
-pub(super) fn remarks(report: &DoctorReport) -> String {
+/// Notes, then harmless findings: each with the reason and its lines.
+pub(super) fn remarks(report: &DoctorReport, options: &TextOptions) -> String {
     let rows: Vec<&FindingRow> = roots(report)
         .filter(|root| root.severity < Severity::Slow)
         .flat_map(|root| {
             std::iter::once(root).chain(below(report, root).into_iter().map(|(row, _)| row))
         })
         .collect();
+    let mut shown = HashSet::new();
     let mut out = String::new();
-    for row in rows.iter().filter(|row| row.severity > Severity::Ok) {
-        out += &wrapped("Note: ", 2, &remark(row));
-    }
-    let harmless = rows.iter().filter(|row| row.severity == Severity::Ok);
-    let titles: Vec<String> = harmless.map(|row| format!("{} [{}]", row.title, row.id)).collect();
-    if !titles.is_empty() {
-        out += &wrapped("Harmless: ", 2, &format!("{}.", titles.join("; ")));
+    for (heading, is_ok) in [("Note: ", false), ("Harmless: ", true)] {
+        for row in rows.iter().filter(|row| (row.severity == Severity::Ok) == is_ok) {
+            out += &wrapped(heading, 2, &remark(row));
+            out += &evidence(4, row, &mut shown, options);
+        }
     }
     out
 }
@@ -151,12 +150,13 @@ fn titled(row: &FindingRow) -> String {
     format!("{} [{}]", capitalised(&row.title), row.id)
 }
 
-/// Title and the first details.
+/// Title and the first details, or the general explanation.
 fn remark(row: &FindingRow) -> String {
-    match row.detail.first() {
-        Some(detail) => format!("{}: {}", titled(row), sentences(detail, SENTENCES_MAX)),
-        None => format!("{}.", titled(row)),
-    }
+    let reason = match row.detail.first() {
+        Some(detail) => sentences(detail, SENTENCES_MAX),
+        None => sentences(&row.explanation, 1),
+    };
+    format!("{}: {reason}", titled(row))
 }
 
 #[cfg(test)]

@@ -61,6 +61,10 @@ pub(super) fn word(report: &DoctorReport) -> String {
         // kvm-clock replaces a TSC that is given up, and the vDSO may read it.
         (State::Unknown, Severity::Slow) if has_kvm_clock(report) => "fast or slow",
         (State::Unknown, Severity::Slow) => "probably slow",
+        // The lines were understood; they say nothing of the clocksource.
+        (State::Unknown, _) if report.labels.iter().any(|label| label == "watchdog-noise") => {
+            "no fault in these lines"
+        }
         (State::Unknown, _) => "not enough evidence",
     };
     let finding = match (report.state, report.severity) {

@@ -63,7 +63,7 @@ pub(super) fn edit(
         ]
         .concat(),
     };
-    commands.push("sudo systemctl reboot".to_owned());
+    commands.push("sudo reboot".to_owned());
     if case.is_container() {
         return ("on the host", None, commands);
     }

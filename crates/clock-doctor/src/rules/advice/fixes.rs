@@ -4,7 +4,7 @@ use super::Draft;
 use super::bootloader::family;
 use super::case::Case;
 use crate::facts::Sign;
-use crate::log::event::EventKind;
+use crate::log::event::{EventKind, UnstableReason};
 use crate::rules::catalogue::{Fix, Label, Says, capitalised};
 use crate::rules::finding::State;
 use crate::rules::state::source::{counts_ticks, is_tsc};
@@ -56,6 +56,7 @@ pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
         Fix::StopTracing => stop_tracing(case),
         _ => simple(fix, case)?,
     };
+    let draft = draft.tag_if(case.has_systemd(), "systemd");
     let expected = if draft.expected.is_empty() { case.next.to_vec() } else { draft.expected };
     Some(Draft { expected, ..draft })
 }
@@ -73,7 +74,9 @@ fn simple<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
         Fix::Use64Bit => Draft::when(case.is("arm32"), &[])?,
         Fix::Vsyscall64 => Draft::when(case.kernel_since(3, 1, None) != Some(true), &[])?,
         Fix::Synchronise => {
-            Draft::when(!case.is_container(), &[family(case.facts).unwrap_or("other")])?
+            let plain = if case.has_systemd() { "other" } else { "plain" };
+            let tag = family(case.facts).filter(|_| case.has_systemd()).unwrap_or(plain);
+            Draft::when(!case.is_container(), &[tag])?
         }
         Fix::FindStall => Draft::of(&[if case.is_guest() { "guest" } else { "machine" }]),
         Fix::ReadLog => Draft::default().with("now", source.unwrap_or("a slow clocksource")),
@@ -81,7 +84,10 @@ fn simple<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
             let is_arm = case.is("arm64 arm32") || source.is_some_and(|it| it.starts_with("arm"));
             Draft::of(&[if is_arm { "arm" } else { "x86" }])
         }
-        Fix::SetClockAfterRestore => Draft::default().tag_if(case.is("firecracker"), "firecracker"),
+        Fix::SetClockAfterRestore => {
+            let draft = Draft::default().tag_if(case.is("firecracker"), "firecracker");
+            draft.tag_if(!case.has_systemd(), "plain")
+        }
         Fix::ColdBoot => Draft::of(&[monitor_or_virtualbox]),
         Fix::ParavirtproviderKvm => case.is("virtualbox").then(|| paravirtprovider(case))?,
         Fix::FewerVcpus => Draft::when(case.is_guest() && !is_cloud, &[monitor_or_virtualbox])?,
@@ -230,10 +236,17 @@ fn early_khz<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
 
 /// Removes the words that findings object to from the command line; `None` if none of them is present.
 fn remove<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
-    let line = &case.facts.command_line.as_ref()?.value;
-    let words = line.words.iter().map(String::as_str);
+    let line = case.facts.command_line.as_ref().map(|line| &line.value);
+    let words = line.into_iter().flat_map(|line| &line.words).map(String::as_str);
     let mut words: Vec<&str> = words.filter(|word| unwanted(case, word)).collect();
     words.dedup();
+    if line.is_none() && case.found(&[Label::ParamTscUnstable]) {
+        // The log tells of it: see `refused_by_log` in `params.rs`.
+        let is_notsc = |kind: &EventKind| {
+            matches!(kind, EventKind::Unstable { reason: UnstableReason::NoTsc, .. })
+        };
+        words.push(if case.facts.logged(is_notsc).is_some() { "notsc" } else { "tsc=unstable" });
+    }
     if words.is_empty() {
         return None;
     }

@@ -146,6 +146,8 @@ named! {
         ParamVsyscall = "param-vsyscall",
         TscReliableIgnored = "tsc-reliable-ignored",
         RateRiskTicks = "rate-risk-ticks",
+        TimeStepped = "time-stepped",
+        LogContradictsSysfs = "log-contradicts-sysfs",
         CauseNeedsDmesg = "cause-needs-dmesg",
         LogIncomplete = "log-incomplete",
         TscTrustedByHypervisor = "tsc-trusted-by-hypervisor",

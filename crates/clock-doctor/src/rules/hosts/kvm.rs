@@ -32,11 +32,14 @@ pub(super) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
 /// A line showing that the host does not keep the virtual CPUs' counters together. Such a host cannot set the stable
 /// bit (`kvm_track_tsc_matching` in `arch/x86/kvm/x86.c`).
 pub(in crate::rules) fn breaks_kvm_clock(facts: &Facts) -> Option<&Event> {
-    facts.logged(|kind| match kind {
+    let is_apart = |kind: &EventKind| match kind {
         EventKind::HotAdded => true,
         EventKind::Unstable { reason: UnstableReason::SyncCheck, is_whole, .. } => *is_whole,
+        // The line after it has the figure.
+        EventKind::SyncCheck(_) => false,
         kind => kind.is_warp(),
-    })
+    };
+    facts.logged(is_apart).or_else(|| facts.logged(EventKind::is_warp))
 }
 
 fn clock_present(facts: &Facts, _: &Verdict) -> Option<Finding> {

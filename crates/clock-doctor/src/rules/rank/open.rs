@@ -100,13 +100,13 @@ pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
         && !says(diagnosis, Says::WhyTscIsGone)
     {
         missing
-            .push("why the kernel gave the TSC up: `journalctl -k -b`, or `sudo dmesg`".to_owned());
+            .push("why the kernel gave the TSC up: `sudo dmesg`, or `journalctl -k -b`".to_owned());
     }
     let has_skew = diagnosis.findings.iter().any(|one| one.label == Label::TscWatchdogSkew);
     if has_skew && !has_numbers(facts) {
         missing.push(
             "what the watchdog's reference counted: \
-             `journalctl -k -b | grep -A 8 -i 'clocksource.*unstable'`"
+             `sudo dmesg | grep -A 8 -i 'clocksource.*unstable'`"
                 .to_owned(),
         );
     }

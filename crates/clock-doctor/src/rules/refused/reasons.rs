@@ -10,7 +10,11 @@ use crate::rules::watchdog::machine::Machine;
 pub(crate) fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for event in facts.events() {
-        let EventKind::Unstable { reason, text, .. } = &event.kind else { continue };
+        let EventKind::Unstable { reason, text, is_whole } = &event.kind else { continue };
+        // A reason of which too little is left is none: see `selection/missing.rs`.
+        if *reason == UnstableReason::Other && !is_whole {
+            continue;
+        }
         for finding in by_reason(*reason, text, machine) {
             match findings.iter_mut().find(|one| one.label == finding.label) {
                 Some(before) => *before = before.clone().seen(&event.evidence),
@@ -72,11 +76,7 @@ fn host_backwards() -> Vec<Finding> {
 
 fn refused(reason: UnstableReason, text: &str, machine: &Machine) -> Finding {
     let text = text.trim().trim_start_matches(':').trim_end_matches('.').trim();
-    let finding = Finding::new(Label::TscRefused);
-    if text.is_empty() {
-        return finding.fix(&[Fix::ReadLog]).tell("cut");
-    }
-    let finding = finding.tell_with("reason", &[("reason", &text)]);
+    let finding = Finding::new(Label::TscRefused).tell_with("reason", &[("reason", &text)]);
     if reason == UnstableReason::CpuFrequency {
         return finding.fix(&[Fix::Keep]).forbid(TRUST).tell("frequency");
     }

@@ -3,7 +3,8 @@
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, EventKind, UnstableReason};
 use crate::rules::catalogue::{Fix, Label, TRUST};
-use crate::rules::finding::Finding;
+use crate::rules::finding::{Finding, Severity};
+use crate::rules::state::source::gives_tsc_up;
 use crate::rules::watchdog::figures::{count, duration};
 use crate::rules::watchdog::machine::Machine;
 use crate::rules::watchdog::rates::Rates;
@@ -30,7 +31,7 @@ struct Seen<'a> {
 /// The findings for a warp; none if no line reports one.
 pub(crate) fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let seen = look(facts);
-    let Some(first) = seen.first else { return Vec::new() };
+    let Some(first) = seen.first else { return repaired(facts).into_iter().collect() };
     let kind = special(&seen, first, machine);
     let warp = Finding::new(Label::TscWarp).seen_all(seen.lines.iter().copied());
     let mut warp = in_words(warp, &seen, facts, machine);
@@ -43,14 +44,34 @@ pub(crate) fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     findings
 }
 
+/// A CPU that was added and whose counter the kernel set right, by its `TSC_ADJUST`.
+fn repaired(facts: &Facts) -> Option<Finding> {
+    let added = facts.logged(|kind| *kind == EventKind::HotAdded)?;
+    let compensated = facts.events().find_map(|event| match event.kind {
+        EventKind::AdjustCompensated(ticks) => Some((event, ticks.unsigned_abs())),
+        _ => None,
+    });
+    let (event, ticks) = compensated?;
+    let found = Finding::new(Label::TscWarpHotplug).fix(&[Fix::ColdBoot]);
+    let is_lost = facts.events().any(gives_tsc_up);
+    let found = if is_lost { found } else { found.severity(Severity::Note) };
+    let found = found.seen(&added.evidence).seen(&event.evidence);
+    Some(found.tell_with("repaired", &[("ticks", &count(ticks))]))
+}
+
 fn look(facts: &Facts) -> Seen<'_> {
     let mut seen = Seen::default();
     let mut added: Option<&Event> = None;
     let mut woke: Option<&Event> = None;
+    // The first of the kernel's lines about a failed comparison says enough where the others are cut off.
+    let is_alone = !facts
+        .events()
+        .any(|event| event.kind.is_warp() && event.kind != EventKind::SyncCheck(true));
     for event in facts.events() {
         match &event.kind {
             EventKind::Warp(cycles) => seen.worst = seen.worst.max(Some(*cycles)),
             EventKind::WarpRandom => seen.is_random = true,
+            EventKind::SyncCheck(true) if is_alone => {}
             EventKind::Unstable { reason: UnstableReason::SyncCheck, .. } => {}
             EventKind::HotAdded => {
                 added = Some(event);

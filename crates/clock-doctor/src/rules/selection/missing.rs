@@ -1,18 +1,21 @@
 //! tsc is missing, with or without a reason in the log.
 
 use crate::facts::Facts;
-use crate::log::event::EventKind;
+use crate::log::event::{Event, EventKind};
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Severity, State, Verdict};
+use crate::rules::state::is_elsewhere;
 use crate::rules::state::source::{lists_tsc, tsc_given_up};
 use crate::rules::{arm, params, refused, watchdog};
 
 /// The findings of these rules.
 pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut found: Vec<Finding> = absent(facts, verdict).into_iter().collect();
-    // A line that gives tsc up is a cause, even if it is of unknown kind.
-    if !has_cause(facts, verdict) && tsc_given_up(facts).is_none() {
-        found.extend(needs_log(facts, verdict));
+    if !has_cause(facts, verdict) {
+        found.extend(match tsc_given_up(facts) {
+            Some(event) => without_reason(event).into_iter().collect(),
+            None => needs_log(facts, verdict),
+        });
     }
     found
 }
@@ -43,6 +46,7 @@ fn absent(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     const OF_PC: [&str; 5] = ["hpet", "acpi_pm", "kvm-clock", "xen", "jiffies"];
     let pc =
         is_pc(facts) && list.value.iter().any(|name| OF_PC.iter().any(|of| name.ends_with(of)));
+    let pc = pc && !list.value.iter().any(|name| is_elsewhere(name));
     if !pc || lists_tsc(facts) == Some(true) || on_purpose(facts, verdict) {
         return None;
     }
@@ -51,6 +55,18 @@ fn absent(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let found = if verdict.state == State::Fast { found.severity(Severity::Note) } else { found };
     let found = found.tell_with("only", &[("names", &list.value.join(" and "))]);
     Some(found.forbid(&[Fix::SwitchToTsc]))
+}
+
+/// A line that gives tsc up, or shows that it was given up, without the reason.
+fn without_reason(event: &Event) -> Option<Finding> {
+    let key = match event.kind {
+        EventKind::HostUnstable => "host",
+        EventKind::Unstable { is_whole: false, .. } => "cut",
+        // Lines of other kinds are a cause, even if unknown.
+        _ => return None,
+    };
+    let found = Finding::new(Label::CauseNeedsDmesg).severity(Severity::Slow).fix(&[Fix::ReadLog]);
+    Some(found.seen(&event.evidence).tell(key))
 }
 
 /// tsc is missing, without a known reason.

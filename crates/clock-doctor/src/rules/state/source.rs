@@ -1,7 +1,7 @@
 //! The current clocksource: from the file, or from the last line of the log about it.
 
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, EventKind};
+use crate::log::event::{Count, Event, EventKind, Role};
 
 /// Seconds after the start in which the kernel normally changes clocksource: the refined TSC is registered about a
 /// second after the devices.
@@ -53,6 +53,8 @@ pub(in crate::rules) fn gives_tsc_up(event: &Event) -> bool {
         EventKind::Unstable { .. }
         | EventKind::Warp(_)
         | EventKind::WarpRandom
+        | EventKind::SyncCheck(true)
+        | EventKind::HostUnstable
         | EventKind::SchedClockUnstable => true,
         EventKind::ReadDelay { name, marks, .. } => *marks && name.as_deref().is_some_and(is_tsc),
         _ => false,
@@ -83,7 +85,7 @@ pub(in crate::rules) fn current(facts: &Facts) -> Current {
     {
         return Current::known(only, &list.evidence);
     }
-    by_arm_counter(facts).unwrap_or(logged)
+    by_only_counter(facts).unwrap_or(logged)
 }
 
 /// The current clocksource by the log's last line about it.
@@ -107,7 +109,20 @@ fn by_log(facts: &Facts) -> Current {
     }
     let lost = events[at + 1..].iter().find(|event| is_tsc(&name) && gives_tsc_up(event));
     if let Some(mark) = lost {
-        return Current { lost: Some(mark.evidence.clone()), ..Current::default() };
+        // The watchdog's reference is the best of the others, and so what the kernel falls back to.
+        let reference = events[at + 1..].iter().find_map(|event| match &event.kind {
+            EventKind::Reading(Role::Reference, Count { name, .. })
+            | EventKind::Skewed { reference: name, .. } => Some((name, &event.evidence)),
+            _ => None,
+        });
+        let fallback = reference.filter(|(name, _)| !is_tsc(name) && !counts_ticks(name));
+        return match fallback {
+            Some((name, line)) => {
+                let evidence = vec![events[at].evidence.clone(), line.clone()];
+                Current { evidence, ..Current::known(name, line) }
+            }
+            None => Current { lost: Some(mark.evidence.clone()), ..Current::default() },
+        };
     }
     let Some(more) = settled(facts, &events, at, &name) else {
         return Current { early: Some(name), ..Current::default() };
@@ -161,10 +176,13 @@ fn settled<'a>(
     (!is_early).then(Vec::new)
 }
 
-/// If ARM's counter is registered, it has no rival.
-fn by_arm_counter(facts: &Facts) -> Option<Current> {
-    const NAME: &str = "arch_sys_counter";
-    let registers =
-        |kind: &EventKind| matches!(kind, EventKind::Registered { name, .. } if name == NAME);
-    Some(Current::known(NAME, &facts.logged(registers)?.evidence))
+/// If ARM's counter, or that of s390, POWER or LoongArch, is registered, it has no rival.
+fn by_only_counter(facts: &Facts) -> Option<Current> {
+    const NAMES: [&str; 4] = ["arch_sys_counter", "tod", "timebase", "Constant"];
+    facts.events().find_map(|event| match &event.kind {
+        EventKind::Registered { name, .. } if NAMES.contains(&&name[..]) => {
+            Some(Current::known(name, &event.evidence))
+        }
+        _ => None,
+    })
 }

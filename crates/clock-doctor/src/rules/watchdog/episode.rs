@@ -41,7 +41,9 @@ pub(crate) struct Episode {
     /// `CPU1 N < CPU2 N (cycles)`.
     pub cycles: Option<(u64, u64)>,
     /// The reference was slow to read: nanoseconds, and whether the line marks the clocksource.
-    pub delay: Option<(u64, bool)>,
+    pub delay: Option<(Option<u64>, bool)>,
+    /// The time between two reads of the reference alone, in nanoseconds.
+    pub delay_alone: Option<u64>,
     /// The watched clocksource, if a line names it: `tsc`, `tsc-early`, or one that is not the TSC's.
     pub name: Option<String>,
     /// The current clocksource as the kernel printed it.
@@ -131,12 +133,13 @@ impl Episode {
                 self.named(name) && put(&mut self.watched_interval, *nsec)
             }
             EventKind::CpuCycles { first, second } => put(&mut self.cycles, (*first, *second)),
-            EventKind::ReadDelay { name, nsec, marks } => {
+            EventKind::ReadDelay { name, nsec, alone, marks } => {
                 // Harmless delays come several at a time; the last one counts.
                 let replaces = self.delay.is_none_or(|(_, before)| !before)
                     && name.as_ref().is_none_or(|name| self.named(name));
                 if replaces {
                     self.delay = Some((*nsec, *marks));
+                    self.delay_alone = *alone;
                 }
                 replaces
             }

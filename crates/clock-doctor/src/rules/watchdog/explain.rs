@@ -3,7 +3,7 @@
 use super::Decision;
 use super::figures::{a_day, count, duration, fine, gigahertz, hertz, share};
 use super::interval::Interval;
-use super::labels::CHECK_NS;
+use super::labels::{CHECK_NS, FASTEST_HZ, SLOWEST_HZ};
 use super::machine::Machine;
 use super::rates::{ACPI_PM_HZ, Origin};
 use crate::rules::catalogue::Label;
@@ -15,7 +15,9 @@ pub(crate) type Values = Vec<(&'static str, String)>;
 pub(crate) fn sentences(label: Label, decision: &Decision) -> Vec<String> {
     let Decision { episode, interval, machine, .. } = decision;
     let mut values = values(interval);
-    values.push(("delay", duration(episode.delay.map_or(0.0, |(ns, _)| ns as f64))));
+    let of = |ns: Option<u64>| duration(ns.unwrap_or_default() as f64);
+    values.push(("delay", of(episode.delay.and_then(|(ns, _)| ns))));
+    values.push(("alone", of(episode.delay_alone)));
     if let Some((one, other)) = episode.cycles {
         let figures = [
             ("more", one.max(other)),
@@ -60,6 +62,9 @@ fn keys(label: Label, decision: &Decision) -> Vec<&'static str> {
             }
         }
         Label::VmPaused if interval.skew_ns.is_some_and(|skew| skew > 0.0) => vec!["stopped"],
+        Label::VmPaused if interval.elapsed_ns.is_some_and(|elapsed| elapsed > 0.0) => {
+            vec!["went-on"]
+        }
         Label::VmPaused => vec!["set-back"],
         Label::TscJumped => {
             let mut keys: Vec<&str> = self::both(interval).map(|_| "both").into_iter().collect();
@@ -76,17 +81,25 @@ fn keys(label: Label, decision: &Decision) -> Vec<&'static str> {
             vec!["torn", if is_new { "since-5.13" } else { "before-5.13" }]
         }
         Label::TscWatchdogLongInterval if has_elapsed => {
-            let has_rate = interval.cycles.and(interval.implied_hz).is_some();
-            if has_rate && interval.tsc.is_none() { vec!["late", "nominal"] } else { vec!["late"] }
+            let implied = interval.cycles.and(interval.implied_hz);
+            let is_rate = implied.is_some_and(|hz| (SLOWEST_HZ..=FASTEST_HZ).contains(&hz));
+            if is_rate && interval.tsc.is_none() { vec!["late", "nominal"] } else { vec!["late"] }
         }
         Label::WatchdogFalsePositiveLikely if both.is_some() => vec!["crystals"],
         Label::NeedsRateMeasurement => match both {
+            None if interval.elapsed_ns.is_some() && interval.implied_hz.is_some() => {
+                vec!["implied"]
+            }
             None => vec!["no-figures"],
             Some(_) if interval.second_agrees() == Some(true) => vec!["both", "second"],
             Some(skew) if interval.doubt_ns > skew.abs() => vec!["both", "rounded"],
             Some(_) => vec!["both", "either"],
         },
-        Label::TscWatchdogReaddelay if episode.delay.is_some() => vec!["delay"],
+        Label::TscWatchdogReaddelay => match (episode.delay, episode.delay_alone) {
+            (Some((Some(_), _)), Some(_)) => vec!["delay-between"],
+            (Some((Some(_), _)), None) => vec!["delay"],
+            _ => Vec::new(),
+        },
         Label::TscWarpRuntime if episode.cycles.is_some() => vec!["apart"],
         _ => Vec::new(),
     }

@@ -1,6 +1,7 @@
 //! The arithmetic on one decision of the watchdog: the counts of each clock between two checks.
 
 use super::episode::Episode;
+use super::labels::{FASTEST_HZ, SLOWEST_HZ};
 use super::rates::{HPET_HZ, Origin, Rate, Rates};
 use crate::log::event::Count;
 
@@ -50,11 +51,8 @@ const FULL_WIDTH: u64 = 1 << 58;
 impl Interval {
     /// Computes the figures from the lines of `episode`.
     pub(crate) fn of(episode: &Episode, rates: &Rates) -> Interval {
-        let mut interval = Interval {
-            is_new_format: episode.reference_interval.is_some()
-                || episode.watched_interval.is_some(),
-            ..Interval::default()
-        };
+        let is_new_format = episode.lines.iter().any(|line| line.text.contains(" interval: "));
+        let mut interval = Interval { is_new_format, ..Interval::default() };
         interval.name_reference(episode);
         interval.tsc = rates.tsc(episode.name.as_deref().unwrap_or("tsc"));
         interval.count_watched(episode);
@@ -112,9 +110,13 @@ impl Interval {
             let is_wide = count.mask >= FULL_WIDTH;
             self.is_before_zero = is_wide && count.now >> 62 != 0;
             self.is_backwards = is_wide && (count.now < count.last || self.is_before_zero);
-            self.readings = Some((count.now, count.last));
-            if !self.is_backwards {
-                self.cycles = Some(count.now.wrapping_sub(count.last) & count.mask);
+            let cycles = count.now.wrapping_sub(count.last) & count.mask;
+            if contradicts(count.nsec, cycles) {
+                // One of the readings has lost a digit, or was copied wrongly.
+                (self.is_before_zero, self.is_backwards) = (false, false);
+            } else {
+                self.readings = Some((count.now, count.last));
+                self.cycles = (!self.is_backwards).then_some(cycles);
             }
         }
         let by_skewed = |(skew, _, interval): &(i64, String, i64)| *interval as f64 + *skew as f64;
@@ -137,7 +139,9 @@ impl Interval {
         let Some(name) = self.reference.clone() else { return };
         let mut rate = rates.reference(&name);
         if let Some(count) = &episode.reference {
-            self.reference_is_backwards = count.mask >= FULL_WIDTH && count.now < count.last;
+            self.reference_is_backwards = count.mask >= FULL_WIDTH
+                && count.now < count.last
+                && count.nsec.is_none_or(|ns| ns <= 0);
             if let (None, Some(assumed)) = (self.elapsed_ns, &mut rate) {
                 if name == "hpet" && assumed.origin == Origin::Usual {
                     assumed.hz = self.likely_hpet(count);
@@ -184,6 +188,12 @@ impl Interval {
                 _ => None,
             });
     }
+}
+
+/// Whether the interval in nanoseconds, printed on the same line, makes a rate of these ticks that no TSC has.
+fn contradicts(nsec: Option<i64>, cycles: u64) -> bool {
+    let hz = |ns: i64| cycles as f64 / ns as f64 * 1e9;
+    nsec.is_some_and(|ns| ns > 0 && !(SLOWEST_HZ / 4.0..=FASTEST_HZ * 1.5).contains(&hz(ns)))
 }
 
 /// The count of a counter, in nanoseconds.

@@ -40,6 +40,10 @@ pub(crate) fn labels(interval: &Interval) -> Vec<Label> {
         labels.push(Label::WatchdogCounterWrapped);
     } else if reference == "kvm-clock" && interval.skew_ns.is_some_and(|skew| skew > 1e8) {
         labels.push(Label::VmPaused);
+    } else if reference == "kvm-clock" && goes_on_alone(interval) {
+        return vec![Label::VmPaused];
+    } else if reference_jumped(interval) {
+        return labels;
     } else if is_far_ahead(interval) {
         labels.push(Label::TscJumped);
     }
@@ -96,12 +100,29 @@ fn is_torn(interval: &Interval) -> bool {
     on_time && interval.implied_hz.is_some_and(|hz| hz < SLOWEST_HZ)
 }
 
+/// Whether kvm-clock counted the usual time, and the TSC milliseconds less.
+fn goes_on_alone(interval: &Interval) -> bool {
+    interval.skew_ns.is_some_and(|skew| skew < -UNDECIDED_NS)
+        && interval.elapsed_ns.is_some_and(|elapsed| elapsed < LATE_NS)
+        && !is_torn(interval)
+}
+
+/// Whether the hypervisor's clock, which is computed from the TSC, counted seconds more than the TSC: no stall between
+/// two reads of one comparison is so long.
+pub(crate) fn reference_jumped(interval: &Interval) -> bool {
+    let is_computed = matches!(interval.reference.as_deref(), Some("kvm-clock" | "xen"));
+    is_computed && is_torn(interval) && interval.elapsed_ns.is_some_and(|elapsed| elapsed > LATE_NS)
+}
+
 /// Whether only a measurement can decide, because the log lacks the data for other rules: a small difference without
-/// its interval, or two different rates that the kernel (7.1) printed without figures.
+/// its interval, a TSC whose rate the log does not tell, or two different rates that the kernel (7.1) printed without
+/// figures.
 pub(crate) fn only_a_rate_decides(interval: &Interval, is_rate: bool) -> bool {
+    let unknown = interval.tsc.is_none()
+        && interval.implied_hz.is_some_and(|hz| (SLOWEST_HZ..=FASTEST_HZ).contains(&hz));
     match interval.skew_ns {
         Some(skew) => interval.ppm().is_none() && skew.abs() < UNDECIDED_NS,
-        None => is_rate && interval.cycles.is_none() && interval.elapsed_ns.is_none(),
+        None => unknown || is_rate && interval.cycles.is_none() && interval.elapsed_ns.is_none(),
     }
 }
 

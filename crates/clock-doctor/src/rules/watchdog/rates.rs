@@ -2,6 +2,7 @@
 
 use crate::facts::Facts;
 use crate::log::event::EventKind;
+use crate::rules::state::source::is_tsc;
 
 /// Rate of the ACPI power management timer, in hertz (`drivers/clocksource/acpi_pm.c`).
 pub(crate) const ACPI_PM_HZ: f64 = 3_579_545.0;
@@ -71,7 +72,10 @@ impl Rates {
             let stated = |mhz: f64| Rate { hz: mhz * 1e6, origin: Origin::Stated };
             match &event.kind {
                 EventKind::Registered { name, max_cycles, max_idle_ns, .. } => {
-                    if let Some(hz) = from_registration(*max_cycles, *max_idle_ns) {
+                    let hz = from_registration(*max_cycles, *max_idle_ns);
+                    // The TSC's is held against what is possible, because a line may be damaged.
+                    let fits = |hz: &f64| !is_tsc(name) || plausible(hz / 1e6);
+                    if let Some(hz) = hz.filter(fits) {
                         let rate = Rate { hz, origin: Origin::Registration };
                         rates.registered.push((name.clone(), rate));
                     }
@@ -124,7 +128,7 @@ impl Rates {
 }
 
 /// A TSC runs at 0.1 to 10 GHz; a line with another rate is cut or garbled.
-fn plausible(mhz: f64) -> bool {
+pub(crate) fn plausible(mhz: f64) -> bool {
     (100.0..=10_000.0).contains(&mhz)
 }
 

@@ -3,7 +3,7 @@
 use super::explain::{self, Values};
 use super::figures::{duration, fine, share};
 use super::interval::Interval;
-use super::labels::CRYSTAL_PPM;
+use super::labels::{CRYSTAL_PPM, reference_jumped};
 
 use super::{Decision, remedies};
 use crate::facts::{Evidence, Facts};
@@ -31,6 +31,8 @@ pub(crate) fn find(decision: &Decision, facts: &Facts) -> Option<Finding> {
         } else if !is_doubtful {
             fixes.push(Fix::EnableHpet);
         }
+    } else if reference_jumped(interval) {
+        keys.push("jumped");
     } else if name == "xen" {
         keys.push("xen");
     }

@@ -231,7 +231,8 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
             .prop_map(|(first, second)| EventKind::CpuCycles { first, second }),
         (any_number(), any::<bool>()).prop_map(|(nsec, marks)| EventKind::ReadDelay {
             name: None,
-            nsec,
+            nsec: Some(nsec),
+            alone: None,
             marks
         }),
         any_name().prop_map(EventKind::Switched),

@@ -1,0 +1,48 @@
+//! A log that says that the TSC was given up, beside files that have it: which of them holds for the present.
+
+use super::catalogue::{Fix, Label, TRUST};
+use super::finding::Finding;
+use super::state::source::{gives_tsc_up, is_tsc};
+use crate::facts::Facts;
+use crate::log::event::{Event, EventKind};
+
+/// The facts without the lines that the files contradict, and what is to be said of that; `None` if they agree. A kernel
+/// that gave the TSC up has no way back before the next boot, so such a line is not of the time of the files.
+pub(super) fn of(facts: &Facts) -> Option<(Facts, Finding)> {
+    let current = facts.current.as_ref().filter(|known| is_tsc(&known.value));
+    let listed = facts.available.as_ref().filter(|_| facts.lists("tsc") == Some(true));
+    let file = current.map(|known| &known.evidence).or(listed.map(|known| &known.evidence))?;
+    let given_up = |event: &&Event| {
+        gives_tsc_up(event)
+            && !event.kind.is_about_hyperv()
+            && event.kind != EventKind::SchedClockUnstable
+    };
+    let line = facts.events().find(given_up)?;
+    let found = Finding::new(Label::LogContradictsSysfs).seen(&line.evidence).seen(file);
+    let found = found.forbid(TRUST).fix(&[Fix::ReadLog, Fix::Measure]);
+    let release = facts.events().rev().find_map(|event| match &event.kind {
+        EventKind::LinuxVersion(text) => text.split_whitespace().next(),
+        _ => None,
+    });
+    let running = facts.kernel().map(|kernel| &kernel.release[..]);
+    let found = match (release.zip(running).filter(|(log, now)| log != now), current) {
+        (Some((log, now)), _) => found.tell_with("other-kernel", &[("log", &log), ("now", &now)]),
+        (None, Some(_)) => found.tell("current"),
+        (None, None) => found.tell("listed"),
+    };
+    let mut present = facts.clone();
+    let is_of_fault = |event: &Event| {
+        gives_tsc_up(event) && !event.kind.is_about_hyperv()
+            || event.kind.has_figures()
+            || matches!(
+                event.kind,
+                EventKind::Current { .. }
+                    | EventKind::BrokenBiosAdvice
+                    | EventKind::CpusApart { .. }
+            )
+    };
+    if let Some(log) = &mut present.log {
+        log.events.retain(|event| !is_of_fault(event));
+    }
+    Some((present, found))
+}
