@@ -3,11 +3,12 @@
 mod archive;
 mod directory;
 pub mod paths;
-mod unpack;
+pub(crate) mod unpack;
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader, Cursor, Read, Seek as _, SeekFrom};
 use std::path::Path;
 
 pub use super::evidence::clean;
@@ -15,6 +16,8 @@ use super::evidence::{Unread, in_words};
 use super::log::{Log, reader};
 use archive::Archive;
 use directory::Directory;
+use paths::Content;
+use unpack::Packing;
 
 /// Bytes that are searched for the first whole line of a cut log.
 const LINE: u64 = 1 << 20;
@@ -35,7 +38,8 @@ const LOG_LIMITS: LogLimits = LogLimits { each: 2 << 30, all: 4 << 30 };
 
 /// Whether a folder looks like a machine's root, an sosreport or a capture, and not like a folder of these.
 pub fn is_machine(folder: &Path) -> bool {
-    paths::TOP.iter().any(|name| folder.join(name).exists())
+    let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.into_iter().any(|name| name.to_str().is_some_and(paths::is_of_machine))
 }
 
 /// The files of a machine.
@@ -51,14 +55,16 @@ pub struct Root {
 enum Tree {
     Directory(Directory),
     Archive(Archive),
+    /// A log by itself.
+    Log(Box<Log>),
 }
 
 impl Root {
-    /// Opens a directory or an archive, recognised by its type and not by its name.
+    /// Opens a directory, an archive or a log, recognised by its content and not by its name.
     ///
     /// # Errors
     ///
-    /// If it is neither, or cannot be read; a clause, without the path.
+    /// If it is none of them, or cannot be read; a clause, without the path.
     pub fn open(path: &Path) -> io::Result<Root> {
         Root::opened(path).map_err(|error| io::Error::new(error.kind(), in_words(&error)))
     }
@@ -73,16 +79,35 @@ impl Root {
             let text = "it is neither a directory nor a plain file";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        Root::from_archive(File::open(path)?, &clean(&path.display().to_string()))
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        Root::from_archive(File::open(path)?, &clean(&name.to_string_lossy()))
     }
 
-    /// Reads an archive to its end. `name` is its name in messages.
+    /// Reads an archive, or a log by itself, to its end. `name` is its name in messages.
     ///
     /// # Errors
     ///
-    /// If it is not an archive, is damaged, or contains more than the limits.
+    /// If it is neither, is damaged, or contains more than the limits.
     pub fn from_archive(packed: impl Read, name: &str) -> io::Result<Root> {
-        Ok(Root::of(Tree::Archive(Archive::read(packed, name)?)))
+        let (head, rest) = archive::head_of(packed)?;
+        let packing = unpack::packing(&head);
+        let is_text = unpack::is_text(&head);
+        let whole = Cursor::new(head).chain(rest);
+        let (whole, is_text): (Box<dyn Read>, bool) = match packing {
+            Ok(packing) if packing != Packing::None => {
+                let begin = archive::head_of(unpack::unpack(whole, packing));
+                let (head, rest) = begin.map_err(|error| archive::stopped(0, &error))?;
+                let is_text = unpack::is_text(&head);
+                (Box::new(Cursor::new(head).chain(rest)), is_text)
+            }
+            _ => (Box::new(whole), is_text),
+        };
+        // A text in place of an archive is none.
+        if !is_text || paths::is_archive(name) {
+            return Ok(Root::of(Tree::Archive(Archive::read(whole, name)?)));
+        }
+        let log = reader::read(&mut BufReader::new(whole), name);
+        Ok(Root::of(Tree::Log(Box::new(log.map_err(|error| archive::stopped(0, &error))?))))
     }
 
     fn of(tree: Tree) -> Root {
@@ -92,7 +117,7 @@ impl Root {
     /// Files that were refused while the root was opened.
     pub fn refused(&self) -> &[Unread] {
         match &self.tree {
-            Tree::Directory(_) => &[],
+            Tree::Directory(_) | Tree::Log(_) => &[],
             Tree::Archive(archive) => &archive.refused,
         }
     }
@@ -108,6 +133,7 @@ impl Root {
         let directory = match &self.tree {
             Tree::Directory(directory) => directory,
             Tree::Archive(archive) => return Ok(archive.file(below)?.map(<[u8]>::to_vec)),
+            Tree::Log(_) => return Ok(None),
         };
         let Some(file) = directory.file(below)? else { return Ok(None) };
         let mut bytes = Vec::new();
@@ -134,6 +160,7 @@ impl Root {
         let directory = match &self.tree {
             Tree::Directory(directory) => directory,
             Tree::Archive(archive) => return Ok(archive.log(below)?.cloned()),
+            Tree::Log(log) => return Ok(Some(Log::clone(log))),
         };
         let Some(file) = directory.file(below)? else { return Ok(None) };
         self.end_of_log(file, below).map(Some).map_err(|error| Unread::of(below, &error))
@@ -162,25 +189,35 @@ impl Root {
         Ok(if skipped_bytes > 0 { Log { skipped_bytes: start, ..log } } else { log })
     }
 
-    /// The possible logs, in the order of `paths::LOGS`.
+    /// The possible logs, in the order of `paths::LOGS`, with those that are not to be read.
     pub fn logs(&self) -> Vec<String> {
-        let one = |pattern: &&str| match pattern.strip_suffix('*') {
-            None => vec![(*pattern).to_owned()],
-            Some(start) => {
-                let (folder, _) = start.rsplit_once('/').unwrap_or(("", start));
-                let paths = self.names(folder).into_iter().map(|name| format!("{folder}/{name}"));
-                paths
-                    .filter(|path| path.strip_prefix(start).is_some_and(paths::is_plain_ending))
-                    .collect()
-            }
-        };
-        paths::LOGS.iter().flat_map(one).collect()
+        if let Tree::Log(log) = &self.tree {
+            return vec![log.file.clone()];
+        }
+        let mut found = Vec::new();
+        for start in paths::LOGS {
+            let (folder, _) = start.rsplit_once('/').unwrap_or(("", start));
+            let path =
+                |name: String| if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            let listed = self.names(folder).into_iter().map(path);
+            let listed = listed.filter(|path| path.starts_with(start));
+            // The name itself is looked for even where the folder cannot be listed.
+            let own = paths::is_left_out(start).is_none().then(|| start.to_owned());
+            let all = own.into_iter().chain(listed);
+            found.extend(all.filter(|path| paths::content(path) == Some(Content::Log)));
+        }
+        let mut seen = HashSet::new();
+        found.retain(|path: &String| seen.insert(path.clone()));
+        found
     }
 
     fn names(&self, folder: &str) -> Vec<String> {
         match &self.tree {
-            Tree::Directory(directory) => directory.names(folder),
+            Tree::Directory(directory) => {
+                directory.names(if folder.is_empty() { "." } else { folder })
+            }
             Tree::Archive(archive) => archive.names(folder),
+            Tree::Log(_) => Vec::new(),
         }
     }
 }

@@ -15,6 +15,7 @@ use super::Files;
 use crate::facts::{Kernel, Known, Log, Unread};
 use crate::log::event::{Event, EventKind};
 use crate::log::reader;
+use crate::root::paths;
 
 /// Lines with the same stamp that prove two logs to be of the same boot.
 const SHARED: usize = 2;
@@ -38,9 +39,9 @@ pub(super) fn choose(
     match own {
         // This log contains the whole boot.
         Some(log) if log.begins_at_boot => Some(log),
-        Some(log) => Some(add_all(log, from_files(files), by_shared_lines)),
+        Some(log) => Some(add_all(log, from_files(files, true), by_shared_lines)),
         None => {
-            let mut logs = from_files(files);
+            let mut logs = from_files(files, false);
             let best = best(&logs, kernel.map(|known| known.value.release.as_str()))?;
             let chosen = logs.remove(best);
             Some(add_all(chosen, logs, |one, other| {
@@ -50,10 +51,14 @@ pub(super) fn choose(
     }
 }
 
-/// The logs that contain events.
-fn from_files(files: &mut Files) -> Vec<Log> {
+/// The logs that contain events. Beside the kernel's own log (`has_own`), older ones are of no interest.
+fn from_files(files: &mut Files, has_own: bool) -> Vec<Log> {
     let mut logs = Vec::new();
     for below in files.root.logs() {
+        if let Some(why) = paths::is_left_out(&below) {
+            files.unread.extend((!has_own).then(|| Unread::new(&below, why)));
+            continue;
+        }
         let log = files.root.log(&below);
         let log = files.noted(&below, log);
         if let Some(skipped) = log.as_ref().map(|log| log.skipped_bytes).filter(|bytes| *bytes > 0)
@@ -154,7 +159,7 @@ fn add(chosen: &mut Log, other: Log) {
         chosen.events.insert(place, event);
     }
     chosen.begins_at_boot |= other.begins_at_boot;
-    chosen.left_out += other.left_out;
+    chosen.leave_out(other.left_out);
 }
 
 #[cfg(test)]

@@ -3,6 +3,9 @@
 //! The formats are those of `kernel/time/clocksource.c`, `arch/x86/kernel/tsc.c`, `tsc_sync.c`,
 //! `hpet.c`, `drivers/clocksource/*` from 2.6.18 to 7.1.
 
+use std::collections::{HashMap, HashSet};
+use std::mem::{Discriminant, discriminant};
+
 use crate::evidence::Evidence;
 
 /// A line of the log.
@@ -33,8 +36,8 @@ pub struct Log {
     pub last: Option<(f64, Evidence)>,
     /// Number of boots in the file.
     pub boots: u64,
-    /// Number of events left out because there were too many of their kind.
-    pub left_out: u64,
+    /// Numbers of events left out because there were too many of their kind.
+    pub left_out: HashMap<Discriminant<EventKind>, u64>,
     /// Bytes of the oldest lines that were not read because the file is too long.
     pub skipped_bytes: u64,
 }
@@ -43,7 +46,22 @@ impl Log {
     /// Whether the absence of a line can prove anything: the log begins at the boot and no event was left out. This is
     /// necessary but not sufficient, because a fragment may begin at the boot and still lack lines.
     pub fn is_complete(&self) -> bool {
-        self.begins_at_boot && self.left_out == 0
+        self.begins_at_boot && self.left_out.is_empty()
+    }
+
+    /// Adds the counts of events that were left out of another log of the same boot.
+    pub fn leave_out(&mut self, other: HashMap<Discriminant<EventKind>, u64>) {
+        for (kind, count) in other {
+            *self.left_out.entry(kind).or_default() += count;
+        }
+    }
+
+    /// The number of lines of these kinds, with those that were left out.
+    pub(crate) fn count(&self, is_it: impl Fn(&EventKind) -> bool) -> u64 {
+        let seen = || self.events.iter().map(|event| &event.kind).filter(|kind| is_it(kind));
+        let kinds: HashSet<_> = seen().map(discriminant).collect();
+        let left_out = kinds.iter().filter_map(|kind| self.left_out.get(kind));
+        seen().count() as u64 + left_out.sum::<u64>()
     }
 }
 

@@ -31,8 +31,15 @@ struct Ends {
 }
 
 impl Ends {
-    /// Adds an event to the newest unit, or to a new one. Returns the number of events that were dropped for it.
-    fn push(&mut self, order: u64, event: Event, continues: bool, each_end: usize) -> u64 {
+    /// Adds an event to the newest unit, or to a new one. Counts the events that are dropped for it.
+    fn push(
+        &mut self,
+        order: u64,
+        event: Event,
+        continues: bool,
+        each_end: usize,
+        left_out: &mut LeftOut,
+    ) {
         if !continues {
             self.unit = order;
             let end = usize::from(self.held[0] == each_end);
@@ -41,20 +48,20 @@ impl Ends {
         let entry = Entry { unit: self.unit, order, event };
         if self.held[1] == 0 {
             self.first.push(entry);
-            return 0;
+            return;
         }
         self.last.push_back(entry);
         if self.held[1] <= each_end {
-            return 0;
+            return;
         }
         self.held[1] -= 1;
         let oldest = self.last.front().map_or(0, |entry| entry.unit);
-        let mut left_out = 0;
-        while self.last.front().is_some_and(|entry| entry.unit == oldest) {
-            self.last.pop_front();
-            left_out += 1;
+        while let Some(entry) = self.last.pop_front() {
+            if entry.unit != oldest {
+                return self.last.push_front(entry);
+            }
+            *left_out.entry(discriminant(&entry.event.kind)).or_default() += 1;
         }
-        left_out
     }
 
     /// The events of the newest unit, the newest first.
@@ -70,8 +77,11 @@ pub(crate) struct Kept {
     kinds: HashMap<Discriminant<EventKind>, Ends>,
     episodes: Ends,
     count: u64,
-    left_out: u64,
+    left_out: LeftOut,
 }
+
+/// Numbers of events left out, by their kinds.
+pub(crate) type LeftOut = HashMap<Discriminant<EventKind>, u64>;
 
 impl Kept {
     /// Keeps `event`, and may drop another one.
@@ -79,17 +89,18 @@ impl Kept {
         self.count += 1;
         if is_of_episode(&event.kind) {
             let continues = continues(&self.episodes, &event);
-            self.left_out += self.episodes.push(self.count, event, continues, EPISODES_EACH_END);
-            return;
+            let left_out = &mut self.left_out;
+            return self.episodes.push(self.count, event, continues, EPISODES_EACH_END, left_out);
         }
+        let mut none = LeftOut::new();
         let says_more = !says_the_same_again(&event.kind);
+        let left_out = if says_more { &mut self.left_out } else { &mut none };
         let ends = self.kinds.entry(discriminant(&event.kind)).or_default();
-        let left_out = ends.push(self.count, event, false, EACH_END);
-        self.left_out += if says_more { left_out } else { 0 };
+        ends.push(self.count, event, false, EACH_END, left_out);
     }
 
-    /// The events in their original order, and the number of events left out.
-    pub(crate) fn into_events(self) -> (Vec<Event>, u64) {
+    /// The events in their original order, and the numbers of events left out.
+    pub(crate) fn into_events(self) -> (Vec<Event>, LeftOut) {
         let ends = self.kinds.into_values().chain([self.episodes]);
         let mut entries: Vec<Entry> =
             ends.flat_map(|ends| ends.first.into_iter().chain(ends.last)).collect();
@@ -169,6 +180,7 @@ mod tests {
         }
         kept.push(event(all, EventKind::WarpRandom));
         let (events, left_out) = kept.into_events();
+        let left_out: u64 = left_out.values().sum();
         assert_eq!((events.len(), left_out), (2 * EACH_END + 1, EACH_END as u64));
         let lines: Vec<u64> = events.iter().filter_map(|event| event.evidence.line).collect();
         let middle = EACH_END as u64;
@@ -179,7 +191,7 @@ mod tests {
     fn copies_of_what_says_nothing_are_not_missed() {
         let mut kept = Kept::default();
         (0..10_000).for_each(|line| kept.push(event(line, EventKind::KvmClock)));
-        assert_eq!(kept.into_events().1, 0);
+        assert!(kept.into_events().1.is_empty());
     }
 
     #[test]
@@ -197,7 +209,7 @@ mod tests {
             last.iter().map(|e| e.evidence.line).collect::<Vec<_>>(),
             [2997, 2998, 2999, 3000].map(Some)
         );
-        assert_eq!(events.len() as u64 + left_out, 3001);
+        assert_eq!(events.len() as u64 + left_out.values().sum::<u64>(), 3001);
         let marks = events.iter().filter(|event| event.kind == mark()).count();
         assert_eq!(events.len(), 3 * marks + 1);
     }

@@ -9,6 +9,7 @@ mod kept;
 mod lines;
 mod order;
 mod parse;
+pub(crate) mod plain;
 mod prefix;
 pub mod reader;
 

@@ -50,6 +50,12 @@ pub(crate) fn split(line: &str) -> Split<'_> {
     }
 }
 
+/// Whether a text is a date with a time, or a number.
+pub(crate) fn is_time(text: &str) -> bool {
+    dates::taken_off(text.trim()).is_some_and(str::is_empty)
+        || !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// `-- Boot ID --` and `-- Reboot --` of `journalctl`: another boot follows.
 pub(crate) fn is_boot_mark(message: &str) -> bool {
     let inner = message.strip_prefix("-- ").and_then(|rest| rest.strip_suffix(" --"));

@@ -9,6 +9,7 @@ use super::kept::Kept;
 use super::lines;
 use super::order::{self, Order};
 use super::parse::{self, Said, watchdog};
+use super::plain;
 use super::prefix::{self, Split};
 use crate::facts::{Evidence, Log};
 
@@ -35,7 +36,7 @@ const COPIED_WITHIN: u64 = 10;
 
 /// Reads a log to its end and keeps the lines of its last boot about clocks.
 ///
-/// A log with its newest line first is reversed.
+/// A log may be packed, in UTF-16, or in the dress of JSON, logfmt or CSV. One with its newest line first is reversed.
 ///
 /// Memory is bounded: only the first and the last lines of each kind are kept, and [`Log::left_out`] counts the others.
 ///
@@ -43,7 +44,8 @@ const COPIED_WITHIN: u64 = 10;
 ///
 /// Those of `bytes`.
 pub fn read(bytes: &mut dyn Read, file: &str) -> io::Result<Log> {
-    match order::of(bytes)? {
+    let mut bytes = plain::of(bytes)?;
+    match order::of(&mut bytes)? {
         Order::OldestFirst(head) => {
             read_within(&mut head.as_slice().chain(bytes), file, LINE, BLOCK)
         }

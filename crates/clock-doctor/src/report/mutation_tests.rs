@@ -81,9 +81,9 @@ impl Machine {
     }
 
     /// Doctor's report on the machine with this log.
-    fn judged(&self, log: &str) -> DoctorReport {
+    fn judged(&self, log: &[u8]) -> DoctorReport {
         let mut builder = tar::Builder::new(Vec::new());
-        let log = [(self.log.clone(), log.as_bytes().to_vec())];
+        let log = [(self.log.clone(), log.to_vec())];
         let logs = log.into_iter().filter(|(path, _)| !path.is_empty());
         for (path, bytes) in self.files.iter().cloned().chain(logs) {
             let mut header = tar::Header::new_ustar();
@@ -97,7 +97,7 @@ impl Machine {
     }
 
     fn labels(&self, lines: &[String]) -> Labels {
-        labels_of(&self.judged(&text_of(lines)))
+        labels_of(&self.judged(text_of(lines).as_bytes()))
     }
 
     /// The machine without some files and some lines.
@@ -398,7 +398,7 @@ fn damaged_logs_keep_what_the_rest_supports_and_say_nothing_wrong() {
     let mut complaints = Vec::new();
     for (case, folder) in cases() {
         let machine = Machine::of(case, &folder);
-        let report = machine.judged(&text_of(&machine.lines));
+        let report = machine.judged(text_of(&machine.lines).as_bytes());
         let whole = labels_of(&report);
         assert!(
             machine.expected.iter().all(|label| whole.contains(label) || label.starts_with("fix:"))
@@ -429,5 +429,98 @@ fn damaged_logs_keep_what_the_rest_supports_and_say_nothing_wrong() {
         let figures: String = scores.iter().map(|(kind, score)| score.in_words(kind)).collect();
         let _ = io::stderr().write_all(figures.as_bytes());
     }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// A line's stamp in seconds and microseconds, and its message, if the stamp has six places.
+fn stamped(line: &str) -> Option<(u64, &str)> {
+    let (stamp, message) = line.strip_prefix('[')?.split_once("] ")?;
+    let (seconds, micros) = stamp.trim().split_once('.').filter(|(_, micros)| micros.len() == 6)?;
+    Some((seconds.parse::<u64>().ok()? * 1_000_000 + micros.parse::<u64>().ok()?, message))
+}
+
+type Dress = (&'static str, fn(&str) -> String);
+type Encoding = (&'static str, fn(&str) -> Vec<u8>);
+
+/// The forms in which people have a log, each by what is made of a line.
+const DRESSES: [Dress; 8] = [
+    ("docker", |line| {
+        let log = serde_json::to_string(&format!("{line}\n")).unwrap();
+        format!(r#"{{"log":{log},"stream":"stdout","time":"2026-11-24T10:00:00.123456789Z"}}"#)
+    }),
+    ("journalctl -o json", |line| {
+        let (stamp, message) = match stamped(line) {
+            Some((us, message)) => (format!(r#""__MONOTONIC_TIMESTAMP":"{us}","#), message),
+            None => (String::new(), line),
+        };
+        let message = serde_json::to_string(message).unwrap();
+        let cursor = "s=6d1f0c;i=4b2;b=3f0a7b2c0d1e4f5a8b9c0d1e2f3a4b5c;m=1f4a;t=5e1b2c;x=9a8b7c6d5e4f3a2b1c0d";
+        format!(
+            r#"{{"__CURSOR":"{cursor}",{stamp}"_TRANSPORT":"kernel","MESSAGE":{message},"PRIORITY":"6"}}"#
+        )
+    }),
+    ("Loki", |line| {
+        let line = serde_json::to_string(line).unwrap();
+        format!(
+            r#"{{"labels":{{"filename":"/var/log/pods/kube-system_node/kern.log"}},"line":{line},"timestamp":"2026-11-24T10:00:00Z"}}"#
+        )
+    }),
+    ("a JSON array", |line| {
+        format!(r#"    {{"message": {}}},"#, serde_json::to_string(line).unwrap())
+    }),
+    ("logfmt", |line| {
+        format!("ts=2026-11-24T10:00:00Z level=info msg={}", serde_json::to_string(line).unwrap())
+    }),
+    ("CSV", |line| format!("2026-11-24T10:00:00Z,web1,\"{}\",info", line.replace('"', "\"\""))),
+    ("CSV with semicolons", |line| format!("\"1\";\"{}\"", line.replace('"', "\"\""))),
+    ("tabs", |line| format!("2026-11-24 10:00:00\tweb1\t\"{}\"", line.replace('"', "\"\""))),
+];
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(bytes).unwrap();
+    packer.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
+}
+
+/// The forms in which a whole file may be stored.
+const ENCODINGS: [Encoding; 5] = [
+    ("gzip", |text| gzip(text.as_bytes())),
+    ("zstd", |text| zstd(text.as_bytes())),
+    ("UTF-16", |text| text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
+    ("UTF-16 with its mark", |text| {
+        format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_be_bytes).collect()
+    }),
+    ("UTF-16 in gzip", |text| {
+        gzip(&text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>())
+    }),
+];
+
+#[test]
+fn a_log_in_any_dress_says_what_the_plain_one_says() {
+    let mut complaints = Vec::new();
+    let mut judged = 0;
+    for (case, folder) in cases() {
+        let machine = Machine::of(case, &folder);
+        let text = text_of(&machine.lines);
+        let plain = machine.judged(text.as_bytes());
+        let dressed = DRESSES.iter().map(|(name, dress)| {
+            let lines: Vec<String> = machine.lines.iter().map(|line| dress(line)).collect();
+            (*name, text_of(&lines).into_bytes())
+        });
+        let encoded = ENCODINGS.iter().map(|(name, encode)| (*name, encode(&text)));
+        for (name, bytes) in dressed.chain(encoded) {
+            let labels = machine.judged(&bytes).labels;
+            if labels != plain.labels {
+                complaints
+                    .push(format!("{} as {name}: {labels:?}\n  {:?}", machine.id, plain.labels));
+            }
+            judged += 1;
+        }
+    }
+    assert!(judged > 900, "{judged}");
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }

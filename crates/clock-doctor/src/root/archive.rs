@@ -57,7 +57,7 @@ impl Archive {
         let packing = packing(&head).map_err(io::Error::other)?;
         let mut members = Members::default();
         let ended = members.read(io::Cursor::new(head).chain(rest), packing);
-        let has_end = ended.map_err(|error| io::Error::other(members.stopped(&error)))?;
+        let has_end = ended.map_err(|error| stopped(members.count, &error))?;
         let mut archive = members.choose();
         if !has_end {
             let why = "the archive has no end mark: it may be cut off";
@@ -85,7 +85,8 @@ impl Archive {
     /// Names in a folder.
     pub(super) fn names(&self, folder: &str) -> Vec<String> {
         let name = |path: &String| {
-            let name = path.strip_prefix(folder)?.strip_prefix('/')?;
+            let rest = path.strip_prefix(folder)?;
+            let name = if folder.is_empty() { rest } else { rest.strip_prefix('/')? };
             (!name.contains('/')).then(|| name.to_owned())
         };
         self.files.keys().filter_map(name).collect()
@@ -106,7 +107,7 @@ impl Archive {
 }
 
 /// The first bytes, and the rest of the stream.
-fn head_of<R: Read>(mut packed: R) -> io::Result<(Vec<u8>, R)> {
+pub(super) fn head_of<R: Read>(mut packed: R) -> io::Result<(Vec<u8>, R)> {
     let mut head = Vec::with_capacity(HEAD);
     (&mut packed).take(HEAD as u64).read_to_end(&mut head)?;
     Ok((head, packed))
@@ -237,21 +238,6 @@ impl Members {
         Ok(())
     }
 
-    /// Why reading ended early, as a clause.
-    fn stopped(&self, error: &io::Error) -> String {
-        let why = super::in_words(error);
-        // Each reader and unpacker has its own message for a cut archive.
-        let is_cut = error.kind() == io::ErrorKind::UnexpectedEof
-            || ["EOF", "entire block", "fill whole buffer"].iter().any(|word| why.contains(word));
-        let why = if is_cut { "it is cut off".to_owned() } else { why };
-        let where_ = match self.count {
-            0 => "from its beginning".to_owned(),
-            1 => "after 1 member".to_owned(),
-            count => format!("after {count} members"),
-        };
-        format!("the archive cannot be read {where_}: {}", clean(&why))
-    }
-
     /// Chooses the folder with most files; among equals, the least deep.
     fn choose(mut self) -> Archive {
         let rank = |(root, files): &(&String, &BTreeMap<String, Kept>)| {
@@ -279,6 +265,21 @@ impl Members {
     }
 }
 
+/// Why reading ended after that many members.
+pub(super) fn stopped(count: u64, error: &io::Error) -> io::Error {
+    let why = super::in_words(error);
+    // Each reader and unpacker has its own message for a cut archive.
+    let is_cut = error.kind() == io::ErrorKind::UnexpectedEof
+        || ["EOF", "entire block", "fill whole buffer"].iter().any(|word| why.contains(word));
+    let why = if is_cut { "it is cut off".to_owned() } else { why };
+    let where_ = match count {
+        0 => "from its beginning".to_owned(),
+        1 => "after 1 member".to_owned(),
+        count => format!("after {count} members"),
+    };
+    io::Error::other(format!("the archive cannot be read {where_}: {}", clean(&why)))
+}
+
 /// The part of a member to keep.
 fn kept(content: Content, below: &str, entry: &mut Entry<impl Read>) -> io::Result<Kept> {
     let why = match entry.header().entry_type() {
@@ -289,7 +290,13 @@ fn kept(content: Content, below: &str, entry: &mut Entry<impl Read>) -> io::Resu
                     entry.take(SMALL).read_to_end(&mut bytes)?;
                     Kept::Small(bytes)
                 }
-                Content::Log => Kept::Log(Box::new(reader::read(entry, below)?)),
+                Content::Log => match reader::read(entry, below) {
+                    Ok(log) => Kept::Log(Box::new(log)),
+                    Err(error) if error.kind() == io::ErrorKind::Other => {
+                        Kept::Refused("its packing is damaged, or is not read")
+                    }
+                    Err(error) => return Err(error),
+                },
             });
         }
         EntryType::Symlink => return Ok(Kept::Link(target(below, entry))),

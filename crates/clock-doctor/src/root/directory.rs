@@ -8,7 +8,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, FileType, FileTypeExt, OpenOptions, OpenOptionsExt};
 
 use super::clean;
-use super::paths::TOP;
+use super::paths::is_of_machine;
 use crate::facts::Unread;
 
 /// Maximum number of absolute links that are followed for one file; as in the kernel (`MAXSYMLINKS` of
@@ -172,7 +172,7 @@ fn only_folder(top: &Dir) -> Option<Dir> {
     for entry in top.entries().ok()?.take(NAMES) {
         let entry = entry.ok()?;
         let name = entry.file_name();
-        if TOP.iter().any(|known| name == *known) {
+        if name.to_str().is_some_and(is_of_machine) {
             return None;
         }
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) && folder.replace(entry).is_some() {

@@ -1,7 +1,6 @@
 //! The files that doctor reads: one table for reading directories and archives, and for `capture`.
 
 use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 /// The kind of a file, which decides how it is read.
@@ -72,18 +71,20 @@ const SINGLE: [&str; 17] = [
     crate::measured::FILE,
 ];
 
-/// Logs, in order of preference. A `*` at the end stands for any ending.
-pub(crate) const LOGS: [&str; 10] = [
+/// Beginnings of the paths of logs, in order of preference.
+pub(crate) const LOGS: [&str; 12] = [
     "dmesg",
-    "dmesg.txt",
     "var/log/dmesg",
-    "sos_commands/kernel/dmesg*",
-    "sos_commands/logs/journalctl_--no-pager*",
-    "journalctl",
-    "journalctl.txt",
+    "sos_commands/kernel/dmesg",
+    "sos_commands/logs/journalctl_--no-pager",
+    "journal",
+    "kern.log",
+    "messages",
+    "syslog",
     "var/log/kern.log",
     "var/log/messages",
     "var/log/syslog",
+    "var/log/journal",
 ];
 
 /// File name endings of archives.
@@ -109,39 +110,39 @@ static SMALL: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
 
 /// The kind of the file, if doctor reads it. `below` is relative to the root, with single slashes.
 pub fn content(below: &str) -> Option<Content> {
-    let is_log = |pattern: &str| match pattern.strip_suffix('*') {
-        Some(start) => below.strip_prefix(start).is_some_and(is_plain_ending),
-        None => pattern == below,
-    };
-    if LOGS.iter().any(|pattern| is_log(pattern)) {
+    if ending_of_log(below).is_some() {
         return Some(Content::Log);
     }
     SMALL.contains(below).then_some(Content::Small)
 }
 
-/// Whether a text may stand for the `*` of a pattern: a short name of plain characters, uncompressed.
-pub(crate) fn is_plain_ending(rest: &str) -> bool {
-    const LENGTH: RangeInclusive<usize> = 0..=64;
-    const PACKED: [&str; 4] = [".gz", ".xz", ".zst", ".bz2"];
-    LENGTH.contains(&rest.len())
-        && rest.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
-        && !PACKED.iter().any(|ending| rest.ends_with(ending))
+/// What follows the beginning of a log's path, if it is short and of plain characters.
+fn ending_of_log(below: &str) -> Option<&str> {
+    let rest = LOGS.iter().find_map(|start| below.strip_prefix(start))?;
+    let is_plain = rest.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    (is_plain && rest.len() <= 64).then_some(rest)
+}
+
+/// Why a log is not read, as a clause; `None` if it is.
+pub(crate) fn is_left_out(below: &str) -> Option<&'static str> {
+    const PACKED: [&str; 3] = [".gz", ".xz", ".zst"];
+    if below == "var/log/journal" {
+        return Some("systemd's journal: print it with `journalctl -k -D DIRECTORY`");
+    }
+    let rest = ending_of_log(below)?;
+    let rest = PACKED.iter().find_map(|ending| rest.strip_suffix(ending)).unwrap_or(rest);
+    let last = rest.rsplit(['.', '-']).next().unwrap_or_default();
+    let is_number = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number || rest.ends_with(".old")).then_some("an older log, of an earlier time")
 }
 
 /// Names at the top of a machine's root, an sosreport or a capture.
-pub(crate) const TOP: [&str; 11] = [
-    "usr",
-    "proc",
-    "sys",
-    "var",
-    "etc",
-    "run",
-    "sos_commands",
-    "clockscope",
-    "dmesg",
-    "dmesg.txt",
-    "journalctl",
-];
+const TOP: [&str; 8] = ["usr", "proc", "sys", "var", "etc", "run", "sos_commands", "clockscope"];
+
+/// Whether a name at the top of a folder shows a machine's root, an sosreport or a capture.
+pub(crate) fn is_of_machine(name: &str) -> bool {
+    TOP.contains(&name) || !name.contains('/') && content(name).is_some()
+}
 
 #[cfg(test)]
 mod tests {
@@ -152,10 +153,23 @@ mod tests {
         assert!(SMALL.len() > 40);
         for path in &*SMALL {
             assert_eq!(content(path), Some(Content::Small), "{path}");
-            assert!(TOP.iter().any(|top| path.starts_with(top)) || !path.contains('/'), "{path}");
+            assert!(is_of_machine(path.split('/').next().unwrap()), "{path}");
         }
         for path in LOGS {
-            assert_eq!(content(&path.replace('*', "_-T.txt")), Some(Content::Log), "{path}");
+            for ending in ["", ".txt", "_-T.txt", ".gz", ".log.xz"] {
+                let path = format!("{path}{ending}");
+                if path == "var/log/journal" {
+                    continue;
+                }
+                assert_eq!(
+                    (content(&path), is_left_out(&path)),
+                    (Some(Content::Log), None),
+                    "{path}"
+                );
+            }
+            for ending in [".1", ".2.gz", "-20261124", ".old", "_--boot_-1"] {
+                assert!(is_left_out(&format!("{path}{ending}")).is_some(), "{path}{ending}");
+            }
         }
         for other in [
             "etc/shadow",
@@ -163,7 +177,7 @@ mod tests {
             "dmesg/",
             "sys/class/dmi/id/product_serial",
             "sos_commands/kernel/dmesg/../../../etc/shadow",
-            "sos_commands/kernel/dmesg.gz",
+            "var/log/journal/0f/system.journal",
             "",
         ] {
             assert_eq!(content(other), None, "{other}");

@@ -32,6 +32,11 @@ pub(super) enum Packing {
 /// Bytes that are needed to recognise a file's type: a tar header.
 pub(super) const HEAD: usize = 512;
 
+const NEITHER: &str =
+    "it is neither a directory nor an archive (.tar, .tar.zst, .tar.gz, .tar.xz) nor a log";
+/// The signature of systemd's binary journal (systemd: src/libsystemd/sd-journal/journal-def.h).
+const JOURNAL: &[u8] = b"LPKSHHRH";
+
 /// Recognises the compression of an archive by its first bytes.
 ///
 /// # Errors
@@ -51,8 +56,19 @@ pub(super) fn packing(head: &[u8]) -> Result<Packing, &'static str> {
         }
         [b'P', b'K', 3, 4, ..] => Err("it is a zip archive, which is not read: unpack it first"),
         _ if is_tar(head) => Ok(Packing::None),
-        _ => Err("it is neither a directory nor an archive (.tar, .tar.zst, .tar.gz, .tar.xz)"),
+        _ if head.starts_with(JOURNAL) => Err(
+            "it is a journal's own file, which is not read: print it with `journalctl -k --file FILE`",
+        ),
+        _ => Err(NEITHER),
     }
+}
+
+/// Whether these bytes are those of a log: text, which an empty file and an archive are not.
+pub(super) fn is_text(head: &[u8]) -> bool {
+    let is_plain =
+        |byte: &u8| !byte.is_ascii_control() || byte.is_ascii_whitespace() || *byte == 0x1b;
+    let is_wide = crate::log::plain::unit(head).is_some();
+    packing(head) == Err(NEITHER) && (is_wide || head.iter().all(is_plain))
 }
 
 /// Whether these bytes begin with a tar header, by its checksum; old headers have no other mark.
@@ -67,6 +83,24 @@ pub(super) fn is_tar(head: &[u8]) -> bool {
         .sum();
     // An empty archive consists of zeros only.
     header.cksum().is_ok_and(|stated| stated == sum) || head.iter().all(|byte| *byte == 0)
+}
+
+/// A log, unpacked if it is packed.
+///
+/// # Errors
+///
+/// Those of `bytes`, or the kind of a file that is not read, as a clause.
+pub(crate) fn log<'a>(mut bytes: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    let mut head = Vec::with_capacity(HEAD);
+    (&mut bytes).take(HEAD as u64).read_to_end(&mut head)?;
+    let kind = packing(&head);
+    let is_empty = head.is_empty();
+    let whole = io::Cursor::new(head).chain(bytes);
+    match kind {
+        Err(why) if why != NEITHER && !is_empty => Err(io::Error::other(why)),
+        Ok(Packing::None) | Err(_) => Ok(Box::new(whole)),
+        Ok(packing) => Ok(unpack(whole, packing)),
+    }
 }
 
 /// Unpacks `packed`.

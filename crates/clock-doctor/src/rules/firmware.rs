@@ -32,7 +32,7 @@ fn of(facts: &Facts, label: Label, is_it: impl Fn(&EventKind) -> bool) -> Option
     lines.first()?;
     // Firmware lines are printed once for each CPU.
     let finding = Finding::new(label).seen_all(lines.iter().take(4).copied());
-    let more = lines.len();
+    let more = facts.log.as_ref().map_or(0, |log| log.count(&is_it));
     Some(if more > 4 { finding.detail(format!("There are {more} such lines.")) } else { finding })
 }
 

@@ -22,7 +22,7 @@ use self::interval::Interval;
 use self::machine::Machine;
 use self::rates::Rates;
 use super::finding::{Finding, Severity, Verdict, merged};
-use crate::facts::Facts;
+use crate::facts::{Facts, Log};
 use crate::log::event::{EventKind, Mark};
 use crate::rules::catalogue::{Fix, Label};
 
@@ -216,8 +216,8 @@ fn noise(facts: &Facts, delays: &[Episode], others: &[Episode]) -> Option<Findin
     let delayed = delays.iter().filter(|episode| episode.delay.is_some());
     let episodes = delayed.chain(others).flat_map(|one| &one.lines);
     let all: Vec<_> = noise.map(|event| &event.evidence).chain(episodes).collect();
-    let left_out = facts.log.as_ref().map_or(0, |log| log.left_out);
-    let lines = all.len() as u64 + left_out;
+    let counted = |log: &Log| log.count(|kind| is_noise(kind) || kind.has_figures());
+    let lines = facts.log.as_ref().map_or(0, counted).max(all.len() as u64);
     let mut finding = Finding::new(Label::WatchdogNoise).seen_all(all.into_iter().take(5));
     if let Some(name) = others.iter().find_map(|one| one.name.as_deref()) {
         finding = finding.tell_with("noise", &[("name", &name)]);

@@ -59,7 +59,7 @@ fn joined(older: Option<Log>, ring: Option<Log>) -> Option<Log> {
     let is_newer = |at: Option<f64>| at.is_some_and(|at| at > last);
     older.events.extend(ring.events.into_iter().filter(|event| is_newer(event.at)));
     older.lines += ring.lines;
-    older.left_out += ring.left_out;
+    older.leave_out(ring.left_out);
     Some(older)
 }
 

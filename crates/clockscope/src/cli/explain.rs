@@ -10,7 +10,9 @@ use clap::{Args, ValueEnum};
 #[command(after_help = "Examples:
   clockscope doctor                           why is the clock slow or wrong?
   clockscope doctor --all                     notes of a healthy machine, too
-  clockscope doctor --root sosreport.tar.xz   another machine, by its files
+  clockscope doctor dmesg.txt                 another machine, by a log of it
+  ssh root@sick dmesg | clockscope doctor -   the same, from standard input
+  clockscope doctor sosreport.tar.xz          another machine, by its files
   clockscope doctor --root /mnt/other         files in a folder
   clockscope doctor --root captures/ --summary
                                               what many machines have in common
@@ -27,7 +29,10 @@ Exit status:
   3    not enough evidence, wrong options, or an input that cannot be read
 Of several machines the worst decides: 2, then 1, then 3.")]
 pub struct DoctorArgs {
-    /// Judge the machine whose files are in this directory or archive (.tar, .tar.zst, .tar.gz, .tar.xz) instead of this one. With --summary or --format json-lines:
+    /// Judge the machine of this log, archive or directory instead of this one; - is a log or an archive on standard input
+    #[arg(value_name = "FILE", conflicts_with_all = ["root", "summary", "resume", "pid", "container", "explain", "list"])]
+    pub file: Option<PathBuf>,
+    /// Judge the machine whose files are in this directory or archive (.tar, .tar.zst, .tar.gz, .tar.xz), or whose log this is, instead of this one. With --summary or --format json-lines:
     /// archives, folders of them, - for a list of paths on standard input, and files of such lines, as often as you like
     #[arg(long, value_name = "PATH")]
     pub root: Vec<PathBuf>,

@@ -71,7 +71,8 @@ fn what_is_no_root_is_refused() {
     };
     doctor(Path::new("/nonexistent/root")).is_refused(3, &["/nonexistent/root", "no such file"]);
     doctor(&file("empty", b"")).is_refused(3, &["empty"]);
-    doctor(&file("text", b"[    0.000000] Linux version 5.10.0\n")).is_refused(3, &["neither"]);
+    doctor(&file("bytes", &[7; 600])).is_refused(3, &["neither", "nor a log"]);
+    doctor(&file("system.journal", b"LPKSHHRH\0\0")).is_refused(3, &["journalctl -k --file"]);
     doctor(&file("a.zip", b"PK\x03\x04aaaa")).is_refused(3, &["zip"]);
     doctor(&file("a.tar.bz2", b"BZh91AY")).is_refused(3, &["bzip2"]);
     doctor(&file("a.tar.gz", b"\x1f\x8b\x08")).is_refused(3, &["cannot be read"]);
@@ -81,6 +82,57 @@ fn what_is_no_root_is_refused() {
     let fifo = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     doctor(&fifo).is_refused(3, &["neither a directory nor a plain file"]);
+}
+
+/// The log of a machine that fell back, and the first line of the report on it.
+const FELL_BACK: &str = "[    0.5] clocksource: Switched to clocksource tsc\n\
+    [   90.1] tsc: Marking TSC unstable due to clocksource watchdog\n\
+    [   90.2] clocksource: Switched to clocksource hpet\n";
+
+#[test]
+fn a_log_by_itself_is_read_packed_or_not_and_from_standard_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let wide: Vec<u8> = FELL_BACK.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let packed = |by: &[&str]| packed(by, FELL_BACK.as_bytes());
+    for (name, bytes) in [
+        ("dmesg.txt", FELL_BACK.as_bytes().to_vec()),
+        ("wide.txt", wide),
+        ("dmesg.gz", packed(&["gzip", "-c"])),
+        ("dmesg.xz", packed(&["xz", "-c"])),
+        ("dmesg.zst", packed(&["zstd", "-qc"])),
+    ] {
+        let path = folder.path().join(name);
+        fs::write(&path, &bytes).unwrap();
+        let path = path.to_str().unwrap();
+        for words in [["doctor", path].as_slice(), &["doctor", "--root", path]] {
+            let said = command::said(words);
+            assert_eq!(said.code, Some(1), "{said:?}");
+            assert!(said.stdout.starts_with("slow: clocksource hpet"), "{said:?}");
+            assert!(said.stdout.contains(&format!("{name}:2: [   90.1] tsc: Marking")), "{said:?}");
+        }
+        let said = Said::of(with_input(Command::new(clockscope()).args(["doctor", "-"]), &bytes));
+        assert!(said.stdout.starts_with("slow: clocksource hpet"), "{name}: {said:?}");
+    }
+}
+
+#[test]
+fn logs_at_the_top_of_a_folder_are_read_and_older_ones_are_told() {
+    for name in ["dmesg.log", "kern.log.gz", "journalctl.txt", "messages", "syslog"] {
+        let bytes = match name.strip_suffix(".gz") {
+            Some(_) => packed(&["gzip", "-c"], FELL_BACK.as_bytes()),
+            None => FELL_BACK.as_bytes().to_vec(),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), name, &bytes);
+        write(folder.path(), "messages.1", FELL_BACK.as_bytes());
+        write(folder.path(), "var/log/syslog.bz2", b"BZh91AY");
+        let said = doctor(folder.path());
+        assert!(said.stdout.starts_with("slow: clocksource hpet"), "{name}: {said:?}");
+        let told = unread(folder.path());
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("messages.1: an older log"), "{told:?}");
+        assert!(told[1].starts_with("var/log/syslog.bz2: it is packed with bzip2"), "{told:?}");
+    }
 }
 
 #[test]

@@ -66,14 +66,19 @@ pub(super) fn run(args: &DoctorArgs) -> Result<i32> {
     }
 }
 
-/// The line of this machine.
+/// The line of the machine at `path`, or of this one.
 ///
 /// # Errors
 ///
 /// None that a report can cause.
-pub(super) fn line_of_this(report: &DoctorReport) -> Result<String> {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let line = MachineLine { host: host.trim().to_owned(), ..MachineLine::of("/", report) };
+pub(super) fn line_of(path: Option<&Path>, report: &DoctorReport) -> Result<String> {
+    let line = match path {
+        Some(path) => MachineLine::of(&path.to_string_lossy(), report),
+        None => {
+            let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+            MachineLine { host: host.trim().to_owned(), ..MachineLine::of("/", report) }
+        }
+    };
     Ok(serde_json::to_string(&line)? + "\n")
 }
 

@@ -4,6 +4,7 @@ mod filters;
 mod many;
 mod output;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -46,13 +47,14 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
     }
     // Errors about filters are reported before measuring.
     let read_filters = filters::asked(args)?;
-    let facts = Facts { read_filters, ..facts(args.root.first().map(PathBuf::as_path))? };
+    let path = args.file.as_deref().or(args.root.first().map(PathBuf::as_path));
+    let facts = Facts { read_filters, ..facts(path)? };
     let report = DoctorReport::new(&facts, &rules::examine(&facts));
     let status = report.exit_status();
     let printed = match args.format {
         DoctorFormat::Text => text::render(&report, &output::text_options(args)),
         DoctorFormat::Json => json_document(&report)?,
-        DoctorFormat::JsonLines => many::line_of_this(&report)?,
+        DoctorFormat::JsonLines => many::line_of(path, &report)?,
         DoctorFormat::Metrics => metrics::render(&facts, &report, now())?,
         DoctorFormat::Nagios => plugins::nagios(&report),
     };
@@ -65,11 +67,15 @@ fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// The facts of this machine, or of the machine whose files are at `path`.
+/// The facts of this machine, or of the machine whose files or log are at `path`; `-` is standard input.
 fn facts(path: Option<&Path>) -> Result<Facts> {
     let Some(path) = path else { return Ok(live::facts()) };
-    let root = Root::open(path).with_context(|| {
-        format!("cannot read {}; try a directory, a capture or a sosreport", path.display())
+    let root = match path.to_str() {
+        Some("-") => Root::from_archive(io::stdin().lock(), "-"),
+        _ => Root::open(path),
+    };
+    let root = root.with_context(|| {
+        format!("cannot read {}; try a log, a directory, a capture or a sosreport", path.display())
     })?;
     Ok(collect::facts(&root))
 }

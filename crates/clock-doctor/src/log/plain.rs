@@ -1,0 +1,273 @@
+//! A log as plain lines: unpacked, in UTF-8, and without the dress of JSON, logfmt or CSV. One line stays one line.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+use super::parse;
+use super::prefix;
+use crate::root::unpack;
+
+/// Bytes by which a log's encoding and dress are recognised.
+const HEAD: u64 = 64 << 10;
+/// Maximum length of a dressed line, in bytes; the rest is dropped.
+const LINE: u64 = 64 << 10;
+/// Fields of a journal's JSON with the kernel's time in microseconds.
+const STAMPS: [&str; 2] = ["_SOURCE_MONOTONIC_TIMESTAMP", "__MONOTONIC_TIMESTAMP"];
+
+/// The plain lines.
+///
+/// # Errors
+///
+/// Those of `bytes`, and of a packing that is not read.
+pub(super) fn of<'a>(bytes: &'a mut dyn Read) -> io::Result<Box<dyn Read + 'a>> {
+    let (head, rest) = begun(unpack::log(bytes)?)?;
+    let whole = Cursor::new(head.clone()).chain(rest);
+    let Some(unit) = unit(&head) else { return undressed(head, whole) };
+    let mut whole = whole;
+    let next = Box::new(move || {
+        let mut raw = Vec::new();
+        Read::take(&mut whole, HEAD).read_to_end(&mut raw)?;
+        let units: Vec<u16> = raw.chunks_exact(2).map(|two| unit([two[0], two[1]])).collect();
+        Ok(String::from_utf16_lossy(&units).into_bytes())
+    });
+    let (head, rest) = begun(Box::new(Pieces { next, ready: Cursor::default() }))?;
+    undressed(head.clone(), Cursor::new(head).chain(rest))
+}
+
+fn begun<'a>(mut bytes: Box<dyn Read + 'a>) -> io::Result<(Vec<u8>, Box<dyn Read + 'a>)> {
+    let mut head = Vec::new();
+    Read::take(&mut bytes, HEAD).read_to_end(&mut head)?;
+    Ok((head, bytes))
+}
+
+/// How two bytes make a unit of UTF-16: most characters of a log are ASCII, so that every other byte is zero. `None` for
+/// other encodings.
+pub(crate) fn unit(head: &[u8]) -> Option<fn([u8; 2]) -> u16> {
+    let head = &head[..head.len().min(512)];
+    let zeros = |at: usize| head.iter().skip(at).step_by(2).filter(|byte| **byte == 0).count();
+    let (even, odd, most) = (zeros(0), zeros(1), head.len() * 3 / 8);
+    match () {
+        () if odd > most && even == 0 => Some(u16::from_le_bytes),
+        () if even > most && odd == 0 => Some(u16::from_be_bytes),
+        () => None,
+    }
+}
+
+/// A stream that is made piece by piece; an empty piece ends it.
+struct Pieces<'a> {
+    next: Box<dyn FnMut() -> io::Result<Vec<u8>> + 'a>,
+    ready: Cursor<Vec<u8>>,
+}
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.ready.fill_buf()?.is_empty() {
+            self.ready = Cursor::new((self.next)()?);
+        }
+        self.ready.read(buffer)
+    }
+}
+
+fn undressed<'a>(head: Vec<u8>, whole: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    let head = String::from_utf8_lossy(&head);
+    let lines = || head.lines().map(str::trim).filter(|line| !line.is_empty());
+    let dressed = lines().take(100).filter(|line| is_dressed(line)).count();
+    if dressed <= lines().take(100).count() / 2 {
+        return Ok(Box::new(whole));
+    }
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for (name, _) in lines().flat_map(|line| fields(line).into_iter().find(|(_, text)| tells(text)))
+    {
+        *counts.entry(name).or_default() += 1;
+    }
+    let place =
+        counts.into_iter().max_by(|one, other| one.1.cmp(&other.1).then(other.0.cmp(&one.0)));
+    let place = place.map(|(name, _)| name);
+    let mut whole = BufReader::new(whole);
+    let next = Box::new(move || {
+        let mut line = Vec::new();
+        Read::take(&mut whole, LINE).read_until(b'\n', &mut line)?;
+        if line.len() as u64 == LINE && !line.ends_with(b"\n") {
+            whole.skip_until(b'\n')?;
+            line.push(b'\n');
+        }
+        let end = if line.ends_with(b"\n") { "\n" } else { "" };
+        Ok((message(String::from_utf8_lossy(&line).trim(), place.as_deref()) + end).into_bytes())
+    });
+    Ok(Box::new(Pieces { next, ready: Cursor::default() }))
+}
+
+/// Whether a line begins as JSON, as a quoted field, as `KEY=`, or with a time and a comma.
+fn is_dressed(line: &str) -> bool {
+    let first = line.split([',', ';', '\t']).next().unwrap_or_default();
+    line.starts_with(['{', '"'])
+        || line.starts_with("[{")
+        || key(line).is_some()
+        || first.len() < line.len() && prefix::is_time(first)
+}
+
+/// Whether a text is, or may be, a message of the kernel.
+fn tells(text: &str) -> bool {
+    parse::has_keyword(text.as_bytes()) || prefix::split(text).at.is_some()
+}
+
+/// The message of a line: the field in whose place the file has its messages; or else the first that tells, or the
+/// longest.
+fn message(line: &str, place: Option<&str>) -> String {
+    let fields = fields(line);
+    let of = |name: &str| fields.iter().find(|(one, _)| one == name).map(|(_, text)| &text[..]);
+    let told = || fields.iter().map(|(_, text)| &text[..]).find(|text| tells(text));
+    let longest = || fields.iter().map(|(_, text)| &text[..]).max_by_key(|text| text.len());
+    let text = place.and_then(of).or_else(told).or_else(longest).unwrap_or_default();
+    let text = text.trim_end().replace(['\n', '\r'], " ");
+    if text.starts_with('{') && text.len() < line.len() {
+        return message(&text, None);
+    }
+    match STAMPS.iter().find_map(|name| of(name)?.parse::<u64>().ok()) {
+        Some(us) if prefix::split(&text).at.is_none() => {
+            format!("[{:5}.{:06}] {text}", us / 1_000_000, us % 1_000_000)
+        }
+        _ => text,
+    }
+}
+
+/// The fields of a line with their names: the key in JSON and logfmt, the number of the column in a table. Quotation
+/// marks enclose a field; `\` and a doubled mark escape.
+fn fields(line: &str) -> Vec<(String, String)> {
+    if let Some((name, text)) =
+        key(line).filter(|(name, _)| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'))
+    {
+        return vec![(name.to_owned(), text.to_owned())];
+    }
+    let mut fields: Vec<(String, String)> = Vec::new();
+    let (mut name, mut rest) = (None, line);
+    while let Some(c) = rest.chars().next() {
+        let text;
+        if let Some(quoted) = rest.strip_prefix('"') {
+            (text, rest) = unquoted(quoted);
+            if let Some(value) = rest.trim_start().strip_prefix(':') {
+                (name, rest) = (Some(text), value);
+                continue;
+            }
+        } else if "{}[]:,;\t ".contains(c) {
+            rest = &rest[c.len_utf8()..];
+            continue;
+        } else if let Some((one, value)) = key(rest) {
+            (name, rest) = (Some(one.to_owned()), value);
+            continue;
+        } else {
+            let is_pair = name.is_some();
+            let end = rest.find(|c| matches!(c, ',' | ';' | '\t' | '}') || is_pair && c == ' ');
+            let end = end.unwrap_or(rest.len());
+            (text, rest) = (rest[..end].to_owned(), &rest[end..]);
+        }
+        let column = fields.len().to_string();
+        fields.push((name.take().unwrap_or(column), text));
+    }
+    fields
+}
+
+/// `KEY=` at the beginning: the key, and the rest.
+fn key(text: &str) -> Option<(&str, &str)> {
+    let (key, rest) = text.split_once('=')?;
+    let is_key = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    (!key.is_empty() && key.bytes().all(is_key)).then_some((key, rest))
+}
+
+/// The text up to the closing quotation mark, and the rest. Without the mark the line is cut.
+fn unquoted(quoted: &str) -> (String, &str) {
+    let (mut text, mut rest) = (String::new(), quoted.chars());
+    while let Some(c) = rest.next() {
+        match c {
+            '"' if rest.as_str().starts_with('"') => text.extend(rest.next()),
+            '"' => break,
+            '\\' => text.push(escaped(&mut rest)),
+            _ => text.push(c),
+        }
+    }
+    (text, rest.as_str())
+}
+
+/// The character that an escape stands for.
+fn escaped(rest: &mut std::str::Chars) -> char {
+    match rest.next() {
+        Some('n' | 'r') => '\n',
+        Some('t') => '\t',
+        Some('u') => {
+            let digits: String = rest.by_ref().take(4).collect();
+            u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32).unwrap_or('\u{fffd}')
+        }
+        other => other.unwrap_or('\\'),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(bytes: &[u8]) -> String {
+        io::read_to_string(of(&mut &bytes[..]).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_message_is_taken_out_of_any_dress() {
+        const MESSAGE: &str = "clocksource: Switched to clocksource tsc";
+        for line in [
+            format!(
+                r#"{{"log":"{MESSAGE}\n","stream":"stdout","time":"2026-11-24T10:00:00.123456789Z"}}"#
+            ),
+            format!(
+                r#"{{"labels":{{"filename":"/var/log/a-long-name/of-a-file/kern.log"}},"line":"{MESSAGE}","timestamp":"2026"}}"#
+            ),
+            format!(r#"{{ "MESSAGE" : "{MESSAGE}", "_TRANSPORT" : "kernel" }}"#),
+            format!(r#"time="2026-11-24T10:00:00Z" level=info msg="{MESSAGE}""#),
+            format!("time=2026-11-24T10:00:00Z level=info msg=\"{MESSAGE}\""),
+            format!("MESSAGE={MESSAGE}"),
+            format!("2026-11-24T10:00:00Z,web1,kernel,\"{MESSAGE}\",info"),
+            format!("2026-11-24T10:00:00Z,web1,kernel,{MESSAGE},info"),
+            format!("\"Nov 24, 2026 @ 10:00:00.000\";web1;{MESSAGE}"),
+            format!("2026-11-24 10:00:00\tweb1\t{MESSAGE}"),
+            format!(r#"{{"log":"{{\"msg\":\"{MESSAGE}\"}}\n"}}"#),
+        ] {
+            assert_eq!(plain(format!("{line}\n").as_bytes()), format!("{MESSAGE}\n"), "{line}");
+        }
+    }
+
+    #[test]
+    fn escapes_and_the_journals_stamps_are_read() {
+        let line = r#"{"__MONOTONIC_TIMESTAMP":"1500042","MESSAGE":"clocksource: \u0027tsc\u0027 a \"b\" c\\d"}"#;
+        assert_eq!(message(line, None), "[    1.500042] clocksource: 'tsc' a \"b\" c\\d");
+        assert_eq!(message(r#""a ""TSC "" b","c""#, None), r#"a "TSC " b"#);
+        assert_eq!(message(r#"{"log":"a text that is cut"#, None), "a text that is cut");
+        assert_eq!(
+            message(r#"{"at":"a longer text than that","log":"short"}"#, Some("log")),
+            "short"
+        );
+    }
+
+    #[test]
+    fn plain_lines_stay_as_they_are() {
+        for text in [
+            "[    0.000000] Command line: a=\"b c\" tsc=reliable\n[    0.1] tsc: Fast TSC calibration failed\n",
+            "Nov 24 10:00:00 a kernel: tsc: x, \"y\"\n",
+            "tsc: a\n\"\n",
+            "a,b,c\n",
+            "",
+        ] {
+            assert_eq!(plain(text.as_bytes()), text);
+        }
+        let long = format!("{{\"log\":\"{}\"}}\n{{\"log\":\"TSC b\"}}\n", "x".repeat(100_000));
+        assert_eq!(plain(long.as_bytes()).lines().count(), 2);
+    }
+
+    #[test]
+    fn utf_16_is_read_with_and_without_its_mark() {
+        let text = "[    0.000000] Linux version 6.1.0 (é)\r\n";
+        let bytes = |to: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(to).collect::<Vec<u8>>();
+        let (little, big) = (bytes(u16::to_le_bytes), bytes(u16::to_be_bytes));
+        assert_eq!((plain(&little), plain(&big)), (text.to_owned(), text.to_owned()));
+        assert_eq!(plain(&[&[0xff, 0xfe], &little[..]].concat()), format!("\u{feff}{text}"));
+        assert_eq!(plain(&[&[0xfe, 0xff], &big[..]].concat()), format!("\u{feff}{text}"));
+        assert!(unit(&[0; 600]).is_none(), "a page of zeros is no text");
+    }
+}
