@@ -89,13 +89,13 @@ impl Root {
     ///
     /// If it is neither, is damaged, or contains more than the limits.
     pub fn from_archive(packed: impl Read, name: &str) -> io::Result<Root> {
-        let (head, rest) = archive::head_of(packed)?;
+        let (head, rest) = unpack::head_of(packed, unpack::HEAD)?;
         let packing = unpack::packing(&head);
         let is_text = unpack::is_text(&head);
         let whole = Cursor::new(head).chain(rest);
         let (whole, is_text): (Box<dyn Read>, bool) = match packing {
             Ok(packing) if packing != Packing::None => {
-                let begin = archive::head_of(unpack::unpack(whole, packing));
+                let begin = unpack::head_of(unpack::unpack(whole, packing), unpack::HEAD);
                 let (head, rest) = begin.map_err(|error| archive::stopped(0, &error))?;
                 let is_text = unpack::is_text(&head);
                 (Box::new(Cursor::new(head).chain(rest)), is_text)

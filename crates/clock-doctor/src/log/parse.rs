@@ -126,7 +126,9 @@ fn nothing(_: &str, _: usize) -> Option<EventKind> {
 /// The keywords of the table, followed by those of the time's steps, and by words that only one platform's lines have.
 fn keywords() -> impl Iterator<Item = &'static str> {
     let table = KEYWORDS.iter().map(|(keyword, _)| *keyword);
-    table.chain(steps::KEYWORDS).chain(hosts::SIGNATURES.map(|(start, _)| start))
+    table
+        .chain(steps::STEPS.map(|(start, ..)| start))
+        .chain(hosts::SIGNATURES.map(|(start, _)| start))
 }
 
 /// Finds keywords. If several begin at the same place, the first one in the table counts.
@@ -149,7 +151,7 @@ pub(crate) fn said(message: &str) -> Said {
     if message.starts_with("(XEN)") {
         return Said::default();
     }
-    const SIGNATURES: usize = KEYWORDS.len() + steps::KEYWORDS.len();
+    const SIGNATURES: usize = KEYWORDS.len() + steps::STEPS.len();
     let mut tried = [false; SIGNATURES + hosts::SIGNATURES.len()];
     let mut is_open = false;
     let mut platform = None;

@@ -1,6 +1,5 @@
 //! A log as plain lines: unpacked, in UTF-8, and without the dress of JSON, logfmt or CSV. One line stays one line.
 
-use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use super::parse;
@@ -8,7 +7,7 @@ use super::prefix;
 use crate::root::unpack;
 
 /// Bytes by which a log's encoding and dress are recognised.
-const HEAD: u64 = 64 << 10;
+const HEAD: usize = 64 << 10;
 /// Maximum length of a dressed line, in bytes; the rest is dropped.
 const LINE: u64 = 64 << 10;
 /// Fields of a journal's JSON with the kernel's time in microseconds.
@@ -20,24 +19,18 @@ const STAMPS: [&str; 2] = ["_SOURCE_MONOTONIC_TIMESTAMP", "__MONOTONIC_TIMESTAMP
 ///
 /// Those of `bytes`, and of a packing that is not read.
 pub(super) fn of<'a>(bytes: &'a mut dyn Read) -> io::Result<Box<dyn Read + 'a>> {
-    let (head, rest) = begun(unpack::log(bytes)?)?;
+    let (head, rest) = unpack::head_of(unpack::log(bytes)?, HEAD)?;
     let whole = Cursor::new(head.clone()).chain(rest);
     let Some(unit) = unit(&head) else { return undressed(head, whole) };
     let mut whole = whole;
     let next = Box::new(move || {
         let mut raw = Vec::new();
-        Read::take(&mut whole, HEAD).read_to_end(&mut raw)?;
+        Read::take(&mut whole, HEAD as u64).read_to_end(&mut raw)?;
         let units: Vec<u16> = raw.chunks_exact(2).map(|two| unit([two[0], two[1]])).collect();
         Ok(String::from_utf16_lossy(&units).into_bytes())
     });
-    let (head, rest) = begun(Box::new(Pieces { next, ready: Cursor::default() }))?;
+    let (head, rest) = unpack::head_of(Pieces { next, ready: Cursor::default() }, HEAD)?;
     undressed(head.clone(), Cursor::new(head).chain(rest))
-}
-
-fn begun<'a>(mut bytes: Box<dyn Read + 'a>) -> io::Result<(Vec<u8>, Box<dyn Read + 'a>)> {
-    let mut head = Vec::new();
-    Read::take(&mut bytes, HEAD).read_to_end(&mut head)?;
-    Ok((head, bytes))
 }
 
 /// How two bytes make a unit of UTF-16: most characters of a log are ASCII, so that every other byte is zero. `None` for
@@ -75,14 +68,9 @@ fn undressed<'a>(head: Vec<u8>, whole: impl Read + 'a) -> io::Result<Box<dyn Rea
     if dressed <= lines().take(100).count() / 2 {
         return Ok(Box::new(whole));
     }
-    let mut counts: HashMap<String, usize> = HashMap::new();
-    for (name, _) in lines().flat_map(|line| fields(line).into_iter().find(|(_, text)| tells(text)))
-    {
-        *counts.entry(name).or_default() += 1;
-    }
-    let place =
-        counts.into_iter().max_by(|one, other| one.1.cmp(&other.1).then(other.0.cmp(&one.0)));
-    let place = place.map(|(name, _)| name);
+    // The first field that tells shows where the others are.
+    let first = |line| fields(line).into_iter().find(|(_, text)| tells(text));
+    let place = lines().find_map(first).map(|(name, _)| name);
     let mut whole = BufReader::new(whole);
     let next = Box::new(move || {
         let mut line = Vec::new();
@@ -176,29 +164,21 @@ fn key(text: &str) -> Option<(&str, &str)> {
 
 /// The text up to the closing quotation mark, and the rest. Without the mark the line is cut.
 fn unquoted(quoted: &str) -> (String, &str) {
-    let (mut text, mut rest) = (String::new(), quoted.chars());
-    while let Some(c) = rest.next() {
-        match c {
-            '"' if rest.as_str().starts_with('"') => text.extend(rest.next()),
-            '"' => break,
-            '\\' => text.push(escaped(&mut rest)),
-            _ => text.push(c),
+    let (mut end, mut is_escaped) = (quoted.len(), false);
+    let mut marks = quoted.char_indices().peekable();
+    while let Some((at, c)) = marks.next() {
+        let is_end = c == '"' && !is_escaped && marks.next_if(|(_, next)| *next == '"').is_none();
+        if is_end {
+            end = at;
+            break;
         }
+        is_escaped = c == '\\' && !is_escaped;
     }
-    (text, rest.as_str())
-}
-
-/// The character that an escape stands for.
-fn escaped(rest: &mut std::str::Chars) -> char {
-    match rest.next() {
-        Some('n' | 'r') => '\n',
-        Some('t') => '\t',
-        Some('u') => {
-            let digits: String = rest.by_ref().take(4).collect();
-            u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32).unwrap_or('\u{fffd}')
-        }
-        other => other.unwrap_or('\\'),
-    }
+    let rest = quoted.get(end + 1..).unwrap_or_default();
+    let text = quoted[..end].replace("\"\"", "\"");
+    // In JSON no quotation mark is bare.
+    let as_json = serde_json::from_str(&format!("\"{}\"", &quoted[..end]));
+    (as_json.unwrap_or(text), rest)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use tar::{Entry, EntryType, PaxExtensions};
 
 use super::paths::{self, Content};
-use super::unpack::{HEAD, Packing, is_tar, packing, unpack};
+use super::unpack::{HEAD, Packing, head_of, is_tar, packing, unpack};
 use super::{SMALL, clean};
 use crate::facts::{Log, Unread};
 use crate::log::reader;
@@ -53,7 +53,7 @@ impl Archive {
     ///
     /// If it is not an archive, is damaged, or contains more than the limits.
     pub(super) fn read(packed: impl Read, name: &str) -> io::Result<Archive> {
-        let (head, rest) = head_of(packed)?;
+        let (head, rest) = head_of(packed, HEAD)?;
         let packing = packing(&head).map_err(io::Error::other)?;
         let mut members = Members::default();
         let ended = members.read(io::Cursor::new(head).chain(rest), packing);
@@ -106,13 +106,6 @@ impl Archive {
     }
 }
 
-/// The first bytes, and the rest of the stream.
-pub(super) fn head_of<R: Read>(mut packed: R) -> io::Result<(Vec<u8>, R)> {
-    let mut head = Vec::with_capacity(HEAD);
-    (&mut packed).take(HEAD as u64).read_to_end(&mut head)?;
-    Ok((head, packed))
-}
-
 /// Members that were refused for the same reason.
 #[derive(Default)]
 struct Tally {
@@ -158,7 +151,7 @@ impl Members {
     fn read(&mut self, packed: impl Read, packing: Packing) -> io::Result<bool> {
         let mut unpacked = unpack(packed, packing);
         if packing != Packing::None {
-            let (head, rest) = head_of(unpacked)?;
+            let (head, rest) = head_of(unpacked, HEAD)?;
             if !is_tar(&head) {
                 return Err(io::Error::other("what is packed is no tar archive"));
             }

@@ -85,14 +85,20 @@ pub(super) fn is_tar(head: &[u8]) -> bool {
     header.cksum().is_ok_and(|stated| stated == sum) || head.iter().all(|byte| *byte == 0)
 }
 
+/// The first bytes, at most `size`, and the rest of the stream.
+pub(crate) fn head_of<R: Read>(mut bytes: R, size: usize) -> io::Result<(Vec<u8>, R)> {
+    let mut head = Vec::with_capacity(size);
+    (&mut bytes).take(size as u64).read_to_end(&mut head)?;
+    Ok((head, bytes))
+}
+
 /// A log, unpacked if it is packed.
 ///
 /// # Errors
 ///
 /// Those of `bytes`, or the kind of a file that is not read, as a clause.
-pub(crate) fn log<'a>(mut bytes: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
-    let mut head = Vec::with_capacity(HEAD);
-    (&mut bytes).take(HEAD as u64).read_to_end(&mut head)?;
+pub(crate) fn log<'a>(bytes: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    let (head, bytes) = head_of(bytes, HEAD)?;
     let kind = packing(&head);
     let is_empty = head.is_empty();
     let whole = io::Cursor::new(head).chain(bytes);

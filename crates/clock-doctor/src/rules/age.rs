@@ -88,7 +88,7 @@ fn message(event: &Event) -> &str {
 }
 
 /// Formats of `kernel/time/clocksource.c` and `arch/x86/kernel/tsc.c`: the first version read that has them, or the
-/// version after the last one read without them. Stable releases of 5.10 have the read-back check of 5.13.
+/// version after the last one read without them. Stable releases of 5.10 have the read-back check of 5.14.
 fn not_before(event: &Event) -> Option<(u32, u32)> {
     let text = message(event);
     match &event.kind {

@@ -30,19 +30,10 @@ const DEVICES: [(&str, &str); 12] = [
     ("arm_global_timer", "a timer on the bus"),
     ("vmi-timer", "the hypervisor's timer"),
 ];
-/// The counters of other architectures that their vDSOs read, and the first kernel that does: `VDSO_CLOCKMODE_ARCHTIMER`
-/// in arch/powerpc, `_TOD` in arch/s390, `_CPU` in arch/loongarch, `_R4K` in arch/mips, `_GIC` in
-/// drivers/clocksource/mips-gic-timer.c, `VCLOCK_STICK` in arch/sparc (Linux 6.12). The first versions were not
-/// checked. Their cost is unknown to doctor.
-const ELSEWHERE: [(&str, (u32, u32)); 7] = [
-    ("timebase", (2, 6)),
-    ("tod", (2, 6)),
-    ("Constant", (5, 19)),
-    ("MIPS", (4, 4)),
-    ("GIC", (4, 4)),
-    ("stick", (4, 16)),
-    ("tick", (4, 16)),
-];
+/// The counters of other architectures, which their vDSOs read: `VDSO_CLOCKMODE_ARCHTIMER` in arch/powerpc, `_TOD` in
+/// arch/s390, `_CPU` in arch/loongarch, `_R4K` in arch/mips, `_GIC` in drivers/clocksource/mips-gic-timer.c, `VCLOCK_STICK`
+/// in arch/sparc (Linux 6.12). Their cost is unknown to doctor.
+const ELSEWHERE: [&str; 7] = ["timebase", "tod", "Constant", "MIPS", "GIC", "stick", "tick"];
 
 /// Determines source, state, cost and platforms.
 pub(crate) fn verdict(facts: &Facts) -> Verdict {
@@ -136,20 +127,17 @@ fn expected(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (St
             Some((_, what)) => {
                 slow("device", &[("name", name.to_owned()), ("what", (*what).to_owned())])
             }
-            None => match ELSEWHERE.iter().find(|(other, _)| *other == name) {
-                Some((_, first)) if facts.kernel().is_none_or(|one| one.version >= *first) => {
-                    (State::Fast, Label::StateFast.sentence("elsewhere", named))
-                }
-                Some(_) => unknown("elsewhere", named),
-                None => slow("no-vdso-reads", named),
-            },
+            None if is_elsewhere(name) => {
+                (State::Fast, Label::StateFast.sentence("elsewhere", named))
+            }
+            None => slow("no-vdso-reads", named),
         },
     }
 }
 
 /// Whether the clocksource is the counter of another architecture than x86 and ARM.
 pub(super) fn is_elsewhere(name: &str) -> bool {
-    ELSEWHERE.iter().any(|(other, _)| *other == name)
+    ELSEWHERE.contains(&name)
 }
 
 /// The state with its reason, a clause of the state's page.

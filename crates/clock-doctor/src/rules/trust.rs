@@ -1,5 +1,5 @@
 //! Whether any fact proves that a TSC is good. An entry in `available_clocksource` does not: the kernel lists all that
-//! it has not refused yet, and its watchdog overlooks a rate that is off by up to 12 % (2.6.36 to 5.10).
+//! it has not refused yet, and its watchdog overlooks a rate that is off by up to 12 % (2.6.36 to 5.13).
 
 use super::catalogue::{Fix, Label};
 use super::finding::Finding;

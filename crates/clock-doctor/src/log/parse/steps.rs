@@ -4,7 +4,7 @@
 use crate::log::event::EventKind;
 
 /// The beginning of a line, what it tells as a clause, and the words before the step's size if others come between.
-const STEPS: [(&str, &str, &str); 12] = [
+pub(super) const STEPS: [(&str, &str, &str); 12] = [
     // systemd: src/journal/journald-server.c
     ("Time jumped backwards", "the journal saw the time jump back", ""),
     // chrony: local.c, sched.c
@@ -24,17 +24,6 @@ const STEPS: [(&str, &str, &str); 12] = [
     ("synchronization: stepping time", "VMware's tools stepped the clock", "none"),
     ("Time changed by ", "VMware's tools stepped the clock", ""),
 ];
-
-/// Keywords of these lines.
-pub(super) const KEYWORDS: [&str; 12] = {
-    let mut all = [""; 12];
-    let mut at = 0;
-    while at < all.len() {
-        all[at] = STEPS[at].0;
-        at += 1;
-    }
-    all
-};
 
 /// A step, with its size where the line has one.
 pub(crate) fn step(message: &str, at: usize) -> Option<EventKind> {

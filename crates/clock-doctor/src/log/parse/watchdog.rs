@@ -235,7 +235,7 @@ pub(crate) fn read_delay(message: &str, at: usize) -> Option<EventKind> {
     if rest.contains("test skipped") {
         return Some(EventKind::WatchdogNoise);
     }
-    // Without `wd-wd` only a line that gives the clocksource up says so (5.13 to 6.1): even if its rest is cut.
+    // Without `wd-wd` only a line that gives the clocksource up says so (5.14 to 6.2): even if its rest is cut.
     let is_cut = !message[..at].contains("wd-") && (rest.is_empty() || decimal(rest).is_none());
     let delay = |text| decimal(text).filter(|(_, rest)| is_unit(rest)).map(|(nsec, _)| nsec);
     let nsec = delay(rest);
@@ -245,7 +245,7 @@ pub(crate) fn read_delay(message: &str, at: usize) -> Option<EventKind> {
     let marks = is_cut || rest.contains("marking ") || message[..at].contains("excessive ");
     let marked = after(rest, "marking ").and_then(name).map(|(name, _)| name.to_owned());
     let named = marked.filter(|name| !"unstable".starts_with(name.as_str()));
-    // Up to 6.1 the line names the reference only, and hpet and acpi_pm are references of nothing but the TSC.
+    // Up to 6.2 the line names the reference only, and hpet and acpi_pm are references of nothing but the TSC.
     let is_of_tsc = marks && ["hpet ", "acpi_pm "].iter().any(|name| message[..at].ends_with(name));
     let name = named.or_else(|| is_of_tsc.then(|| "tsc".to_owned()));
     let alone = after(rest, "wd-wd read-back delay only ").and_then(delay);

@@ -43,18 +43,6 @@ impl Case<'_> {
         self.facts.signs.iter().any(|sign| matches!(sign.value, Sign::Container(_)))
     }
 
-    /// Whether the system may have systemd: not if its distribution has another init, or is older than systemd (Red Hat's
-    /// 5 and 6, kernels before 3.0).
-    pub(super) fn has_systemd(&self) -> bool {
-        const WITHOUT: [&str; 6] = ["alpine", "void", "gentoo", "devuan", "slackware", "artix"];
-        let named = self.facts.distribution.as_ref().map_or("", |known| known.value.as_str());
-        let is_old = self
-            .facts
-            .kernel()
-            .is_some_and(|kernel| kernel.el().is_some_and(|el| el < 7) || !kernel.at_least(3, 0));
-        !is_old && !named.split(' ').any(|word| WITHOUT.contains(&word))
-    }
-
     /// Whether the kernel is that version, a later one, or `el` of Red Hat; `None` if unknown. Without a version, the
     /// wording of a log bounds the kernel's version.
     pub(super) fn kernel_since(&self, major: u32, minor: u32, el: Option<u32>) -> Option<bool> {

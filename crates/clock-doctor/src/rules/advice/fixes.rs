@@ -34,8 +34,8 @@ pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
         Fix::TscEarlyKhz => early_khz(case)?,
         Fix::RemoveParameter => remove(case)?,
         Fix::HpetDisable => {
-            // From 5.4 on, the kernel disables such an HPET by itself.
-            let is_old = case.kernel_since(5, 4, None) != Some(true);
+            // From 5.16 on, the kernel disables such an HPET by itself.
+            let is_old = case.kernel_since(5, 16, None) != Some(true);
             Draft::when(is_old && case.lacks("hpet=disable"), &[])?
         }
         Fix::NoKvmclock => {
@@ -56,7 +56,6 @@ pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
         Fix::StopTracing => stop_tracing(case),
         _ => simple(fix, case)?,
     };
-    let draft = draft.tag_if(case.has_systemd(), "systemd");
     let expected = if draft.expected.is_empty() { case.next.to_vec() } else { draft.expected };
     Some(Draft { expected, ..draft })
 }
@@ -74,8 +73,9 @@ fn simple<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
         Fix::Use64Bit => Draft::when(case.is("arm32"), &[])?,
         Fix::Vsyscall64 => Draft::when(case.kernel_since(3, 1, None) != Some(true), &[])?,
         Fix::Synchronise => {
-            let plain = if case.has_systemd() { "other" } else { "plain" };
-            let tag = family(case.facts).filter(|_| case.has_systemd()).unwrap_or(plain);
+            // Distributions with kernels before 3.0 have no systemd.
+            let is_new = case.kernel_since(3, 0, None) != Some(false);
+            let tag = family(case.facts).filter(|_| is_new).unwrap_or("other");
             Draft::when(!case.is_container(), &[tag])?
         }
         Fix::FindStall => Draft::of(&[if case.is_guest() { "guest" } else { "machine" }]),
@@ -84,10 +84,7 @@ fn simple<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
             let is_arm = case.is("arm64 arm32") || source.is_some_and(|it| it.starts_with("arm"));
             Draft::of(&[if is_arm { "arm" } else { "x86" }])
         }
-        Fix::SetClockAfterRestore => {
-            let draft = Draft::default().tag_if(case.is("firecracker"), "firecracker");
-            draft.tag_if(!case.has_systemd(), "plain")
-        }
+        Fix::SetClockAfterRestore => Draft::default().tag_if(case.is("firecracker"), "firecracker"),
         Fix::ColdBoot => Draft::of(&[monitor_or_virtualbox]),
         Fix::ParavirtproviderKvm => case.is("virtualbox").then(|| paravirtprovider(case))?,
         Fix::FewerVcpus => Draft::when(case.is_guest() && !is_cloud, &[monitor_or_virtualbox])?,

@@ -77,8 +77,8 @@ fn keys(label: Label, decision: &Decision) -> Vec<&'static str> {
             keys
         }
         Label::WatchdogReadsTorn if has_elapsed && interval.implied_hz.is_some() => {
-            let is_new = machine.since(5, 13) == Some(true);
-            vec!["torn", if is_new { "since-5.13" } else { "before-5.13" }]
+            let is_new = machine.since(5, 14) == Some(true);
+            vec!["torn", if is_new { "since-5.14" } else { "before-5.14" }]
         }
         Label::TscWatchdogLongInterval if has_elapsed => {
             let implied = interval.cycles.and(interval.implied_hz);

@@ -39,7 +39,7 @@ pub(crate) fn find(decision: &Decision, facts: &Facts) -> Option<Finding> {
     if let Some(line) = stopped_hpet(name, facts) {
         lines.push(line);
         keys.push("pc10");
-        if machine.since(5, 4) != Some(true) {
+        if machine.since(5, 16) != Some(true) {
             fixes.push(Fix::HpetDisable);
         }
     }

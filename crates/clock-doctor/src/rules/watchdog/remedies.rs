@@ -31,8 +31,8 @@ pub(crate) fn add(finding: Finding, machine: &Machine, rate_is_unchecked: bool) 
             finding.fix(&[Fix::FindStall]).fix(vm(&[Fix::PinVcpus])).fix(no_watchdog)
         }
         Label::TscWatchdogReaddelay => finding
-            .fix(when(machine.since(6, 12) != Some(true), &[Fix::NewerKernel]))
             .fix(no_watchdog)
+            .fix(when(machine.since(7, 1) != Some(true), &[Fix::NewerKernel]))
             .fix(vm(&[Fix::PinVcpus])),
         Label::TscWatchdogShortInterval | Label::VmPaused => {
             finding.fix(keep).fix(&[Fix::Reboot, Fix::TscNowatchdog])
