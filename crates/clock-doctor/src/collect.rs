@@ -8,6 +8,7 @@ use std::io::Read;
 
 use crate::facts::{CommandLine, Facts, Kernel, Known, Unread};
 use crate::log::event::EventKind;
+use crate::log::is_name;
 use crate::measured::{self, Measured};
 use crate::root::{Root, paths};
 
@@ -46,9 +47,10 @@ pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)
     });
     Facts {
         boot_id: files.value(paths::BOOT_ID, boot_id),
-        current: files.value(&clocksource("current"), first_word),
+        current: files
+            .value(&clocksource("current"), |text| first_word(text).filter(|name| is_name(name))),
         available: files.value(&clocksource("available"), |text| {
-            Some(text.split_whitespace().map(str::to_owned).collect())
+            Some(text.split_whitespace().filter(|name| is_name(name)).map(str::to_owned).collect())
         }),
         distribution: ["etc/os-release", "usr/lib/os-release"]
             .iter()

@@ -1,7 +1,7 @@
 //! The kernel's log: its lines about clocks, in the wording of twenty years of kernels.
 //!
-//! `lines` splits the stream, `prefix` removes the prefixes of loggers, `parse` interprets the rest, `kept` bounds the
-//! memory, `reader` combines them and separates boots. `order` reverses a log with its newest line first.
+//! `plain` unpacks the stream, `lines` splits it, `prefix` removes the prefixes of loggers, `parse` interprets the rest,
+//! `kept` bounds the memory, `reader` combines them and separates boots. `order` reverses a log with its newest line first.
 
 pub(super) mod clean;
 pub mod event;
@@ -14,3 +14,4 @@ mod prefix;
 pub mod reader;
 
 pub use event::{Event, EventKind, Log};
+pub(crate) use parse::is_name;

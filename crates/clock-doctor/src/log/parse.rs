@@ -15,6 +15,7 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use super::event::{EventKind, UnstableReason};
+pub(crate) use tokens::is_name;
 
 /// The interpretation of a message; empty if the message is not about clocks.
 #[derive(Debug, Default)]
