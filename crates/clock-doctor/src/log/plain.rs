@@ -91,7 +91,8 @@ fn is_dressed(line: &str) -> bool {
     line.starts_with(['{', '"'])
         || line.starts_with("[{")
         || key(line).is_some()
-        || first.len() < line.len() && prefix::is_time(first)
+        // `dmesg --time-format iso` has a comma within the time.
+        || first.len() < line.len() && prefix::is_time(first) && !prefix::begins_with_time(line)
 }
 
 /// Whether a text is, or may be, a message of the kernel.
@@ -126,6 +127,15 @@ fn fields(line: &str) -> Vec<(String, String)> {
         key(line).filter(|(name, _)| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'))
     {
         return vec![(name.to_owned(), text.to_owned())];
+    }
+    // `/dev/kmsg`: priority, number, microseconds, flags.
+    if let Some((head, text)) = line.split_once(';')
+        && let [level, number, stamp, _, ..] = head.split(',').collect::<Vec<_>>()[..]
+        && [level, number, stamp].into_iter().all(|field| field.parse::<u64>().is_ok())
+    {
+        return [(STAMPS[1], stamp), ("4", text)]
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .into();
     }
     let mut fields: Vec<(String, String)> = Vec::new();
     let (mut name, mut rest) = (None, line);
@@ -218,6 +228,8 @@ mod tests {
         let line = r#"{"__MONOTONIC_TIMESTAMP":"1500042","MESSAGE":"clocksource: \u0027tsc\u0027 a \"b\" c\\d"}"#;
         assert_eq!(message(line, None), "[    1.500042] clocksource: 'tsc' a \"b\" c\\d");
         assert_eq!(message(r#""a ""TSC "" b","c""#, None), r#"a "TSC " b"#);
+        let record = "6,339,5140900,-;clocksource: a, b";
+        assert_eq!(message(record, None), "[    5.140900] clocksource: a, b");
         assert_eq!(message(r#"{"log":"a text that is cut"#, None), "a text that is cut");
         assert_eq!(
             message(r#"{"at":"a longer text than that","log":"short"}"#, Some("log")),
@@ -227,7 +239,12 @@ mod tests {
 
     #[test]
     fn plain_lines_stay_as_they_are() {
+        let time = "2024-05-06T11:52:52,123456+02:00";
+        let iso = format!(
+            "{time} clocksource: hpet: mask: 0xffffffff max_cycles: 0x1, max_idle_ns: 1 ns\n"
+        );
         for text in [
+            &iso,
             "[    0.000000] Command line: a=\"b c\" tsc=reliable\n[    0.1] tsc: Fast TSC calibration failed\n",
             "Nov 24 10:00:00 a kernel: tsc: x, \"y\"\n",
             "tsc: a\n\"\n",

@@ -56,6 +56,11 @@ pub(crate) fn is_time(text: &str) -> bool {
         || !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// Whether a line begins with a time, which ends before a blank.
+pub(crate) fn begins_with_time(line: &str) -> bool {
+    dates::taken_off(line).is_some()
+}
+
 /// `-- Boot ID --` and `-- Reboot --` of `journalctl`: another boot follows.
 pub(crate) fn is_boot_mark(message: &str) -> bool {
     let inner = message.strip_prefix("-- ").and_then(|rest| rest.strip_suffix(" --"));
