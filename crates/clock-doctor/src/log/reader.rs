@@ -173,11 +173,11 @@ impl Boots<'_> {
         if !is_looked_at && !has_keyword {
             return;
         }
-        let text = if has_keyword && bytes.contains(&b'=') {
-            Cow::Owned(clean(bytes).replace("=3D", "=").replace("=20", " "))
-        } else {
-            clean(bytes)
-        };
+        let mut text = clean(bytes);
+        if has_keyword && text.contains("=3D") {
+            // `=` in quoted-printable mails.
+            text = Cow::Owned(text.replace("=3D", "="));
+        }
         let split = prefix::split(&text);
         self.has_stamps |= split.at.is_some();
         if let Some(at) = split.at.filter(|_| !self.is_stamped) {

@@ -75,16 +75,15 @@ pub(super) const SIGNATURES: [(&str, &str); 27] = [
     ("Detected VIPT I-cache on CPU", "arm64"),
     ("riscv_timer_init", "riscv64"),
     ("SBI specification v", "riscv64"),
-    ("VBOX ", "virtualbox"),
-    ("VirtualBox ", "virtualbox"),
+    ("VBOX HARDDISK", "virtualbox"),
+    ("VirtualBox USB Tablet", "virtualbox"),
 ];
 
-/// The platform of that signature. Those of VirtualBox are names of its devices (`VBOX HARDDISK`, `VirtualBox USB
-/// Tablet`), which stand anywhere in a line.
+/// The platform of that signature. The names of VirtualBox's devices stand anywhere in a line of its guest.
 pub(super) fn signature(number: usize, at: usize) -> Option<EventKind> {
     let (text, platform) = SIGNATURES[number];
-    (at == 0 || text.ends_with("x ") || text.ends_with("X "))
-        .then_some(EventKind::OfPlatform(platform))
+    let is_device = text.starts_with("VBOX") || text.starts_with("VirtualBox");
+    (at == 0 || is_device).then_some(EventKind::OfPlatform(platform))
 }
 
 /// Vendor names in the first ACPI table of hypervisors' firmware.

@@ -33,9 +33,11 @@ pub(crate) fn step(message: &str, at: usize) -> Option<EventKind> {
     let rest =
         if before.is_empty() { rest } else { rest.split_once(before).map_or("", |(_, rest)| rest) };
     let seconds = seconds(rest);
-    // Other programs write of a time that they reset; ntpd's number has a sign, and its unit follows.
-    let is_ntpd = rest.starts_with(['+', '-']) && seconds.is_some();
-    (*keyword != "time reset " || is_ntpd).then_some(EventKind::Stepped(what, seconds))
+    // Other programs write of times, too; ntpd's number has a sign.
+    let needs_number = keyword.ends_with(' ') && before.is_empty();
+    let is_other = needs_number && seconds.is_none()
+        || *keyword == "time reset " && !rest.starts_with(['+', '-']);
+    (!is_other).then_some(EventKind::Stepped(what, seconds))
 }
 
 /// A number with its unit: `-1.5 s`, `4.005564 seconds`, `81 954 170 807 000ns`, `1200us`. `None` if it is cut.

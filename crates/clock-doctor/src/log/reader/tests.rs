@@ -194,6 +194,13 @@ fn folded_lines_are_joined() {
 }
 
 #[test]
+fn a_mails_encoding_is_taken_out_and_numbers_stay() {
+    let read = log("[    0.000000] Command line: ro mem=2000M tsc=3Dreliable hpet=20\n");
+    let line = "ro mem=2000M tsc=reliable hpet=20".to_owned();
+    assert_eq!(read.events[0].kind, EventKind::CommandLine(line));
+}
+
+#[test]
 fn lines_that_a_fold_split_anywhere_are_joined() {
     for (text, kind) in [
         (
