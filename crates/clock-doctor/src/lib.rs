@@ -11,6 +11,7 @@ pub mod measured;
 pub mod report;
 pub mod root;
 pub mod rules;
+pub mod utc;
 
 /// Tests the README's example.
 #[cfg(doctest)]

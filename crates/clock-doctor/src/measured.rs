@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::utc::Comparison;
 use clockscope_model::host::HostState;
 
 /// The file in a capture that holds a [`Measured`].
@@ -27,6 +28,8 @@ pub struct Measured {
     pub cpuid: Option<Cpuid>,
     /// The paravirtual clock's page that the vDSO reads, if it is mapped.
     pub pvclock: Option<Pvclock>,
+    /// `CLOCK_REALTIME` beside clocks outside of this kernel.
+    pub utc: Option<Comparison>,
     /// Duration of measuring, in microseconds.
     pub took_us: u64,
     /// Measurements that failed, with the reason: one clause each.
@@ -91,6 +94,8 @@ pub struct Discipline {
     pub leap: String,
     /// Microseconds per tick (10000 unless adjusted).
     pub tick_us: i64,
+    /// TAI minus UTC in seconds; 0 if no daemon has set it.
+    pub tai_s: i32,
 }
 
 /// CPUID leaves about the TSC.

@@ -32,6 +32,7 @@ pub mod poll;
 pub mod precedence;
 pub mod privileges;
 pub mod proc_text;
+pub mod ptp;
 pub mod ptrace;
 mod raw_syscall;
 pub mod real_time;

@@ -418,6 +418,8 @@ pub enum EventKind {
     BrokenBiosAdvice,
     /// `Clock: inserting leap second`
     LeapSecond,
+    /// `random: crng reseeded due to virtual machine fork`: vmgenid has changed (5.18 and later).
+    Restored,
     /// `PM: suspend entry`, `PM: suspend exit`, `ACPI: PM: Low-level resume complete`, hibernation. `true` on waking.
     Suspended(bool),
 }

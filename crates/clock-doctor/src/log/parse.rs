@@ -94,6 +94,7 @@ const KEYWORDS: &[(&str, Parser)] = &[
     ("HyperV", hosts::hyper_v),
     ("hv_vmbus: ", hosts::hyper_v),
     ("hv_utils: ", hosts::hyper_v),
+    ("due to virtual machine fork", |_, _| Some(EventKind::Restored)),
     ("suspending xenstore", platform::suspended),
     ("ACPI: RSDP ", hosts::firmware),
     ("CPU MTRRs all blank - virtualized system", |_, _| Some(EventKind::VirtualMachine)),

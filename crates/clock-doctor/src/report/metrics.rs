@@ -41,6 +41,7 @@ pub fn render(facts: &Facts, report: &DoctorReport, judged_at: f64) -> Result<St
     families.push(unstable(facts));
     families.push(warp(facts));
     families.extend(report.measured.iter().flat_map(measurements));
+    families.extend(time_of_day(report));
     families::render(families)
 }
 
@@ -152,6 +153,22 @@ fn warp(facts: &Facts) -> Family {
     family
         .with_some(&[("when", "boot")], logged.max().map(|cycles| cycles as f64))
         .with_some(&[("when", "now")], measured.map(|warp| warp.worst_ticks as f64))
+}
+
+/// How far the time is behind each clock outside of this kernel that counts in UTC.
+fn time_of_day(report: &DoctorReport) -> [Family; 2] {
+    let [behind, error] = [
+        ("clockscope_time_behind_seconds", "CLOCK_REALTIME behind a clock outside of this kernel"),
+        ("clockscope_time_behind_error_seconds", "Greatest error of that comparison"),
+    ]
+    .map(|(name, help)| Family::gauge(name, help));
+    let utc = report.measured.iter().filter_map(|measured| measured.utc.as_ref());
+    let read = utc.flat_map(|utc| &utc.references).filter(|one| one.aside.is_none());
+    read.fold([behind, error], |[behind, error], one| {
+        let labels = [("reference", one.name.as_str())];
+        let seconds = |ns: i64| ns as f64 / NANOS_A_SECOND;
+        [behind.with(&labels, seconds(one.behind_ns)), error.with(&labels, seconds(one.error_ns))]
+    })
 }
 
 fn measurements(measured: &Measured) -> Vec<Family> {

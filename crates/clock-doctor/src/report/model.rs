@@ -7,6 +7,8 @@ use crate::facts::{Evidence, Facts, Unread};
 use crate::measured::Measured;
 use crate::rules::catalogue::Fix;
 use crate::rules::finding::{Advice, Cost, Diagnosis, Finding, Severity, State};
+use crate::rules::utc;
+use crate::utc::Reference;
 
 /// Version of the schema.
 pub const SCHEMA: u32 = 1;
@@ -40,6 +42,9 @@ pub struct DoctorReport {
     pub command_line: Option<String>,
     /// The available clocksources.
     pub available: Option<Vec<String>>,
+    /// The best clock outside of this kernel, and how far `CLOCK_REALTIME` is behind it.
+    #[serde(default)]
+    pub time: Option<Reference>,
     /// The report is of the running machine instead of a capture.
     pub is_live: bool,
     /// State, source, platforms, findings and fixes as a flat list of words.
@@ -135,6 +140,7 @@ impl DoctorReport {
             kernel: facts.kernel().map(|kernel| kernel.release.clone()),
             command_line: facts.command_line.as_ref().map(|line| line.value.words.join(" ")),
             available: facts.available.as_ref().map(|known| known.value.clone()),
+            time: utc::best(facts, verdict).cloned(),
             is_live: facts.is_live,
             labels: diagnosis.labels(),
             findings: rows.collect(),

@@ -10,7 +10,8 @@ use super::text;
 const NANOS_A_SECOND: f64 = 1e9;
 
 /// The output of a monitoring plugin: state, verdict and cause in the first line, then one line each for the cause and
-/// the best advice. The performance data contains `read`, the cost of a read in seconds, if it was measured.
+/// the best advice. The performance data contains `read`, the cost of a read in seconds, if it was measured, and `behind`,
+/// how far the time is behind the best clock outside of this kernel.
 ///
 /// [`DoctorReport::exit_status`] is the exit status.
 pub fn nagios(report: &DoctorReport) -> String {
@@ -20,10 +21,17 @@ pub fn nagios(report: &DoctorReport) -> String {
     if let Some(cause) = cause {
         out += &format!(" [{}]", cause.id);
     }
+    let mut data = String::new();
     if let Some(cost) = report.cost.filter(|cost| cost.is_measured) {
         // The midpoint is the median, because a measured cost has one figure.
         let median_ns = f64::midpoint(cost.low_ns, cost.high_ns);
-        out += &format!(" | read={}s;;;0", fixed(median_ns / NANOS_A_SECOND));
+        data += &format!(" read={}s;;;0", fixed(median_ns / NANOS_A_SECOND));
+    }
+    if let Some(time) = &report.time {
+        data += &format!(" behind={}s", fixed(time.behind_ns as f64 / NANOS_A_SECOND));
+    }
+    if !data.is_empty() {
+        out += &format!(" |{data}");
     }
     out.push('\n');
     if let Some(cause) = cause {

@@ -8,8 +8,10 @@ mod paragraph;
 pub(super) mod samples_tests;
 #[cfg(test)]
 mod snapshots_tests;
+mod time;
 
 use super::model::DoctorReport;
+use super::status::NOTHING_TO_MEND;
 use crate::rules::finding::{Severity, State};
 use clockscope_text::units;
 
@@ -60,7 +62,8 @@ pub fn render(report: &DoctorReport, options: &TextOptions) -> String {
     out += &headline::evidence(report, options);
     out += &findings::render(report, options);
     out += &advice::render(report, options);
-    for part in [advice::closing(report), findings::remarks(report, options)] {
+    for part in [advice::closing(report), time::render(report), findings::remarks(report, options)]
+    {
         if !part.is_empty() {
             out += &format!("\n{part}");
         }
@@ -69,6 +72,15 @@ pub fn render(report: &DoctorReport, options: &TextOptions) -> String {
         out += "\nMore on a word in brackets: clockscope doctor --explain WORD\n";
     }
     out
+}
+
+/// The first line, with the label of the cause; empty if nothing is to be mended.
+pub fn quiet(report: &DoctorReport) -> String {
+    let cause = report.cause().map(|cause| format!(" [{}]", cause.id)).unwrap_or_default();
+    match report.exit_status() {
+        NOTHING_TO_MEND => String::new(),
+        _ => format!("{}{cause}\n", verdict(report)),
+    }
 }
 
 /// The first line, without its end: how the clock is read, from which clocksource, and the cost.

@@ -241,7 +241,7 @@ fn discipline(one: &Discipline, measured: &Measured) -> impl Iterator<Item = Fin
     let unsynchronised = (!one.is_synchronised).then(|| {
         let error = one.max_error_us as f64 / 1e6;
         let text = format!("adjtimex: STA_UNSYNC is set, greatest error {error:.1} s");
-        Finding::new(Label::ClockUnsynchronised)
+        Finding::new(Label::TimeNotSynchronised)
             .seen(&seen(text))
             .fix(&[Fix::Synchronise])
             .tell_if(is_guest(measured), "guest")

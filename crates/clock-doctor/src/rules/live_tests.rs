@@ -179,7 +179,7 @@ fn what_is_special_about_the_process_is_a_note() {
             Label::TracedByPtrace,
             Label::SeccompFilter,
             Label::InTimeNamespace,
-            Label::ClockUnsynchronised,
+            Label::TimeNotSynchronised,
             Label::LeapSecondPending,
         ]
     );

@@ -21,6 +21,7 @@ mod selection;
 mod state;
 mod steps;
 pub(crate) mod trust;
+pub mod utc;
 mod watchdog;
 
 #[cfg(test)]
@@ -32,7 +33,7 @@ use super::facts::Facts;
 type Rules = fn(&Facts, &Verdict) -> Vec<Finding>;
 
 /// All rules; their order does not matter.
-const RULES: [Rules; 12] = [
+const RULES: [Rules; 13] = [
     arm::find,
     filters::find,
     firmware::find,
@@ -44,6 +45,7 @@ const RULES: [Rules; 12] = [
     refused::find,
     selection::find,
     steps::find,
+    utc::find,
     watchdog::find,
 ];
 

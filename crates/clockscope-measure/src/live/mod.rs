@@ -4,6 +4,7 @@ mod counters;
 mod hardware;
 mod kernel_log;
 mod reads;
+mod utc;
 
 use std::path::Path;
 use std::time::Instant;
@@ -20,6 +21,17 @@ pub fn facts() -> Facts {
     let mut facts = kernel_log::facts();
     facts.is_live = true;
     facts.measured = Some(measured);
+    facts.with_signature()
+}
+
+/// The facts about the time of day alone, as exactly as they can be read: takes up to a second more for the RTC.
+pub fn time_of_day() -> Facts {
+    let mut host = files::from_files(Path::new("/"));
+    host.kernel = identity::kernel().release;
+    let utc = Some(utc::compare(true));
+    let mut facts = kernel_log::facts();
+    facts.is_live = true;
+    facts.measured = Some(Measured { host, utc, cpuid: hardware::cpuid(), ..Measured::default() });
     facts.with_signature()
 }
 
@@ -48,6 +60,7 @@ pub fn measure() -> Measured {
         discipline: discipline(&mut unmeasured),
         cpuid: hardware::cpuid(),
         pvclock: hardware::pvclock(),
+        utc: Some(utc::compare(false)),
         took_us: u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX),
         unmeasured,
     }
@@ -70,6 +83,7 @@ fn untimed() -> Measured {
         discipline,
         cpuid: hardware::cpuid(),
         pvclock: hardware::pvclock(),
+        utc: Some(utc::compare(false)),
         unmeasured,
         ..Measured::default()
     }
@@ -100,6 +114,7 @@ fn described(timex: &Timex) -> Discipline {
         max_error_us: timex.maxerror,
         leap: leap.to_owned(),
         tick_us: timex.tick,
+        tai_s: timex.tai,
     }
 }
 

@@ -9,6 +9,7 @@ use crate::rules::catalogue::{Fix, Label, Says, capitalised};
 use crate::rules::finding::State;
 use crate::rules::state::source::{counts_ticks, is_tsc};
 use crate::rules::trust::uses_tsc;
+use crate::utc::{Kind, Reference};
 
 /// Platforms whose hypervisor belongs to a provider.
 const CLOUDS: &str = "aws gce azure firecracker";
@@ -84,7 +85,7 @@ fn simple<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
             let is_arm = case.is("arm64 arm32") || source.is_some_and(|it| it.starts_with("arm"));
             Draft::of(&[if is_arm { "arm" } else { "x86" }])
         }
-        Fix::SetClockAfterRestore => Draft::default().tag_if(case.is("firecracker"), "firecracker"),
+        Fix::SetClockAfterRestore => set_clock(case),
         Fix::ColdBoot => Draft::of(&[monitor_or_virtualbox]),
         Fix::ParavirtproviderKvm => case.is("virtualbox").then(|| paravirtprovider(case))?,
         Fix::FewerVcpus => Draft::when(case.is_guest() && !is_cloud, &[monitor_or_virtualbox])?,
@@ -376,6 +377,25 @@ fn measure<'a>(case: &Case<'a>) -> Draft<'a> {
         () if reads_tsc => &["clock", "chrony"],
         () => &["other", "wrongness", "chrony"],
     })
+}
+
+/// From the clock that doctor has read: a PTP clock of the host, or the RTC; otherwise by the daemon.
+fn set_clock<'a>(case: &Case<'a>) -> Draft<'a> {
+    let utc = case.facts.measured.as_ref().and_then(|measured| measured.utc.as_ref());
+    let references = || utc.iter().flat_map(|utc| &utc.references);
+    let is_host = |it: &&Reference| it.name.starts_with("/dev/ptp") && it.is_of_host();
+    let device = references().find(is_host).and_then(|it| it.name.split(' ').next());
+    let rtc = references().any(|it| it.kind == Kind::Rtc && it.aside.is_none()) && case.is_guest();
+    let tag = match device {
+        Some(_) => "phc",
+        None if case.is("vmware") => "vmware",
+        None if rtc => "rtc",
+        None => "daemon",
+    };
+    let is_debian = family(case.facts) == Some("debian");
+    let chrony = if is_debian { "/etc/chrony/chrony.conf" } else { "/etc/chrony.conf" };
+    let draft = Draft::of(&[tag]).tag_if(case.is("firecracker"), "firecracker");
+    draft.with("device", device.unwrap_or_default()).with("chrony", chrony)
 }
 
 fn paravirtprovider<'a>(case: &Case<'a>) -> Draft<'a> {

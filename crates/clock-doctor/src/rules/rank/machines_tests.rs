@@ -42,7 +42,7 @@ fn never(diagnosis: &Diagnosis, words: &str) -> bool {
 fn a_healthy_machine_hears_nothing_else() {
     let findings = vec![
         Finding::new(Label::HpetPc10Benign).fix(&[Fix::HpetDisable]),
-        Finding::new(Label::ClockUnsynchronised).fix(&[Fix::Synchronise]),
+        Finding::new(Label::TimeNotSynchronised).fix(&[Fix::Synchronise]),
         Finding::new(Label::ParamTscReliable).fix(&[Fix::Measure, Fix::RemoveParameter]),
     ];
     let facts = facts("6.12", &[EventKind::HpetPc10]);
@@ -56,7 +56,7 @@ fn a_healthy_machine_hears_nothing_else() {
 fn a_note_costs_no_reboot_and_what_is_harmless_nothing() {
     let findings = vec![
         Finding::new(Label::OldKernel).fix(&[Fix::NewerKernel]),
-        Finding::new(Label::ClockUnsynchronised).fix(&[Fix::Synchronise]),
+        Finding::new(Label::TimeNotSynchronised).fix(&[Fix::Synchronise]),
         Finding::new(Label::CalibrationNoteBenign).fix(&[Fix::Measure]),
     ];
     let told = diagnosis(&facts("3.2", &[]), verdict(State::Unknown, "", &[]), findings);

@@ -38,8 +38,11 @@ pub(super) fn meanwhile(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
             sentences.push(TSC_CLOCK.to_owned());
         }
     }
-    let worst = diagnosis.worst();
-    if worst == Severity::Wrong && !diagnosis.advice.iter().any(|advice| advice.basis.measures) {
+    let of_time = [Label::TimeBehindHost, Label::ReferenceDisagrees];
+    let mut others = diagnosis.findings.iter().filter(|one| !of_time.contains(&one.label));
+    if others.any(|one| one.severity == Severity::Wrong)
+        && !diagnosis.advice.iter().any(|advice| advice.basis.measures)
+    {
         sentences.push(
             "`clockscope wrongness --time 60` measures how wrong it is: warp, offsets of the CPUs, \
              rate."
@@ -114,6 +117,10 @@ pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     if facts.kernel().is_none() && depends {
         missing.push("the kernel's version: `uname -r`".to_owned());
     }
+    let utc = facts.measured.iter().filter_map(|measured| measured.utc.as_ref());
+    missing.extend(
+        utc.flat_map(|utc| &utc.unread).map(|why| format!("whether the time is right: {why}")),
+    );
     let unread = facts.unread.iter().filter(|unread| unread.is_denied);
     missing
         .extend(unread.map(|unread| format!("{} ({}): run it as root", unread.file, unread.why)));
