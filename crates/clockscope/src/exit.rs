@@ -1,6 +1,6 @@
 //! Exit statuses of `clockscope`; scripts may depend on them.
 
-pub use clock_doctor::report::status::{NOTHING_TO_MEND, UNKNOWN};
+pub use clock_doctor::report::status::{NOTHING_TO_MEND, UNKNOWN, WRONG as WRONG_TIME};
 
 /// Everything went well.
 pub(crate) const OK: i32 = 0;

@@ -1,6 +1,7 @@
 //! Options of `doctor` and `capture`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
@@ -21,13 +22,16 @@ use clap::{Args, ValueEnum};
                                               for node_exporter
   clockscope doctor --format nagios           as a monitoring plugin
   clockscope doctor --container web           would its filter refuse reads?
+  clockscope doctor --utc-within 100ms --quiet || exit
+                                              in the start-up script of a sandbox
 
 Exit status:
   0    nothing to mend
   1    the clock is slow
   2    wrong time is possible
   3    not enough evidence, wrong options, or an input that cannot be read
-Of several machines the worst decides: 2, then 1, then 3.")]
+Of several machines the worst decides: 2, then 1, then 3.
+With --utc-within: 0 within, 2 not within, 3 cannot be told.")]
 pub struct DoctorArgs {
     /// Judge the machine of this log, archive or directory instead of this one; - is a log or an archive on standard input
     #[arg(value_name = "FILE", conflicts_with_all = ["root", "summary", "resume", "pid", "container", "explain", "list"])]
@@ -49,6 +53,13 @@ pub struct DoctorArgs {
     /// Like --pid, for the first process of this container: its name, its id or the beginning of that
     #[arg(long, value_name = "NAME|ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["root", "explain", "list"])]
     pub container: Vec<String>,
+    /// Only prove that CLOCK_REALTIME is within this of UTC, by the clock of the host, by the RTC of a virtual machine, or by a time daemon that has measured since the last restore
+    #[arg(long, value_name = "TIME", value_parser = super::trace::duration,
+          conflicts_with_all = ["root", "explain", "list", "pid", "container", "summary", "format", "all"])]
+    pub utc_within: Option<Duration>,
+    /// Print one line, or nothing if there is nothing to mend or the time is proved
+    #[arg(short, long, conflicts_with_all = ["explain", "list", "summary", "format", "all"])]
+    pub quiet: bool,
     /// Explain a label, the name of something that doctor finds, such as tsc-warp
     #[arg(long, value_name = "LABEL", conflicts_with_all = ["root", "list"])]
     pub explain: Option<String>,

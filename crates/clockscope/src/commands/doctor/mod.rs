@@ -6,7 +6,7 @@ mod output;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -20,6 +20,7 @@ use clock_doctor::report::{labels, metrics, plugins, text};
 use clock_doctor::root::Root;
 use clock_doctor::rules;
 use clock_doctor::rules::catalogue;
+use clock_doctor::utc::Proof;
 use clockscope_measure::live;
 use clockscope_text::foreign::json_document;
 
@@ -42,6 +43,9 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
         output::write(args.output.as_deref(), &printed)?;
         return Ok(exit::NOTHING_TO_MEND);
     }
+    if let Some(limit) = args.utc_within {
+        return utc_within(args, limit);
+    }
     if many::is_asked(args) {
         return many::run(args);
     }
@@ -52,6 +56,7 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
     let report = DoctorReport::new(&facts, &rules::examine(&facts));
     let status = report.exit_status();
     let printed = match args.format {
+        DoctorFormat::Text if args.quiet => text::quiet(&report),
         DoctorFormat::Text => text::render(&report, &output::text_options(args)),
         DoctorFormat::Json => json_document(&report)?,
         DoctorFormat::JsonLines => many::line_of(path, &report)?,
@@ -60,6 +65,20 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
     };
     output::write(args.output.as_deref(), &printed)?;
     Ok(status)
+}
+
+/// Proves the time of day; how the clock is read does not matter.
+fn utc_within(args: &DoctorArgs, limit: Duration) -> Result<i32> {
+    let limit_ns = i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX);
+    let (proof, sentence) = rules::utc::within(&live::time_of_day(), limit_ns);
+    if proof != Proof::Within || !args.quiet {
+        output::write(args.output.as_deref(), &(sentence + "\n"))?;
+    }
+    Ok(match proof {
+        Proof::Within => exit::NOTHING_TO_MEND,
+        Proof::Outside => exit::WRONG_TIME,
+        Proof::Open => exit::UNKNOWN,
+    })
 }
 
 /// The time, in seconds since 1970; 0 for a clock before that.
