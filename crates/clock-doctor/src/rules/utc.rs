@@ -57,7 +57,10 @@ fn broken<'a>(facts: &'a Facts, comparison: &Comparison) -> (Broken, Option<&'a 
 }
 
 fn seen(reference: &Reference) -> Evidence {
-    Evidence { file: "measured".to_owned(), line: None, text: sentence(reference) }
+    let sign = if reference.behind_ns < 0 { '-' } else { '+' };
+    let (apart, error) = (duration(reference.behind_ns), duration(reference.error_ns));
+    let text = format!("{} minus CLOCK_REALTIME: {sign}{apart}, +/- {error}", reference.name);
+    Evidence { file: "measured".to_owned(), line: None, text }
 }
 
 /// A duration in words.

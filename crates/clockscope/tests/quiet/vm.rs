@@ -5,6 +5,7 @@
 
 mod by_counter;
 pub(crate) mod machine;
+mod time;
 
 use std::collections::BTreeSet;
 

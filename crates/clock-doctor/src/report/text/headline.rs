@@ -4,8 +4,9 @@ use super::TextOptions;
 use super::paragraph::{quoted, wrapped};
 use crate::facts::Evidence;
 use crate::report::model::DoctorReport;
-use crate::rules::catalogue;
+use crate::rules::catalogue::{self, Label};
 use crate::rules::finding::{Cost, Severity, State};
+use crate::rules::utc::duration;
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::cut_middle;
 
@@ -67,6 +68,11 @@ pub(super) fn word(report: &DoctorReport) -> String {
         }
         (State::Unknown, _) => "not enough evidence",
     };
+    let is_behind = report.cause().is_some_and(|row| row.id == Label::TimeBehindHost.name());
+    if let Some(time) = report.time.as_ref().filter(|_| is_behind) {
+        let but = if report.state == State::Fast { "but" } else { "and" };
+        return format!("{state}, {but} the time is {} behind", duration(time.behind_ns));
+    }
     let finding = match (report.state, report.severity) {
         (State::Fast, Severity::Wrong) => ", but wrong time is possible",
         (State::Fast, Severity::Slow) => ", with something to mend",
