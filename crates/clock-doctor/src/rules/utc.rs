@@ -27,8 +27,8 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
         (None, best) => best.and_then(|best| compared(best, weighed.word)).into_iter().collect(),
     };
     if let (Some(void), None, None) = (weighed.void, weighed.word, weighed.best) {
-        let since = Finding::new(Label::TimeNotSynchronised);
-        found.push(since.tell_with("void", &[("by", &void.by)]).fix(&[Fix::SetClockAfterRestore]));
+        let since = Finding::new(Label::TimeNotSynchronised).tell_with("void", &[("by", &void.by)]);
+        found.push(if is_guest { since.fix(&[Fix::SetClockAfterRestore]) } else { since });
     }
     if let Some(event) = event {
         let at = event.at.map(|at| format!(", {at:.0} s after the boot")).unwrap_or_default();
@@ -47,8 +47,14 @@ fn comparison(facts: &Facts) -> Option<&Comparison> {
 fn broken<'a>(facts: &'a Facts, comparison: &Comparison) -> (Broken, Option<&'a Event>) {
     let breaks =
         |kind: &EventKind| matches!(kind, EventKind::Restored | EventKind::Suspended(true));
+    // A time namespace shifts this process's CLOCK_MONOTONIC, and not the log's.
+    let namespace = facts.measured.as_ref().and_then(|it| it.host.time_namespace.as_deref());
+    let is_shifted = namespace.is_some_and(|offsets| offsets != "none");
     match facts.events().rfind(|event| breaks(&event.kind)) {
-        Some(event) => (event.at.map_or(Broken::Sometime, Broken::At), Some(event)),
+        Some(event) => {
+            let at = event.at.filter(|_| !is_shifted);
+            (at.map_or(Broken::Sometime, Broken::At), Some(event))
+        }
         None if comparison.disruption_marker.is_some_and(|marker| marker != 0) => {
             (Broken::Sometime, None)
         }

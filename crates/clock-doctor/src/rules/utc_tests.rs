@@ -147,7 +147,11 @@ fn a_disruption_marker_makes_a_word_void() {
     assert_eq!(found(&facts), [(Label::TimeNotSynchronised, Severity::Note)]);
     assert_eq!(within(&facts, SECOND).0, Proof::Open);
     // The log has that disruption, and the word is younger.
-    assert_eq!(within(&restored(facts, 100.0), SECOND).0, Proof::Within);
+    let mut facts = restored(facts, 100.0);
+    assert_eq!(within(&facts, SECOND).0, Proof::Within);
+    let shifted = Some("monotonic -86400 0".to_owned());
+    facts.measured.as_mut().unwrap().host.time_namespace = shifted;
+    assert_eq!(within(&facts, SECOND).0, Proof::Open, "how long ago that was is not known");
 }
 
 #[test]

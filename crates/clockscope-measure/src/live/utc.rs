@@ -72,7 +72,7 @@ fn below(root: &Path, waits: bool) -> Comparison {
 fn refusal(name: &str, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            format!("{name} can be read by root only: run it as root")
+            format!("{name} may not be read: run doctor as root, outside of a sandbox")
         }
         // In a container the kernel's list is complete, and the devices are not there.
         io::ErrorKind::NotFound => format!("{name} is not in this container: run it on the host"),

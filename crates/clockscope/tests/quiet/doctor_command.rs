@@ -40,6 +40,38 @@ fn the_exit_status_is_that_of_monitoring_plugins() {
     assert_eq!(status(slow.path().to_str().unwrap()), Some(1));
 }
 
+#[test]
+fn quiet_is_one_line_or_none() {
+    let quiet = |name: &str| doctor(&["--quiet", "--root", &case(name)]);
+    let healthy = quiet("qemu-4.15-tsc-healthy");
+    assert_eq!((healthy.code, &healthy.stdout[..]), (Some(0), ""));
+    let slow = quiet("vbox-seed-deb7-3.2");
+    assert_eq!((slow.code, slow.stdout.matches('\n').count()), (Some(1), 1));
+    assert!(
+        slow.stdout.starts_with("slow: clocksource acpi_pm; ")
+            && slow.stdout.ends_with(" [tsc-warp]\n")
+    );
+}
+
+#[test]
+fn the_answer_about_the_time_has_its_own_status_and_a_line_that_fits_it() {
+    for limit in ["1ms", "10s"] {
+        let [loud, quiet] =
+            [&["--utc-within", limit][..], &["--utc-within", limit, "--quiet"]].map(doctor);
+        let begin = match loud.code {
+            Some(0) => "the time is within ",
+            Some(2) => "the time is not within ",
+            _ => "not known whether the time is within ",
+        };
+        assert!(
+            loud.stdout.starts_with(begin) && loud.stdout.matches('\n').count() == 1,
+            "{loud:?}"
+        );
+        assert_eq!(quiet.stdout.is_empty(), quiet.code == Some(0), "{quiet:?}");
+        assert!(loud.stderr.is_empty() && [0, 2, 3].contains(&loud.code.unwrap()), "{loud:?}");
+    }
+}
+
 /// `refusals.rs` tests more command lines.
 #[test]
 fn help_is_no_alarm() {

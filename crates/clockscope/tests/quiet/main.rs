@@ -22,6 +22,7 @@ mod manual_pages;
 mod outputs;
 mod peer_output;
 mod refusals;
+mod startup_check;
 mod vdso_command;
 mod vm;
 mod wrongness_command;
