@@ -6,6 +6,7 @@
 
 mod vmclock;
 
+use clockscope_text::units;
 use serde::{Deserialize, Serialize};
 
 pub use vmclock::{Page, page};
@@ -95,6 +96,12 @@ impl Word {
         let age_s = is_told.then(|| max_error_us as f64 / MAX_ERROR_GROWS_US);
         Word { by, error_ns, age_s }
     }
+
+    /// The age in words.
+    #[expect(clippy::cast_possible_truncation, reason = "saturates")]
+    pub(crate) fn age(&self) -> String {
+        duration((self.age_s.unwrap_or_default() * 1e9) as i64)
+    }
 }
 
 impl Reference {
@@ -158,16 +165,19 @@ impl Reference {
 }
 
 /// What counts of a comparison.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Weighed<'a> {
     /// The best reference: the host's clock before the RTC, which counts in a virtual machine, or if it is days ahead.
-    pub best: Option<&'a Reference>,
-    /// Two clocks of hosts that cannot both be right.
-    pub conflict: Option<(&'a Reference, &'a Reference)>,
+    pub best: Option<Reference>,
     /// The kernel's word, if it was measured after the last discontinuity.
     pub word: Option<&'a Word>,
     /// The same if it was measured before.
     pub void: Option<&'a Word>,
+}
+
+/// A duration in words.
+pub(crate) fn duration(ns: i64) -> String {
+    units::nanos(ns.unsigned_abs())
 }
 
 /// A restore or a resume of the machine.
@@ -186,29 +196,25 @@ impl Comparison {
     pub fn weighed(&self, is_guest: bool, broken: Broken) -> Weighed<'_> {
         let counting =
             |kind| self.references.iter().filter(move |it| it.kind == kind && it.aside.is_none());
-        let is_unset = |it: &Reference| it.behind_ns > 0 && it.surely_ns() > NEVER_SET_NS;
-        let rtc = counting(Kind::Rtc).find(|it| is_guest || is_unset(it));
-        let best = counting(Kind::Host).min_by_key(|it| it.error_ns);
-        let contradicts = |one: &&Reference| {
-            best.is_some_and(|best| {
-                let apart = best.behind_ns.saturating_sub(one.behind_ns).saturating_abs();
-                // Both clocks are the host's; a millisecond is what two of its drivers may differ by.
-                apart > best.error_ns.saturating_add(one.error_ns).saturating_add(SECOND / 1000)
-            })
-        };
-        let conflict = best.zip(counting(Kind::Host).find(contradicts));
         let word = self.word.as_ref().and_then(|word| Some((word, word.age_s?)));
         let is_valid = |(_, age): &(&Word, f64)| match broken {
             Broken::Never => true,
             Broken::At(at) => self.uptime_s - at > *age,
             Broken::Sometime => false,
         };
-        Weighed {
-            best: if conflict.is_some() { None } else { best.or(rtc) },
-            conflict,
-            word: word.filter(is_valid).map(|it| it.0),
-            void: word.filter(|it| !is_valid(it)).map(|it| it.0),
-        }
+        let (valid, void) = (word.filter(is_valid), word.filter(|it| !is_valid(it)));
+        let is_unset = |it: &Reference| it.behind_ns > 0 && it.surely_ns() > NEVER_SET_NS;
+        let rtc = counting(Kind::Rtc).find(|it| is_guest || word.is_none() && is_unset(it));
+        let best = counting(Kind::Host).min_by_key(|it| it.error_ns).or(rtc).cloned();
+        let widened = |mut best: Reference| {
+            // Clocks of one host that differ are as good as their difference.
+            let apart =
+                |it: &Reference| best.behind_ns.saturating_sub(it.behind_ns).saturating_abs();
+            let apart = counting(Kind::Host).map(apart).max().filter(|_| best.kind == Kind::Host);
+            best.error_ns = best.error_ns.saturating_add(apart.unwrap_or(0));
+            best
+        };
+        Weighed { best: best.map(widened), word: valid.map(|it| it.0), void: void.map(|it| it.0) }
     }
 }
 
@@ -227,8 +233,8 @@ impl Weighed<'_> {
     /// Whether the clock is within `limit_ns`. A reading of now and a word that cannot both be right prove nothing.
     pub fn within(&self, limit_ns: i64) -> Proof {
         let by_word = self.word.map(|word| word.error_ns);
-        let Some(best) = self.best else {
-            let is_said = self.conflict.is_none() && by_word.is_some_and(|error| error <= limit_ns);
+        let Some(best) = &self.best else {
+            let is_said = by_word.is_some_and(|error| error <= limit_ns);
             return if is_said { Proof::Within } else { Proof::Open };
         };
         let is_denied = by_word.is_some_and(|error| best.surely_ns() > error);

@@ -140,7 +140,7 @@ impl DoctorReport {
             kernel: facts.kernel().map(|kernel| kernel.release.clone()),
             command_line: facts.command_line.as_ref().map(|line| line.value.words.join(" ")),
             available: facts.available.as_ref().map(|known| known.value.clone()),
-            time: utc::best(facts, verdict).cloned(),
+            time: utc::best(facts, verdict),
             is_live: facts.is_live,
             labels: diagnosis.labels(),
             findings: rows.collect(),

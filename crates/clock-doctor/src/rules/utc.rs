@@ -5,8 +5,7 @@ use super::{platform, state};
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, EventKind};
 use crate::rules::catalogue::{Fix, Label};
-use crate::utc::{Broken, Comparison, Kind, Proof, Reference, Weighed, Word};
-use clockscope_text::units;
+use crate::utc::{Broken, Comparison, Kind, Proof, Reference, Word, duration};
 
 const SECOND: i64 = 1_000_000_000;
 /// A difference up to this is no finding, beyond the error of the reading: a guest that takes its first time from the
@@ -22,11 +21,15 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let is_guest = platform::is_guest(facts, &verdict.platforms);
     let (broken, event) = broken(facts, comparison);
     let weighed = comparison.weighed(is_guest, broken);
-    let mut found: Vec<Finding> = match (weighed.conflict, weighed.best) {
-        (Some((one, other)), _) => vec![conflict(one, other)],
-        (None, best) => best.and_then(|best| compared(best, weighed.word)).into_iter().collect(),
-    };
-    if let (Some(void), None, None) = (weighed.void, weighed.word, weighed.best) {
+    let best = weighed.best.as_ref();
+    let mut found: Vec<Finding> =
+        best.and_then(|one| compared(one, weighed.word)).into_iter().collect();
+    if let Some(best) = best.filter(|best| best.error_ns > HEALTHY_NS) {
+        let two =
+            Finding::new(Label::ReferenceDisagrees).severity(Severity::Note).seen(&seen(best));
+        found.push(two.tell_with("two", &[("apart", &duration(best.error_ns))]));
+    }
+    if let (Some(void), None, None) = (weighed.void, weighed.word, best) {
         let since = Finding::new(Label::TimeNotSynchronised).tell_with("void", &[("by", &void.by)]);
         found.push(if is_guest { since.fix(&[Fix::SetClockAfterRestore]) } else { since });
     }
@@ -69,11 +72,6 @@ fn seen(reference: &Reference) -> Evidence {
     Evidence { file: "measured".to_owned(), line: None, text }
 }
 
-/// A duration in words.
-pub(crate) fn duration(ns: i64) -> String {
-    units::nanos(ns.unsigned_abs())
-}
-
 /// The reading as a clause: `the clock is 60 s behind rtc0, give or take 1 s`.
 pub(crate) fn sentence(reference: &Reference) -> String {
     let way = if reference.behind_ns < 0 { "ahead of" } else { "behind" };
@@ -81,98 +79,67 @@ pub(crate) fn sentence(reference: &Reference) -> String {
     format!("the clock is {apart} {way} {}, give or take {error}", reference.name)
 }
 
-fn conflict(one: &Reference, other: &Reference) -> Finding {
-    let finding = Finding::new(Label::ReferenceDisagrees).severity(Severity::Note);
-    finding
-        .seen(&seen(one))
-        .seen(&seen(other))
-        .tell_with("two", &[("one", &one.name), ("other", &other.name)])
-}
-
 fn compared(best: &Reference, word: Option<&Word>) -> Option<Finding> {
     let (surely, is_behind) = (best.surely_ns(), best.behind_ns > 0);
-    if surely <= HEALTHY_NS {
+    if surely <= HEALTHY_NS.max(word.map_or(0, |word| word.error_ns)) {
         return None;
     }
-    let reading = sentence(best);
-    let Some(word) = word else {
-        // Nothing but a stop of the guest makes a good RTC run away from it; a bad one may stand or be slow.
-        let (label, severity) = match (is_behind, best.kind) {
-            (true, _) => (Label::TimeBehindHost, Severity::Wrong),
-            (false, Kind::Host) => (Label::ReferenceDisagrees, Severity::Wrong),
-            (false, Kind::Rtc) => (Label::ReferenceDisagrees, Severity::Note),
-        };
-        let finding = Finding::new(label).severity(severity).seen(&seen(best));
-        let finding = finding.tell_with("reading", &[("reading", &reading)]);
-        return Some(finding.fix(&[Fix::SetClockAfterRestore]));
+    let is_wrong = match word {
+        Some(_) => is_behind && surely > STOOD_STILL_NS,
+        None => is_behind || best.kind == Kind::Host,
     };
-    if surely <= word.error_ns {
+    // Nothing but a stop of the guest makes a good RTC run away from it; a bad one may stand, or be slow.
+    if best.kind == Kind::Rtc && !is_wrong {
         return None;
     }
-    let is_believed = is_behind && surely > STOOD_STILL_NS;
-    if best.kind == Kind::Rtc && !is_believed {
-        return None;
-    }
-    let severity = if is_believed { Severity::Wrong } else { Severity::Note };
-    #[expect(clippy::cast_possible_truncation, reason = "saturates")]
-    let age = duration((word.age_s.unwrap_or_default() * 1e9) as i64);
-    let values: [(&str, &dyn std::fmt::Display); 4] = [
-        ("by", &word.by),
-        ("age", &age),
-        ("bound", &duration(word.error_ns)),
-        ("reading", &reading),
-    ];
-    let finding = Finding::new(Label::ReferenceDisagrees).severity(severity).seen(&seen(best));
-    let finding = finding.tell_with("word", &values);
-    let finding = finding.tell(if is_behind { "stood-still" } else { "host-is-wrong" });
-    Some(if is_believed { finding.fix(&[Fix::SetClockAfterRestore]) } else { finding })
+    let is_late = is_behind && word.is_none();
+    let label = if is_late { Label::TimeBehindHost } else { Label::ReferenceDisagrees };
+    let severity = if is_wrong { Severity::Wrong } else { Severity::Note };
+    let reading = sentence(best);
+    let finding = Finding::new(label).severity(severity).seen(&seen(best));
+    let finding = finding.tell_with("reading", &[("reading", &reading)]);
+    let finding = match word.map(|word| (word, word.age())) {
+        Some((word, age)) => finding
+            .tell_with(
+                "word",
+                &[("by", &word.by), ("age", &age), ("bound", &duration(word.error_ns))],
+            )
+            .tell(if is_behind { "stood-still" } else { "host-is-wrong" }),
+        None => finding,
+    };
+    Some(if is_wrong { finding.fix(&[Fix::SetClockAfterRestore]) } else { finding })
 }
 
-/// What counts of the comparison, for a report; none without one.
-pub(crate) fn best<'a>(facts: &'a Facts, verdict: &Verdict) -> Option<&'a Reference> {
-    weighed(facts, verdict)?.best
-}
-
-fn weighed<'a>(facts: &'a Facts, verdict: &Verdict) -> Option<Weighed<'a>> {
+/// The best reference, for a report.
+pub(crate) fn best(facts: &Facts, verdict: &Verdict) -> Option<Reference> {
     let comparison = comparison(facts)?;
     let is_guest = platform::is_guest(facts, &verdict.platforms);
-    Some(comparison.weighed(is_guest, broken(facts, comparison).0))
+    comparison.weighed(is_guest, broken(facts, comparison).0).best
 }
 
-/// The answer to `--utc-within`, and a sentence about it. In a guest whose log cannot be read, no daemon's word proves
-/// anything: only the log shows a restore.
+/// The answer to `--utc-within`, and a sentence about it. In a guest whose log cannot be read, the kernel's word proves
+/// nothing: only the log shows a restore.
 pub fn within(facts: &Facts, limit_ns: i64) -> (Proof, String) {
-    let verdict = state::verdict(facts);
     let empty = Comparison::default();
     let comparison = comparison(facts).unwrap_or(&empty);
-    let is_guest = platform::is_guest(facts, &verdict.platforms);
-    let (mut broken, _) = broken(facts, comparison);
+    let is_guest = platform::is_guest(facts, &state::verdict(facts).platforms);
     let is_unseen = is_guest && facts.log.is_none();
-    if is_unseen {
-        broken = Broken::Sometime;
-    }
+    let broken = if is_unseen { Broken::Sometime } else { broken(facts, comparison).0 };
     let weighed = comparison.weighed(is_guest, broken);
     let proof = weighed.within(limit_ns);
     let said = |word: &Word| format!("{} states {}", word.by, duration(word.error_ns));
-    let mut clauses: Vec<String> = weighed.best.map(sentence).into_iter().collect();
-    if let Some((one, other)) = weighed.conflict {
-        clauses.extend([sentence(one), sentence(other)]);
-    }
+    let mut clauses: Vec<String> = weighed.best.iter().map(sentence).collect();
     clauses.extend(weighed.word.map(said));
     if proof == Proof::Open {
-        if weighed.best.is_none() && weighed.conflict.is_none() {
+        if clauses.is_empty() {
             clauses.push("there is no clock to compare with".to_owned());
         }
-        let unset = comparison.word.iter().filter(|word| word.age_s.is_none());
-        clauses.extend(unset.map(|word| format!("{} was not told the time", word.by)));
-        if let Some(void) = weighed.void {
-            let why = if is_unseen {
-                "the log, which would show a restore, cannot be read; try as root"
-            } else {
-                "that is from before a restore or resume"
-            };
-            clauses.push(format!("{}, but {why}", said(void)));
-        }
+        clauses.extend(weighed.void.map(|void| match is_unseen {
+            true => {
+                format!("{}, but the log, which would show a restore, cannot be read", said(void))
+            }
+            false => format!("{}, but that is from before a restore or resume", said(void)),
+        }));
         clauses.extend(comparison.unread.iter().cloned());
     }
     let head = match proof {

@@ -61,13 +61,15 @@ fn a_word_and_a_reading_that_contradict_each_other_prove_nothing() {
 }
 
 #[test]
-fn two_clocks_of_the_host_that_differ_prove_nothing() {
+fn two_clocks_of_the_host_prove_no_more_than_their_difference() {
     let comparison = at(vec![host(0, 1_000), host(SECOND, 2_000)], None);
-    let weighed = comparison.weighed(true, Broken::Never);
-    assert!(weighed.best.is_none() && weighed.conflict.is_some());
-    assert_eq!(weighed.within(2 * SECOND), Proof::Open);
-    let comparison = at(vec![host(0, 9_000), host(500_000, 2_000)], None);
-    assert_eq!(comparison.weighed(true, Broken::Never).best.unwrap().error_ns, 2_000);
+    assert_eq!(proof(&comparison, Broken::Never, SECOND / 2), Proof::Open);
+    assert_eq!(proof(&comparison, Broken::Never, 2 * SECOND), Proof::Within);
+    let comparison = at(vec![host(60 * SECOND, 1_000), host(61 * SECOND, 2_000)], None);
+    assert_eq!(proof(&comparison, Broken::Never, SECOND), Proof::Outside, "both are");
+    let rtc = Reference::rtc(RTC_MIN, (RTC_MIN + 30) * SECOND, None, false);
+    let comparison = at(vec![rtc, host(0, 1_000)], None);
+    assert_eq!(proof(&comparison, Broken::Never, 2_000), Proof::Within, "the RTC is no host");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::facts::Evidence;
 use crate::report::model::DoctorReport;
 use crate::rules::catalogue::{self, Label};
 use crate::rules::finding::{Cost, Severity, State};
-use crate::rules::utc::duration;
+use crate::utc::duration;
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::cut_middle;
 

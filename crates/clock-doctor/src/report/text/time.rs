@@ -2,7 +2,8 @@
 
 use super::paragraph::wrapped;
 use crate::report::model::DoctorReport;
-use crate::rules::utc::{duration, sentence};
+use crate::rules::utc::sentence;
+use crate::utc::duration;
 use clockscope_text::foreign::printable;
 
 /// A line for each clock that was read, and for each word about the time; empty if the time was not compared.
