@@ -110,6 +110,7 @@ fn is_heavy(kind: &EventKind) -> bool {
                 | EventKind::BrokenBiosAdvice
                 | EventKind::LeapSecond
                 | EventKind::Suspended(_)
+                | EventKind::Restored
         )
 }
 

@@ -82,6 +82,9 @@ fn a_guest_that_stood_still_is_behind_its_host() {
     let by_rtc = examine(&machine(true, vec![rtc(60)], false)).advice;
     assert_eq!(by_rtc[0].commands, ["sudo hwclock --hctosys --utc"]);
     assert!(diagnosis.meanwhile.is_empty(), "wrongness measures counters");
+    let foreign = Reference { name: "/dev/ptp0';reboot (x)".to_owned(), ..ptp(60 * SECOND) };
+    let advice = examine(&machine(true, vec![foreign], false)).advice;
+    assert!(advice[0].commands.iter().all(|line| !line.contains("reboot")), "{advice:?}");
 }
 
 #[test]

@@ -4,7 +4,6 @@ use super::paragraph::wrapped;
 use crate::report::model::DoctorReport;
 use crate::rules::utc::sentence;
 use crate::utc::duration;
-use clockscope_text::foreign::printable;
 
 /// A line for each clock that was read, and for each word about the time; empty if the time was not compared.
 pub(super) fn render(report: &DoctorReport) -> String {
@@ -29,5 +28,5 @@ pub(super) fn render(report: &DoctorReport) -> String {
     }));
     let tai = measured.and_then(|measured| measured.discipline.as_ref()).map_or(0, |it| it.tai_s);
     clauses.extend((tai != 0).then(|| format!("TAI is {tai} s ahead of UTC")));
-    wrapped("Time: ", 6, &printable(&format!("{}.", clauses.join("; "))))
+    wrapped("Time: ", 6, &format!("{}.", clauses.join("; ")))
 }

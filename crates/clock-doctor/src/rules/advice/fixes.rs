@@ -383,8 +383,13 @@ fn measure<'a>(case: &Case<'a>) -> Draft<'a> {
 fn set_clock<'a>(case: &Case<'a>) -> Draft<'a> {
     let utc = case.facts.measured.as_ref().and_then(|measured| measured.utc.as_ref());
     let references = || utc.iter().flat_map(|utc| &utc.references);
-    let is_host = |it: &&Reference| it.name.starts_with("/dev/ptp") && it.is_of_host();
-    let device = references().find(is_host).and_then(|it| it.name.split(' ').next());
+    // A capture may hold any name, which must not become a part of a command.
+    let device = |it: &'a Reference| {
+        let device = it.name.split(' ').next().filter(|_| it.is_of_host())?;
+        let number = device.strip_prefix("/dev/ptp")?;
+        number.bytes().all(|digit| digit.is_ascii_digit()).then_some(device)
+    };
+    let device = references().find_map(device);
     let rtc = references().any(|it| it.kind == Kind::Rtc && it.aside.is_none()) && case.is_guest();
     let tag = match device {
         Some(_) => "phc",

@@ -22,7 +22,7 @@ use clock_doctor::rules;
 use clock_doctor::rules::catalogue;
 use clock_doctor::utc::Proof;
 use clockscope_measure::live;
-use clockscope_text::foreign::json_document;
+use clockscope_text::foreign::{json_document, printable};
 
 /// Runs the subcommand; returns the exit status.
 pub fn run(args: &DoctorArgs) -> i32 {
@@ -72,7 +72,7 @@ fn utc_within(args: &DoctorArgs, limit: Duration) -> Result<i32> {
     let limit_ns = i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX);
     let (proof, sentence) = rules::utc::within(&live::time_of_day(), limit_ns);
     if proof != Proof::Within || !args.quiet {
-        output::write(args.output.as_deref(), &(sentence + "\n"))?;
+        output::write(args.output.as_deref(), &(printable(&sentence) + "\n"))?;
     }
     Ok(match proof {
         Proof::Within => exit::NOTHING_TO_MEND,
