@@ -23,7 +23,7 @@ const ZONE_MAX: i64 = 14 * 3600 * SECOND;
 /// `second_overflow`, kernel/time/ntp.c, Linux 6.12). So it says how old it is at most.
 const MAX_ERROR_GROWS_US: f64 = 500.0;
 /// `NTP_PHASE_LIMIT` (include/linux/timex.h, Linux 6.12).
-const UNKNOWN_ERROR_US: i64 = 16_000_000;
+pub(crate) const UNKNOWN_ERROR_US: i64 = 16_000_000;
 /// On a whole machine the RTC is written at shutdown and drifts by seconds a day, and it may keep local time: only if the
 /// clock is more than this behind, it was never set.
 const NEVER_SET_NS: i64 = 24 * 3600 * SECOND;

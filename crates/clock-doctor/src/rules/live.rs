@@ -4,6 +4,7 @@ use super::finding::{Finding, Severity, Verdict};
 use crate::facts::{Evidence, Facts};
 use crate::measured::{Discipline, Measured, WarpMeasured};
 use crate::rules::catalogue::{Fix, Label};
+use crate::utc::UNKNOWN_ERROR_US;
 
 /// Cost of a slow read through the vDSO, in nanoseconds, ...
 const SLOW_NS: f64 = 300.0;
@@ -238,7 +239,9 @@ fn process(measured: &Measured) -> impl Iterator<Item = Finding> {
 }
 
 fn discipline(one: &Discipline, measured: &Measured) -> impl Iterator<Item = Finding> {
-    let unsynchronised = (!one.is_synchronised).then(|| {
+    // Without rtcsync, chrony leaves the bit set and states the error.
+    let is_untold = one.max_error_us >= UNKNOWN_ERROR_US;
+    let unsynchronised = (!one.is_synchronised && is_untold).then(|| {
         let error = one.max_error_us as f64 / 1e6;
         let text = format!("adjtimex: STA_UNSYNC is set, greatest error {error:.1} s");
         Finding::new(Label::TimeNotSynchronised)

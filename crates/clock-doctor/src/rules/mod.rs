@@ -32,20 +32,20 @@ use super::facts::Facts;
 
 type Rules = fn(&Facts, &Verdict) -> Vec<Finding>;
 
-/// All rules; their order does not matter.
+/// All rules. If two have the same label, the details of the first come first.
 const RULES: [Rules; 13] = [
     arm::find,
     filters::find,
     firmware::find,
     harmless::find,
     hosts::find,
+    utc::find,
     live::find,
     params::find,
     rate::find,
     refused::find,
     selection::find,
     steps::find,
-    utc::find,
     watchdog::find,
 ];
 

@@ -29,14 +29,20 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
             Finding::new(Label::ReferenceDisagrees).severity(Severity::Note).seen(&seen(best));
         found.push(two.tell_with("two", &[("apart", &duration(best.error_ns))]));
     }
-    if let (Some(void), None, None) = (weighed.void, weighed.word, best) {
-        let since = Finding::new(Label::TimeNotSynchronised).tell_with("void", &[("by", &void.by)]);
-        found.push(if is_guest { since.fix(&[Fix::SetClockAfterRestore]) } else { since });
-    }
+    let at = event.and_then(|event| event.at);
+    let at = at.map(|at| format!(" {at:.0} s after the boot")).unwrap_or_default();
     if let Some(event) = event {
-        let at = event.at.map(|at| format!(", {at:.0} s after the boot")).unwrap_or_default();
         let tell = |one: Finding| one.seen(&event.evidence).tell_with("event", &[("at", &at)]);
         found = found.into_iter().map(tell).collect();
+    }
+    if weighed.word.is_none() && best.is_none() && (weighed.void.is_some() || event.is_some()) {
+        let since = Finding::new(Label::TimeNotSynchronised);
+        let since = since.seen_all(event.map(|event| &event.evidence));
+        let since = match weighed.void {
+            Some(void) => since.tell_with("void", &[("by", &void.by), ("at", &at)]),
+            None => since.tell_with("untold", &[("at", &at)]),
+        };
+        found.push(if is_guest { since.fix(&[Fix::SetClockAfterRestore]) } else { since });
     }
     found
 }

@@ -75,7 +75,7 @@ fn a_guest_that_stood_still_is_behind_its_host() {
     assert_eq!(finding.label, Label::TimeBehindHost, "the kernel's word is void");
     let detail = finding.detail.join(" ");
     assert!(detail.contains("the clock is 7200 s behind /dev/ptp0 (KVM virtual PTP)"), "{detail}");
-    assert!(detail.contains("The log shows a restore or a resume, 995 s after the boot."));
+    assert!(detail.contains("The log shows a restore or a resume 995 s after the boot."));
     let advice = &diagnosis.advice[0];
     assert!(advice.is(Fix::SetClockAfterRestore) && advice.caveats[0].contains("steps"));
     assert!(advice.commands[0].starts_with("sudo chronyd -q 'refclock PHC /dev/ptp0 poll 0'"));
@@ -139,6 +139,20 @@ fn a_clock_that_was_never_set_is_found_on_any_machine() {
     assert_eq!(found(&facts)[0], (Label::TimeBehindHost, Severity::Wrong));
     let facts = machine(true, vec![ptp(-5 * SECOND)], false);
     assert_eq!(found(&facts)[0], (Label::ReferenceDisagrees, Severity::Wrong), "ahead of its host");
+}
+
+#[test]
+fn a_restored_guest_without_any_clock_is_told_that_nothing_proves_its_time() {
+    let facts = restored(machine(true, vec![], false), 12.0);
+    assert_eq!(found(&facts), [(Label::TimeNotSynchronised, Severity::Note)]);
+    let diagnosis = examine(&facts);
+    let detail = diagnosis.findings.iter().flat_map(|one| &one.detail).cloned().collect::<String>();
+    let wanted = "The machine was restored or resumed 12 s after the boot. No daemon has told the";
+    assert!(detail.contains(wanted), "{detail}");
+    // The daemon has measured since, though it leaves the kernel's bit alone.
+    let mut facts = restored(machine(true, vec![], true), 12.0);
+    facts.measured.as_mut().unwrap().discipline.as_mut().unwrap().is_synchronised = false;
+    assert!(found(&facts).is_empty());
 }
 
 #[test]
