@@ -10,7 +10,7 @@ use crate::support::command::root;
 use crate::support::running::clockscope;
 
 /// Slow machines that the clocksource's name does not show.
-const NOT_BY_NAME: [&str; 1] = ["arm64-vim4-858921"];
+const NOT_BY_NAME: [&str; 2] = ["allwinner-unknown1", "arm64-vim4-858921"];
 
 /// The first block of the page in this language.
 fn block(language: &str) -> String {
