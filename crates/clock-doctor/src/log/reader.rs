@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, BufReader, Read};
 
 use super::clean::clean;
-use super::event::{Event, EventKind, UnstableReason};
+use super::event::{Count, Event, EventKind, UnstableReason};
 use super::kept::Kept;
 use super::lines;
 use super::order::{self, Order};
@@ -103,6 +103,8 @@ struct Open {
     kind: Option<EventKind>,
     /// The line ends within a format, so that its rest is known even behind a prefix.
     is_open: bool,
+    /// Nothing precedes the message: if the next line is quoted or indented, the line has lost its beginning.
+    is_first_word: bool,
 }
 
 impl Open {
@@ -132,6 +134,12 @@ impl Open {
                 EventKind::Switched(name) => watchdog::is_known(name),
                 // Any text is a possible reason.
                 EventKind::Unstable { reason, .. } => *reason != UnstableReason::Other,
+                // The second line may have lost the first digits of its number.
+                EventKind::Reading(_, Count { now, last, mask, .. })
+                    if *mask > u64::from(u32::MAX) =>
+                {
+                    !said.is_open && now >= last
+                }
                 _ => !said.is_open,
             };
             is_whole.then_some((*gap, kind))
@@ -209,7 +217,8 @@ impl Boots<'_> {
         let (text, message) = (shown(&split), split.message.to_owned());
         // `clocksource: 'tsc'`, before the figures.
         let is_open = message.starts_with("clocksource:") && message.ends_with('\'');
-        let open = Open { line, at: split.at, text, message, kind: None, is_open };
+        let at = split.at;
+        let open = Open { line, at, text, message, kind: None, is_open, is_first_word: false };
         (!split.is_bare).then_some(open)
     }
 
@@ -223,7 +232,8 @@ impl Boots<'_> {
         let may_go_on = is_long && kind.is_none() && parse::has_keyword(split.message.as_bytes());
         if is_open || may_go_on {
             let (text, message) = (shown(split), split.message.to_owned());
-            self.open = Some(Open { line, at: split.at, text, message, kind, is_open });
+            let (at, is_first_word) = (split.at, split.start == 0);
+            self.open = Some(Open { line, at, text, message, kind, is_open, is_first_word });
         } else if let Some(kind) = kind {
             self.push(line, split.at, shown(split), kind);
         }
@@ -235,7 +245,10 @@ impl Boots<'_> {
             let tells = matches!(kind, EventKind::Unstable { .. } | EventKind::Reading(..));
             next.is_bare || tells
         };
-        let may_be = |next: &&Split| !next.message.is_empty() && (next.is_bare || open.is_open);
+        let may_be = |next: &&Split| {
+            let is_like = next.is_bare && !(open.is_first_word && next.start > 0);
+            !next.message.is_empty() && (is_like || !next.is_bare && open.is_open)
+        };
         if let Some(rest) = next.filter(may_be)
             && let Some((gap, kind)) = open.joined(rest.message)
             && is_rest(&kind, rest)

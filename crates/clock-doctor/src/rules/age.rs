@@ -128,7 +128,9 @@ fn not_after(event: &Event) -> Option<(u32, u32)> {
         EventKind::Switched(_) if text.contains("has been installed") => Some((2, 6)),
         EventKind::Switched(_) if text.contains("Switching to clocksource") => Some((3, 11)),
         // 3.6 added the prefix `tsc: `.
-        EventKind::Unstable { .. } if text.starts_with("Marking TSC unstable") => Some((3, 5)),
+        EventKind::Unstable { is_whole: true, .. } if text.starts_with("Marking TSC unstable") => {
+            Some((3, 5))
+        }
         EventKind::Refined(_) if text.starts_with("Refined TSC") => Some((3, 5)),
         EventKind::DetectedProcessor(_) if text.starts_with("time.c: ") => Some((2, 6)),
         EventKind::DetectedProcessor(_) if text.starts_with("Detected ") => Some((3, 5)),

@@ -89,6 +89,10 @@ pub(crate) fn marked(message: &str, at: usize) -> Option<EventKind> {
 pub(crate) fn old_delta(message: &str, at: usize) -> Option<EventKind> {
     let (delta_ns, rest) = signed(&message[at + " unstable (delta = ".len()..])?;
     let rest = rest.trim_start().strip_prefix("ns)")?;
+    // A pager has cut off whether the line goes on.
+    if rest.starts_with('>') {
+        return None;
+    }
     // Red Hat's 2.6.32 keeps the clocksource, and continues: `. Enable clocksource failover by adding ...`
     if rest.starts_with('.') {
         return Some(EventKind::KeptDelta(delta_ns));

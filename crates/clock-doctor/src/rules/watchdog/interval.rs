@@ -111,7 +111,7 @@ impl Interval {
             self.is_before_zero = is_wide && count.now >> 62 != 0;
             self.is_backwards = is_wide && (count.now < count.last || self.is_before_zero);
             let cycles = count.now.wrapping_sub(count.last) & count.mask;
-            if contradicts(count.nsec, cycles) {
+            if contradicts(count.nsec, cycles) || lacks_digit(count) {
                 // One of the readings has lost a digit, or was copied wrongly.
                 (self.is_before_zero, self.is_backwards) = (false, false);
             } else {
@@ -194,6 +194,12 @@ impl Interval {
 fn contradicts(nsec: Option<i64>, cycles: u64) -> bool {
     let hz = |ns: i64| cycles as f64 / ns as f64 * 1e9;
     nsec.is_some_and(|ns| ns > 0 && !(SLOWEST_HZ / 4.0..=FASTEST_HZ * 1.5).contains(&hz(ns)))
+}
+
+/// Whether the reading before has lost its last digit: with any digit the count is what some seconds make.
+fn lacks_digit(count: &Count) -> bool {
+    let since = count.now.checked_sub(count.last << 4).filter(|_| count.last >> 34 > 0);
+    count.last >> 60 == 0 && since.is_some_and(|ticks| ticks < 1 << 36)
 }
 
 /// The count of a counter, in nanoseconds.
