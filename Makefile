@@ -271,9 +271,9 @@ supply: oldest ## licences and sources of dependencies, the oldest compiler, the
 prove: setup-prove # prove the clock page's protocol and arithmetic, and find planted faults (minutes)
 	@scripts/prove.py $(TARGET)
 
-# `make mutate MUTATIONS=50000` takes minutes; `make test` damages each machine in 40 ways.
+# `make mutate MUTATIONS=500` takes two minutes; `make test` damages each machine in 40 ways.
 MUTATIONS ?= 5000
-mutate: # damage the recorded machines' logs in 5000 ways each (drop, cut, fold, reorder, prefix), and hold doctor's labels against the rest; 3 minutes
+mutate: # damage the recorded machines' logs in 5000 ways each (drop, cut, fold, reorder, prefix), and hold doctor's labels against the rest; 10 to 20 minutes
 	CLOCKSCOPE_MUTATIONS=$(MUTATIONS) $(CARGO) test --package clock-doctor --lib -- --nocapture damaged_logs
 
 # `make many-captures CAPTURES=1000` is a shorter run.
