@@ -9,10 +9,12 @@ fn main() {
         let begun = std::time::Instant::now();
         match clockscope_sites::find(&file) {
             Ok(found) => {
-                let known = found.sites.iter().filter(|site| site.number.is_some()).count();
+                let known = found.sites.iter().filter(|site| site.number().is_some()).count();
+                let several = found.sites.iter().filter(|site| site.is_several).count();
+                let errors = found.sites.iter().filter(|site| site.behind.is_some()).count();
                 let (sites, left) = (found.sites.len(), found.left.len());
                 println!(
-                    "{path}: {sites} sites, {known} with a number, {left} left, {:?}",
+                    "{path}: {sites} sites, {known} with a number, {errors} with errors, {several} only before the start, {left} left, {:?}",
                     begun.elapsed()
                 );
                 let mut reasons: BTreeMap<_, Vec<u64>> = BTreeMap::new();
@@ -20,7 +22,7 @@ fn main() {
                     reasons.entry(left.why).or_default().push(left.syscall);
                 }
                 for (why, at) in reasons {
-                    println!("  {}: {why} {:x?}", at.len(), &at[..at.len().min(8)]);
+                    println!("  {}: {why} {:x?}", at.len(), &at[..at.len().min(99)]);
                 }
             }
             Err(why) => println!("{path}: {why}"),

@@ -50,8 +50,6 @@ const RESTARTS: std::ops::RangeInclusive<u64> = 512..=516;
 pub struct Sites {
     files: HashMap<FileKey, Option<Rc<Found>>>,
     ahead: Option<Ahead>,
-    /// Whether a second thread may help.
-    by_two: bool,
     awaited: HashMap<i32, Awaited>,
     left: BTreeMap<String, BTreeMap<Why, u64>>,
     lost: BTreeMap<Lost, u64>,
@@ -75,7 +73,7 @@ impl Ahead {
         let mut mappings = maps.lines().filter_map(executed);
         let mapping = mappings.find(|mapping| mapping.name.contains("/libc.so."))?;
         let key = mapping.key.clone();
-        let look = move || found_in(std::process::id().cast_signed(), &mapping, true);
+        let look = move || found_in(std::process::id().cast_signed(), &mapping);
         let found = std::thread::Builder::new().name("sites".to_owned()).spawn(look).ok()?;
         Some(Self { key, found })
     }
@@ -121,8 +119,7 @@ impl Sites {
 
     /// Reads the C library ahead, because programs are about to be executed.
     pub(crate) fn look_ahead(&mut self) {
-        self.by_two = !room::has_few_addresses();
-        self.ahead = if self.by_two { Ahead::begin() } else { None };
+        self.ahead = if room::has_few_addresses() { None } else { Ahead::begin() };
     }
 
     /// A program is about to start in `process`, with areas at `places`. If `tells`, its thread sends itself a signal
@@ -272,7 +269,7 @@ impl Sites {
         }
         let found = match self.ahead.take_if(|ahead| ahead.key == mapping.key) {
             Some(ahead) => ahead.found.join().expect("looking into a file does not panic"),
-            None => found_in(pid, mapping, self.by_two),
+            None => found_in(pid, mapping),
         };
         let found = found.map(Rc::new);
         self.files.insert(mapping.key.clone(), found.clone());
@@ -413,6 +410,15 @@ fn is_foreign(pid: i32, mapping: &Executed) -> bool {
             .is_ok_and(|file| file.dynamic_symbols().any(|symbol| symbol.is_definition()))
     };
     mapping.name != VDSO && !is_its_own() && !is_linker()
+}
+
+/// Counts an `exit_group`, if a thread ends by one. What stubs count of these calls is not used.
+pub(crate) fn count_end(process: &Process, thread: i32) {
+    let Ok(registers) = ptrace::registers(thread) else { return };
+    let number = libc::SYS_exit_group.unsigned_abs();
+    if let Some(pages) = process.pages.as_ref().filter(|_| registers.call_number() == number) {
+        count(pages.get(), number, SEEN);
+    }
 }
 
 /// Counts a call that was made before its stub existed, in the words of `kind`.

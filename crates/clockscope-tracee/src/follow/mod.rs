@@ -214,6 +214,12 @@ impl<'a> Follower<'a> {
                 self.executed(thread);
                 0
             }
+            Status::Event(libc::PTRACE_EVENT_EXIT, _) => {
+                if let Some(index) = self.processes.index_of(thread) {
+                    sites::count_end(self.processes.get(index), thread);
+                }
+                0
+            }
             status if tells_of_a_child(status) => return self.forked(thread),
             Status::Syscall => {
                 self.at_syscall(thread);
@@ -288,6 +294,8 @@ impl<'a> Follower<'a> {
         {
             // The call has succeeded.
             sites::count(pages.get(), SYS_EXECVE, clockscope_sites::SEEN);
+            // If the process is gone, its end is reported.
+            let _ = ptrace::set_options(pid, ptrace::FOLLOW_TO_END);
         }
     }
 
