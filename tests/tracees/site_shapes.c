@@ -1,12 +1,14 @@
 // Code that a search for system calls may misjudge. `site_shapes labels` continues coroutines at labels whose addresses
 // are data (GNU C's labels as values); one label stands between a number and its call. `site_shapes constant` copies a
 // constant that looks like code into memory, and executes it. `site_shapes table` jumps by a sum to one of two calls.
+// `site_shapes memfd`, `shm` and `pkey` copy the constant to memory that is made executable in unusual ways.
 //
 // Exact: only this program calls getppid.
 #define _GNU_SOURCE
 #include "say.h"
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
 
 #define CALL(result, number) \
@@ -44,6 +46,30 @@ __asm__(".text\n.globl by_sum\n.type by_sum, @function\nby_sum:\n"
         ".p2align 3\n1: mov $110, %eax\n  nop\n  nop\n  nop\n  syscall\n  ret\n"
         ".size by_sum, . - by_sum\n");
 
+// Memory with a copy of the constant, which the program may execute.
+static char *executable(const char *how)
+{
+    const int writable = PROT_READ | PROT_WRITE, executed = PROT_READ | PROT_EXEC;
+    char *memory, *written;
+    if (strcmp(how, "memfd") == 0) {
+        int file = memfd_create("code", 0);
+        if (ftruncate(file, 4096) != 0) _exit(99);
+        written = mmap(NULL, 4096, writable, MAP_SHARED, file, 0);
+        memory = mmap(NULL, 4096, executed, MAP_SHARED, file, 0);
+    } else if (strcmp(how, "shm") == 0) {
+        int id = shmget(IPC_PRIVATE, 4096, 0700 | IPC_CREAT);
+        memory = written = shmat(id, NULL, SHM_EXEC);
+        shmctl(id, IPC_RMID, NULL);
+    } else {
+        int access = strcmp(how, "pkey") == 0 ? writable : writable | PROT_EXEC;
+        memory = written = mmap(NULL, 4096, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+    const volatile unsigned char *from = constant.code;
+    for (int i = 0; i < 8; i++) written[i] = from[i];
+    if (strcmp(how, "pkey") == 0 && syscall(SYS_pkey_mprotect, memory, 4096, executed, -1) != 0) _exit(98);
+    return memory;
+}
+
 int main(int count, char **words)
 {
     const char *mode = count > 1 ? words[1] : "";
@@ -51,15 +77,11 @@ int main(int count, char **words)
     if (strcmp(mode, "labels") == 0) {
         struct coroutine it = {0, 0, SYS_getppid};
         REPEAT(1000) right += step(&it) == parent;
-    } else if (strcmp(mode, "constant") == 0) {
-        const volatile unsigned char *from = constant.code;
-        char *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        for (int i = 0; i < 8; i++) memory[i] = from[i];
-        REPEAT(1000) right += ((long (*)(void))memory)() == parent;
     } else if (strcmp(mode, "table") == 0) {
         REPEAT(500) right += (by_sum(0) == parent) + (by_sum(1) == getpid());
     } else {
-        return 64;
+        char *memory = executable(mode);
+        REPEAT(1000) right += ((long (*)(void))memory)() == parent;
     }
     SAY("right %ld\n", right);
     say_syscall("getppid", 1);

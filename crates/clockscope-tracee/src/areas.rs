@@ -19,7 +19,7 @@ use clockscope_sys::shm::Segment;
 use vdso_image::layout::{
     AREA_SIZE, AREAS, INSTALL_MARK, INSTALL_NOTICE, Kept, LIVE_OFFSET, PAGE, SHARED_OFFSET,
     SITE_KINDS, SITE_OWN, SITE_OWN_KINDS, SITE_SHARDS, SITE_TIMES, SITE_WORDS, Shared,
-    THREADS_OFFSET, TIMING, Threads, Timing,
+    THREADS_OFFSET, TIMING, TOTAL_SIZE, Threads, Timing,
 };
 use vdso_reader::maps::Mapping;
 
@@ -141,6 +141,13 @@ pub fn old_areas(pid: i32, mappings: &[Mapping]) -> Vec<OldArea> {
         (mark == INSTALL_MARK).then_some(OldArea { at: mapping.start, image })
     });
     heads.collect()
+}
+
+/// Where a process has clockscope's code: areas and images, of earlier sessions too.
+pub(crate) fn own_code(pid: i32, mappings: &[Mapping]) -> Vec<Range<u64>> {
+    let areas = old_areas(pid, mappings).into_iter();
+    let ranges = areas.flat_map(|area| [(area.at, AREA_SIZE), (area.image, TOTAL_SIZE)]);
+    ranges.map(|(at, size)| at..at + size as u64).collect()
 }
 
 /// Whether a mapping looks like an area. Other mappings at an area's address have another size, or a name.

@@ -223,7 +223,9 @@ impl Leaving<'_> {
         let is_at_its_end = |thread: &i32| {
             matches!(threads.status(*thread), Some(Status::Event(libc::PTRACE_EVENT_EXIT, _)))
         };
-        threads.stopped().filter(is_at_its_end).for_each(|thread| count_end(process, thread));
+        threads.stopped().filter(is_at_its_end).for_each(|thread| {
+            count_end(process, thread);
+        });
         // A running thread may execute these bytes right now. A sleeping thread stops before it executes anything.
         let in_the_way =
             |thread: &&i32| threads.status(**thread).is_some() || sleeps_at(**thread).is_none();

@@ -216,7 +216,7 @@ impl<'a> Follower<'a> {
             }
             Status::Event(libc::PTRACE_EVENT_EXIT, _) => {
                 if let Some(index) = self.processes.index_of(thread) {
-                    sites::count_end(self.processes.get(index), thread);
+                    self.sites.ends(self.processes.get(index), thread);
                 }
                 0
             }
@@ -301,6 +301,9 @@ impl<'a> Follower<'a> {
 
     /// The processes, with clauses about the system calls that code in them has not counted.
     pub fn into_processes(mut self) -> Processes {
+        for process in self.processes.all().iter().filter(|process| process.alive) {
+            self.sites.look_for_unseen(process, process.pid);
+        }
         self.processes.lost_sites = self.sites.losses(&self.processes.site_words());
         self.processes
     }

@@ -436,6 +436,21 @@ fn computed_jumps_and_constants_are_left_alone() {
     }
 }
 
+/// The program executes code that no file has, in memory that no notice is given of.
+#[test]
+fn code_in_unusual_memory_is_named() {
+    let Some(program) = builds::c("site_shapes", Link::Dynamic) else { return };
+    for (mode, named) in [
+        ("memfd", "calls of /memfd:code (deleted), which was not looked at"),
+        ("shm", "calls of /SYSV00000000 (deleted), which was not looked at"),
+        ("pkey", "calls of 1 executable mapping without a file"),
+    ] {
+        let traced = exact(&[], &words![&program, mode]);
+        assert!(traced.stdout.contains("right 1000\n"), "{traced:?}");
+        assert!(traced.report().has_syscall_reason(named), "{mode}: {traced:?}");
+    }
+}
+
 /// No instruction is displaced that can fault.
 #[test]
 fn a_fault_right_before_a_call_is_the_programs_own() {
