@@ -5,6 +5,7 @@
 //! reads no memory of the program's own, so it cannot fault. [`find`] looks at branches for another reason: code that
 //! goes past the displaced instructions makes calls that would not be counted.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -115,7 +116,9 @@ pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
     // The segments need not be in order, and may overlap.
     syscalls.sort_unstable();
     syscalls.dedup();
-    let mut finder = Finder { functions: Functions::new(file, &code, &syscalls), code: &code };
+    let functions = Functions::new(file, &code, &syscalls);
+    let mut finder = Finder { functions, code: &code, switches: HashSet::new() };
+    finder.find_switches(&syscalls);
     let mut found = Found { segments: code.segments.clone(), ..Found::default() };
     let mut placed = Vec::new();
     for syscall in syscalls {
@@ -160,9 +163,23 @@ fn keep_apart(found: &mut Found) {
 struct Finder<'a> {
     functions: Functions<'a>,
     code: &'a Code,
+    /// Functions that switch asynchronous cancellation on.
+    switches: HashSet<u64>,
 }
 
 impl Finder<'_> {
+    /// Finds what functions that begin with a comparison with zero call in front of their `syscall`s.
+    fn find_switches(&mut self, syscalls: &[u64]) {
+        for syscall in syscalls {
+            let Some(function) = self.functions.with(*syscall).pop() else { continue };
+            let flow = self.functions.flow(function);
+            let compares = flow.instructions.first().is_some_and(compares_with_zero);
+            let Some(index) = flow.index(*syscall).filter(|_| compares) else { continue };
+            let switch = block(&flow, index).first().filter(|first| is_call(first));
+            self.switches.extend(switch.map(Instruction::near_branch_target));
+        }
+    }
+
     /// The site of a `syscall`; `None` if the bytes there are no instruction of their own, or end a thread.
     fn site(&mut self, syscall: u64) -> Result<Option<Site>, Why> {
         // Whichever instruction sets the number: debuggers and unwinders recognise these bytes.
@@ -205,7 +222,7 @@ impl Finder<'_> {
     }
 
     /// The site of a `syscall` in a function that compares a byte with zero, if threads may be cancelled there: its
-    /// block begins with a call that may switch asynchronous cancellation on, or the function has another such call.
+    /// block begins with a call that switches asynchronous cancellation on, or the function has another such call.
     fn cancellable(
         &mut self,
         function: Function,
@@ -218,7 +235,9 @@ impl Finder<'_> {
         if both.is_some_and(|both| both.contains(&index)) {
             return Some(self.site_of(&flow.instructions[..1], Calls::Cancellable(number?), None));
         }
-        let (switch, rest) = block.split_first().filter(|(first, _)| is_call(first))?;
+        let (switch, rest) = block.split_first().filter(|(first, _)| {
+            is_call(first) && self.switches.contains(&first.near_branch_target())
+        })?;
         let number = number.filter(|_| keeps_r11(rest) && switch.len() == JUMP);
         Some(number.ok_or(Why::NoRoom).and_then(|number| {
             self.is_only_way(function, switch.ip()..flow.instructions[index].ip())?;
