@@ -31,15 +31,8 @@ struct Ends {
 }
 
 impl Ends {
-    /// Adds an event to the newest unit, or to a new one. Counts the events that are dropped for it.
-    fn push(
-        &mut self,
-        order: u64,
-        event: Event,
-        continues: bool,
-        each_end: usize,
-        left_out: &mut LeftOut,
-    ) {
+    /// Adds an event to the newest unit, or to a new one. Returns the events that are dropped for it.
+    fn push(&mut self, order: u64, event: Event, continues: bool, each_end: usize) -> Vec<Entry> {
         if !continues {
             self.unit = order;
             let end = usize::from(self.held[0] == each_end);
@@ -48,20 +41,16 @@ impl Ends {
         let entry = Entry { unit: self.unit, order, event };
         if self.held[1] == 0 {
             self.first.push(entry);
-            return;
+            return Vec::new();
         }
         self.last.push_back(entry);
         if self.held[1] <= each_end {
-            return;
+            return Vec::new();
         }
         self.held[1] -= 1;
-        let oldest = self.last.front().map_or(0, |entry| entry.unit);
-        while let Some(entry) = self.last.pop_front() {
-            if entry.unit != oldest {
-                return self.last.push_front(entry);
-            }
-            *left_out.entry(discriminant(&entry.event.kind)).or_default() += 1;
-        }
+        let oldest = self.last[0].unit;
+        let end = self.last.iter().take_while(|entry| entry.unit == oldest).count();
+        self.last.drain(..end).collect()
     }
 
     /// The events of the newest unit, the newest first.
@@ -87,16 +76,17 @@ impl Kept {
     /// Keeps `event`, and may drop another one.
     pub(crate) fn push(&mut self, event: Event) {
         self.count += 1;
-        if is_of_episode(&event.kind) {
+        let dropped = if is_of_episode(&event.kind) {
             let continues = continues(&self.episodes, &event);
-            let left_out = &mut self.left_out;
-            return self.episodes.push(self.count, event, continues, EPISODES_EACH_END, left_out);
+            self.episodes.push(self.count, event, continues, EPISODES_EACH_END)
+        } else {
+            let ends = self.kinds.entry(discriminant(&event.kind)).or_default();
+            ends.push(self.count, event, false, EACH_END)
+        };
+        let kinds = dropped.into_iter().map(|entry| entry.event.kind);
+        for kind in kinds.filter(|kind| !says_the_same_again(kind)) {
+            *self.left_out.entry(discriminant(&kind)).or_default() += 1;
         }
-        let mut none = LeftOut::new();
-        let says_more = !says_the_same_again(&event.kind);
-        let left_out = if says_more { &mut self.left_out } else { &mut none };
-        let ends = self.kinds.entry(discriminant(&event.kind)).or_default();
-        ends.push(self.count, event, false, EACH_END, left_out);
     }
 
     /// The events in their original order, and the numbers of events left out.
