@@ -6,7 +6,6 @@ pub mod paths;
 pub(crate) mod unpack;
 
 use std::cell::Cell;
-use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Cursor, Read, Seek as _, SeekFrom};
 use std::path::Path;
@@ -17,7 +16,6 @@ use super::log::{Log, reader};
 use archive::Archive;
 use directory::Directory;
 use paths::Content;
-use unpack::Packing;
 
 /// Bytes that are searched for the first whole line of a cut log.
 const LINE: u64 = 1 << 20;
@@ -89,25 +87,17 @@ impl Root {
     ///
     /// If it is neither, is damaged, or contains more than the limits.
     pub fn from_archive(packed: impl Read, name: &str) -> io::Result<Root> {
-        let (head, rest) = unpack::head_of(packed, unpack::HEAD)?;
-        let packing = unpack::packing(&head);
-        let is_text = unpack::is_text(&head);
-        let whole = Cursor::new(head).chain(rest);
-        let (whole, is_text): (Box<dyn Read>, bool) = match packing {
-            Ok(packing) if packing != Packing::None => {
-                let begin = unpack::head_of(unpack::unpack(whole, packing), unpack::HEAD);
-                let (head, rest) = begin.map_err(|error| archive::stopped(0, &error))?;
-                let is_text = unpack::is_text(&head);
-                (Box::new(Cursor::new(head).chain(rest)), is_text)
-            }
-            _ => (Box::new(whole), is_text),
-        };
+        let stopped = |error: io::Error| archive::stopped(0, &error);
+        let unpacked = unpack::log(packed)?;
+        let (head, rest) = unpack::head_of(unpacked, unpack::HEAD).map_err(stopped)?;
         // A text in place of an archive is none.
-        if !is_text || paths::is_archive(name) {
-            return Ok(Root::of(Tree::Archive(Archive::read(whole, name)?)));
-        }
-        let log = reader::read(&mut BufReader::new(whole), name);
-        Ok(Root::of(Tree::Log(Box::new(log.map_err(|error| archive::stopped(0, &error))?))))
+        let is_log = unpack::is_text(&head) && !paths::is_archive(name);
+        let mut whole = Cursor::new(head).chain(rest);
+        Ok(Root::of(if is_log {
+            Tree::Log(Box::new(reader::read(&mut whole, name).map_err(stopped)?))
+        } else {
+            Tree::Archive(Archive::read(whole, name)?)
+        }))
     }
 
     fn of(tree: Tree) -> Root {
@@ -194,31 +184,31 @@ impl Root {
         if let Tree::Log(log) = &self.tree {
             return vec![log.file.clone()];
         }
-        let mut found = Vec::new();
-        for start in paths::LOGS {
-            let (folder, _) = start.rsplit_once('/').unwrap_or(("", start));
-            let path =
-                |name: String| if folder.is_empty() { name } else { format!("{folder}/{name}") };
-            let listed = self.names(folder).into_iter().map(path);
-            let listed = listed.filter(|path| path.starts_with(start));
-            // The name itself is looked for even where the folder cannot be listed.
-            let own = paths::is_left_out(start).is_none().then(|| start.to_owned());
-            let all = own.into_iter().chain(listed);
-            found.extend(all.filter(|path| paths::content(path) == Some(Content::Log)));
-        }
-        let mut seen = HashSet::new();
-        found.retain(|path: &String| seen.insert(path.clone()));
-        found
+        let of = |start: &&str| {
+            let mut found = self.paths_like(start);
+            found.retain(|path| paths::content(path) == Some(Content::Log));
+            if paths::is_left_out(start).is_none() {
+                // The name itself is looked for even where the folder cannot be listed.
+                found.retain(|path| path != start);
+                found.insert(0, (*start).to_owned());
+            }
+            found
+        };
+        paths::LOGS.iter().flat_map(of).collect()
     }
 
-    fn names(&self, folder: &str) -> Vec<String> {
-        match &self.tree {
-            Tree::Directory(directory) => {
-                directory.names(if folder.is_empty() { "." } else { folder })
+    /// Paths of files that begin with `start`, with those of some other files.
+    fn paths_like(&self, start: &str) -> Vec<String> {
+        let mut paths = match (&self.tree, start.rsplit_once('/')) {
+            (Tree::Directory(directory), None) => directory.names("."),
+            (Tree::Directory(directory), Some((folder, _))) => {
+                directory.names(folder).iter().map(|name| format!("{folder}/{name}")).collect()
             }
-            Tree::Archive(archive) => archive.names(folder),
-            Tree::Log(_) => Vec::new(),
-        }
+            (Tree::Archive(archive), _) => archive.paths(),
+            (Tree::Log(_), _) => Vec::new(),
+        };
+        paths.retain(|path| path.starts_with(start));
+        paths
     }
 }
 

@@ -82,14 +82,9 @@ impl Archive {
         }
     }
 
-    /// Names in a folder.
-    pub(super) fn names(&self, folder: &str) -> Vec<String> {
-        let name = |path: &String| {
-            let rest = path.strip_prefix(folder)?;
-            let name = if folder.is_empty() { rest } else { rest.strip_prefix('/')? };
-            (!name.contains('/')).then(|| name.to_owned())
-        };
-        self.files.keys().filter_map(name).collect()
+    /// The paths of all members.
+    pub(super) fn paths(&self) -> Vec<String> {
+        self.files.keys().cloned().collect()
     }
 
     /// The reason why a member has no content of the wanted kind; `None` if there is no such member.

@@ -32,6 +32,7 @@ pub(super) enum Packing {
 /// Bytes that are needed to recognise a file's type: a tar header.
 pub(super) const HEAD: usize = 512;
 
+const EMPTY: &str = "it is empty";
 const NEITHER: &str =
     "it is neither a directory nor an archive (.tar, .tar.zst, .tar.gz, .tar.xz) nor a log";
 /// The signature of systemd's binary journal (systemd: src/libsystemd/sd-journal/journal-def.h).
@@ -46,7 +47,7 @@ pub(super) fn packing(head: &[u8]) -> Result<Packing, &'static str> {
     let is_skippable =
         head.len() >= 4 && head[0] & 0xf0 == 0x50 && head[1..4] == [0x2a, 0x4d, 0x18];
     match head {
-        [] => Err("it is empty"),
+        [] => Err(EMPTY),
         [0x1f, 0x8b, ..] => Ok(Packing::Gzip),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Ok(Packing::Xz),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Ok(Packing::Zstd),
@@ -100,12 +101,11 @@ pub(crate) fn head_of<R: Read>(mut bytes: R, size: usize) -> io::Result<(Vec<u8>
 pub(crate) fn log<'a>(bytes: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let (head, bytes) = head_of(bytes, HEAD)?;
     let kind = packing(&head);
-    let is_empty = head.is_empty();
     let whole = io::Cursor::new(head).chain(bytes);
     match kind {
-        Err(why) if why != NEITHER && !is_empty => Err(io::Error::other(why)),
-        Ok(Packing::None) | Err(_) => Ok(Box::new(whole)),
+        Ok(Packing::None) | Err(NEITHER | EMPTY) => Ok(Box::new(whole)),
         Ok(packing) => Ok(unpack(whole, packing)),
+        Err(why) => Err(io::Error::other(why)),
     }
 }
 
