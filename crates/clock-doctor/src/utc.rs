@@ -28,6 +28,9 @@ pub(crate) const UNKNOWN_ERROR_US: i64 = 16_000_000;
 /// clock is more than this behind, it was never set.
 const NEVER_SET_NS: i64 = 24 * 3600 * SECOND;
 
+/// A time of `CLOCK_MONOTONIC` that is not known.
+pub const SOMETIME: f64 = f64::INFINITY;
+
 /// `CLOCK_REALTIME` beside all other clocks of one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -180,41 +183,24 @@ pub(crate) fn duration(ns: i64) -> String {
     units::nanos(ns.unsigned_abs())
 }
 
-/// A restore or a resume of the machine.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Broken {
-    /// None is known.
-    Never,
-    /// The last one, in seconds of `CLOCK_MONOTONIC`.
-    At(f64),
-    /// At a time that is not known.
-    Sometime,
-}
-
 impl Comparison {
-    /// Weighs the readings of a machine: is it a guest, and when was it last restored or resumed?
-    pub fn weighed(&self, is_guest: bool, broken: Broken) -> Weighed<'_> {
+    /// Weighs the readings of a machine: is it a guest, and when was it last restored or resumed, in seconds of
+    /// `CLOCK_MONOTONIC`? [`SOMETIME`] if that was at a time that is not known.
+    pub fn weighed(&self, is_guest: bool, broken: Option<f64>) -> Weighed<'_> {
         let counting =
             |kind| self.references.iter().filter(move |it| it.kind == kind && it.aside.is_none());
         let word = self.word.as_ref().and_then(|word| Some((word, word.age_s?)));
-        let is_valid = |(_, age): &(&Word, f64)| match broken {
-            Broken::Never => true,
-            Broken::At(at) => self.uptime_s - at > *age,
-            Broken::Sometime => false,
-        };
+        let is_valid = |(_, age): &(&Word, f64)| broken.is_none_or(|at| self.uptime_s - at > *age);
         let (valid, void) = (word.filter(is_valid), word.filter(|it| !is_valid(it)));
         let is_unset = |it: &Reference| it.behind_ns > 0 && it.surely_ns() > NEVER_SET_NS;
         let rtc = counting(Kind::Rtc).find(|it| is_guest || word.is_none() && is_unset(it));
-        let best = counting(Kind::Host).min_by_key(|it| it.error_ns).or(rtc).cloned();
-        let widened = |mut best: Reference| {
+        let mut best = counting(Kind::Host).min_by_key(|it| it.error_ns).or(rtc).cloned();
+        if let Some(best) = &mut best {
             // Clocks of one host that differ are as good as their difference.
-            let apart =
-                |it: &Reference| best.behind_ns.saturating_sub(it.behind_ns).saturating_abs();
-            let apart = counting(Kind::Host).map(apart).max().filter(|_| best.kind == Kind::Host);
-            best.error_ns = best.error_ns.saturating_add(apart.unwrap_or(0));
-            best
-        };
-        Weighed { best: best.map(widened), word: valid.map(|it| it.0), void: void.map(|it| it.0) }
+            let hosts = counting(Kind::Host).map(|it| it.behind_ns.abs_diff(best.behind_ns));
+            best.error_ns = best.error_ns.saturating_add_unsigned(hosts.max().unwrap_or(0));
+        }
+        Weighed { best, word: valid.map(|it| it.0), void: void.map(|it| it.0) }
     }
 }
 

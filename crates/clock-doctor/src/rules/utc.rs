@@ -5,7 +5,7 @@ use super::{platform, state};
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, EventKind};
 use crate::rules::catalogue::{Fix, Label};
-use crate::utc::{Broken, Comparison, Kind, Proof, Reference, Word, duration};
+use crate::utc::{Comparison, Kind, Proof, Reference, SOMETIME, Weighed, Word, duration};
 
 const SECOND: i64 = 1_000_000_000;
 /// A difference up to this is no finding, beyond the error of the reading: a guest that takes its first time from the
@@ -17,10 +17,8 @@ const STOOD_STILL_NS: i64 = 60 * SECOND;
 
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
-    let Some(comparison) = comparison(facts) else { return Vec::new() };
     let is_guest = platform::is_guest(facts, &verdict.platforms);
-    let (broken, event) = broken(facts, comparison);
-    let weighed = comparison.weighed(is_guest, broken);
+    let Some((weighed, event)) = weighed(facts, is_guest) else { return Vec::new() };
     let best = weighed.best.as_ref();
     let mut found: Vec<Finding> =
         best.and_then(|one| compared(one, weighed.word)).into_iter().collect();
@@ -51,24 +49,19 @@ fn comparison(facts: &Facts) -> Option<&Comparison> {
     facts.measured.as_ref()?.utc.as_ref()
 }
 
-/// The last restore or resume, and the line that shows it. A marker that changed at an unknown time is one of unknown
-/// time, unless the log has it.
-fn broken<'a>(facts: &'a Facts, comparison: &Comparison) -> (Broken, Option<&'a Event>) {
+/// What counts of the comparison, and the line that shows the last restore or resume. A marker that changed is one of
+/// unknown time, unless the log has it.
+fn weighed(facts: &Facts, is_guest: bool) -> Option<(Weighed<'_>, Option<&Event>)> {
+    let comparison = comparison(facts)?;
     let breaks =
         |kind: &EventKind| matches!(kind, EventKind::Restored | EventKind::Suspended(true));
+    let event = facts.events().rfind(|event| breaks(&event.kind));
     // A time namespace shifts this process's CLOCK_MONOTONIC, and not the log's.
     let namespace = facts.measured.as_ref().and_then(|it| it.host.time_namespace.as_deref());
-    let is_shifted = namespace.is_some_and(|offsets| offsets != "none");
-    match facts.events().rfind(|event| breaks(&event.kind)) {
-        Some(event) => {
-            let at = event.at.filter(|_| !is_shifted);
-            (at.map_or(Broken::Sometime, Broken::At), Some(event))
-        }
-        None if comparison.disruption_marker.is_some_and(|marker| marker != 0) => {
-            (Broken::Sometime, None)
-        }
-        None => (Broken::Never, None),
-    }
+    let at = event.and_then(|event| event.at).filter(|_| namespace.is_none_or(|it| it == "none"));
+    let is_marked = comparison.disruption_marker.is_some_and(|marker| marker != 0);
+    let broken = (event.is_some() || is_marked).then_some(at.unwrap_or(SOMETIME));
+    Some((comparison.weighed(is_guest, broken), event))
 }
 
 fn seen(reference: &Reference) -> Evidence {
@@ -118,20 +111,18 @@ fn compared(best: &Reference, word: Option<&Word>) -> Option<Finding> {
 
 /// The best reference, for a report.
 pub(crate) fn best(facts: &Facts, verdict: &Verdict) -> Option<Reference> {
-    let comparison = comparison(facts)?;
-    let is_guest = platform::is_guest(facts, &verdict.platforms);
-    comparison.weighed(is_guest, broken(facts, comparison).0).best
+    weighed(facts, platform::is_guest(facts, &verdict.platforms))?.0.best
 }
 
 /// The answer to `--utc-within`, and a sentence about it. In a guest whose log cannot be read, the kernel's word proves
 /// nothing: only the log shows a restore.
 pub fn within(facts: &Facts, limit_ns: i64) -> (Proof, String) {
-    let empty = Comparison::default();
-    let comparison = comparison(facts).unwrap_or(&empty);
     let is_guest = platform::is_guest(facts, &state::verdict(facts).platforms);
+    let (mut weighed, _) = weighed(facts, is_guest).unwrap_or_default();
     let is_unseen = is_guest && facts.log.is_none();
-    let broken = if is_unseen { Broken::Sometime } else { broken(facts, comparison).0 };
-    let weighed = comparison.weighed(is_guest, broken);
+    if is_unseen {
+        weighed.void = weighed.word.take().or(weighed.void);
+    }
     let proof = weighed.within(limit_ns);
     let said = |word: &Word| format!("{} states {}", word.by, duration(word.error_ns));
     let mut clauses: Vec<String> = weighed.best.iter().map(sentence).collect();
@@ -140,13 +131,12 @@ pub fn within(facts: &Facts, limit_ns: i64) -> (Proof, String) {
         if clauses.is_empty() {
             clauses.push("there is no clock to compare with".to_owned());
         }
-        clauses.extend(weighed.void.map(|void| match is_unseen {
-            true => {
-                format!("{}, but the log, which would show a restore, cannot be read", said(void))
-            }
-            false => format!("{}, but that is from before a restore or resume", said(void)),
-        }));
-        clauses.extend(comparison.unread.iter().cloned());
+        let why = match is_unseen {
+            true => "the log, which would show a restore, cannot be read",
+            false => "that is from before a restore or resume",
+        };
+        clauses.extend(weighed.void.map(|void| format!("{}, but {why}", said(void))));
+        clauses.extend(comparison(facts).into_iter().flat_map(|it| it.unread.clone()));
     }
     let head = match proof {
         Proof::Within => "the time is within",

@@ -13,7 +13,7 @@ fn at(references: Vec<Reference>, word: Option<Word>) -> Comparison {
     Comparison { uptime_s: 1_000.0, references, word, ..Comparison::default() }
 }
 
-fn proof(comparison: &Comparison, broken: Broken, limit_ns: i64) -> Proof {
+fn proof(comparison: &Comparison, broken: Option<f64>, limit_ns: i64) -> Proof {
     comparison.weighed(true, broken).within(limit_ns)
 }
 
@@ -27,49 +27,49 @@ fn a_reading_of_now_proves_and_refutes_and_a_wide_one_leaves_it_open() {
         (0, SECOND, SECOND / 1_000, Proof::Open),
     ] {
         let comparison = at(vec![host(behind, error)], None);
-        assert_eq!(proof(&comparison, Broken::Never, limit), expected, "{behind} {error}");
+        assert_eq!(proof(&comparison, None, limit), expected, "{behind} {error}");
     }
-    assert_eq!(proof(&at(Vec::new(), None), Broken::Never, SECOND), Proof::Open);
+    assert_eq!(proof(&at(Vec::new(), None), None, SECOND), Proof::Open);
 }
 
 #[test]
 fn a_word_counts_if_it_was_measured_after_the_last_restore() {
     let comparison = at(Vec::new(), Some(word()));
     for (broken, expected) in [
-        (Broken::Never, Proof::Within),
-        (Broken::At(900.0), Proof::Within),
+        (None, Proof::Within),
+        (Some(900.0), Proof::Within),
         // It may be 40 s old, and the restore is 30 s ago.
-        (Broken::At(970.0), Proof::Open),
-        (Broken::Sometime, Proof::Open),
+        (Some(970.0), Proof::Open),
+        (Some(SOMETIME), Proof::Open),
     ] {
         assert_eq!(proof(&comparison, broken, SECOND / 10), expected, "{broken:?}");
     }
-    assert_eq!(proof(&comparison, Broken::Never, SECOND / 1_000), Proof::Open, "20 ms is more");
+    assert_eq!(proof(&comparison, None, SECOND / 1_000), Proof::Open, "20 ms is more");
     let unset = at(Vec::new(), Some(Word::new(None, 16_000_000, 0)));
-    assert_eq!(proof(&unset, Broken::Never, 60 * SECOND), Proof::Open);
+    assert_eq!(proof(&unset, None, 60 * SECOND), Proof::Open);
 }
 
 #[test]
 fn a_word_and_a_reading_that_contradict_each_other_prove_nothing() {
     let comparison = at(vec![host(SECOND, 1_000)], Some(word()));
-    assert_eq!(proof(&comparison, Broken::Never, SECOND / 10), Proof::Open);
-    assert_eq!(proof(&comparison, Broken::At(990.0), SECOND / 10), Proof::Outside);
+    assert_eq!(proof(&comparison, None, SECOND / 10), Proof::Open);
+    assert_eq!(proof(&comparison, Some(990.0), SECOND / 10), Proof::Outside);
     // An RTC is coarse, and the word is not.
     let rtc = Reference::rtc(RTC_MIN, RTC_MIN * SECOND, None, false);
     let comparison = at(vec![rtc], Some(word()));
-    assert_eq!(proof(&comparison, Broken::Never, SECOND / 10), Proof::Within);
+    assert_eq!(proof(&comparison, None, SECOND / 10), Proof::Within);
 }
 
 #[test]
 fn two_clocks_of_the_host_prove_no_more_than_their_difference() {
     let comparison = at(vec![host(0, 1_000), host(SECOND, 2_000)], None);
-    assert_eq!(proof(&comparison, Broken::Never, SECOND / 2), Proof::Open);
-    assert_eq!(proof(&comparison, Broken::Never, 2 * SECOND), Proof::Within);
+    assert_eq!(proof(&comparison, None, SECOND / 2), Proof::Open);
+    assert_eq!(proof(&comparison, None, 2 * SECOND), Proof::Within);
     let comparison = at(vec![host(60 * SECOND, 1_000), host(61 * SECOND, 2_000)], None);
-    assert_eq!(proof(&comparison, Broken::Never, SECOND), Proof::Outside, "both are");
+    assert_eq!(proof(&comparison, None, SECOND), Proof::Outside, "both are");
     let rtc = Reference::rtc(RTC_MIN, (RTC_MIN + 30) * SECOND, None, false);
     let comparison = at(vec![rtc, host(0, 1_000)], None);
-    assert_eq!(proof(&comparison, Broken::Never, 2_000), Proof::Within, "the RTC is no host");
+    assert_eq!(proof(&comparison, None, 2_000), Proof::Within, "the RTC is no host");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_clock_that_may_not_count_in_utc_is_set_aside() {
     for behind in [37 * SECOND, -RTC_MIN * SECOND] {
         let card = Reference::ptp("/dev/ptp1", "mlx5_ptp", false, (behind, 50));
         assert!(card.aside.is_some());
-        assert!(at(vec![card], None).weighed(true, Broken::Never).best.is_none());
+        assert!(at(vec![card], None).weighed(true, None).best.is_none());
     }
     assert!(Reference::ptp("/dev/ptp1", "ena-ptp-05", true, (0, 50)).aside.is_none());
     assert!(Reference::ptp("/dev/ptp0", "hyperv", false, (0, 50)).aside.is_none());
@@ -89,9 +89,8 @@ fn a_clock_that_may_not_count_in_utc_is_set_aside() {
 fn an_rtc_counts_in_a_virtual_machine_only_and_not_in_local_time_or_without_a_battery() {
     let now = 1_795_861_143;
     let rtc = |seconds: i64| Reference::rtc(seconds, now * SECOND, None, false);
-    let counts = |one: Reference, is_guest| {
-        at(vec![one], None).weighed(is_guest, Broken::Never).best.is_some()
-    };
+    let counts =
+        |one: Reference, is_guest| at(vec![one], None).weighed(is_guest, None).best.is_some();
     assert!(counts(rtc(now), true) && !counts(rtc(now), false));
     assert!(counts(rtc(now + 60), true) && counts(rtc(now + 450), true));
     for zone in [3_600, -3_600, 19_800, -14 * 3_600, 12_600, 20_700] {
@@ -193,6 +192,6 @@ proptest::proptest! {
         let mut references = vec![Reference::rtc(seconds, now, Some(1), false), host(now, seconds)];
         references.extend(read);
         let comparison = at(references, Some(Word::new(None, now, seconds)));
-        comparison.weighed(true, Broken::At(0.0)).within(limit);
+        comparison.weighed(true, Some(0.0)).within(limit);
     }
 }

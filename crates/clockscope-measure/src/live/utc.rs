@@ -37,25 +37,21 @@ fn below(root: &Path, waits: bool) -> Comparison {
     let uptime_s = tsc::now_by_syscall(ClockId::Monotonic).0 as f64 / 1e9;
     let mut comparison = Comparison { uptime_s, ..Comparison::default() };
     let followed = followed(root);
-    let mut devices: Vec<PathBuf> = entries(&root.join("sys/class/ptp"));
-    devices.sort();
-    for entry in devices {
+    for entry in entries(&root.join("sys/class/ptp")) {
         let Some(name) = entry.file_name().and_then(|name| name.to_str()) else { continue };
         let driver = text(&entry.join("clock_name")).unwrap_or_default();
         let device = format!("/dev/{name}");
-        let is_followed = followed.contains(&device);
-        let unread = Reference::ptp(&device, &driver, is_followed, (0, 0));
-        if unread.aside.is_some() {
-            comparison.references.push(unread);
-            continue;
-        }
-        match ptp::compare(&root.join("dev").join(name)) {
-            Ok(read) => {
-                let read = (read.behind_ns, read.error_ns);
-                comparison.references.push(Reference::ptp(&device, &driver, is_followed, read));
+        let mut clock = Reference::ptp(&device, &driver, followed.contains(&device), (0, 0));
+        if clock.aside.is_none() {
+            match ptp::compare(&root.join("dev").join(name)) {
+                Ok(read) => (clock.behind_ns, clock.error_ns) = (read.behind_ns, read.error_ns),
+                Err(error) => {
+                    comparison.unread.push(refusal(&clock.name, &error));
+                    continue;
+                }
             }
-            Err(error) => comparison.unread.push(refusal(&unread.name, &error)),
         }
+        comparison.references.push(clock);
     }
     match vmclock(&root.join("dev/vmclock0")) {
         Ok(Some(page)) => {
@@ -84,9 +80,12 @@ fn now_ns() -> i64 {
     tsc::now_by_syscall(ClockId::Realtime).0
 }
 
+/// The paths in a folder, sorted; none if it cannot be read.
 fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten();
-    entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
 }
 
 fn text(file: &Path) -> Option<String> {
