@@ -84,16 +84,6 @@ fn known<'a>(text: &'a str, first: u8, seen: &mut Seen<'a>) -> Option<&'a str> {
         b'[' => bracket(text, seen),
         b'<' => level(text),
         b'>' | b' ' | b'|' => Some(&text[1..]),
-        b'0'..=b'9' => {
-            if let Some(after) = dates::taken_off(text) {
-                seen.time = true;
-                return Some(after);
-            }
-            // The protocol version of RFC 5424, before a date.
-            let rfc5424 =
-                || text.strip_prefix("1 ").filter(|rest| dates::taken_off(rest).is_some());
-            grep_number(text).or_else(rfc5424).or_else(|| node(text))
-        }
         // After the time in brackets of `talosctl dmesg`.
         b':' if seen.time => text.strip_prefix(": "),
         _ => named(text, seen),
@@ -151,7 +141,7 @@ fn node(text: &str) -> Option<&str> {
     (is_address && facility(word, rest.trim_start()).is_some()).then_some(after)
 }
 
-/// Words as prefix: a month or a weekday, a facility, a host, a tag, a file.
+/// Words as prefix: a date, a number, a facility, a host, a tag, a file.
 fn named<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
     // The most frequent beginnings of messages; they are not names of hosts or files.
     if text.starts_with("clocksource:") || text.starts_with("tsc:") {
@@ -160,6 +150,11 @@ fn named<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
     if let Some(after) = dates::taken_off(text) {
         seen.time = true;
         return Some(after);
+    }
+    if text.starts_with(|c: char| c.is_ascii_digit()) {
+        // The protocol version of RFC 5424, before a date.
+        let rfc5424 = || text.strip_prefix("1 ").filter(|rest| dates::taken_off(rest).is_some());
+        return grep_number(text).or_else(rfc5424).or_else(|| node(text));
     }
     let end = text.find(' ').unwrap_or(text.len());
     let (word, after) = text.split_at(end);

@@ -112,20 +112,23 @@ pub(crate) fn firmware(message: &str, _: usize) -> Option<EventKind> {
 /// systemd's line. A host that only encrypts its memory prints `AMD SME`.
 pub(crate) fn confidential(message: &str, at: usize) -> Option<EventKind> {
     let said = &message[at..];
-    let is_tdx = said.starts_with("tdx: Guest detected")
-        || said.starts_with("Memory Encryption Features active: Intel TDX")
-        || said.starts_with("Detected confidential virtualization tdx");
-    if is_tdx {
+    let begins = |texts: &[&str]| texts.iter().any(|text| said.starts_with(text));
+    const TDX: [&str; 3] = [
+        "tdx: Guest detected",
+        "Memory Encryption Features active: Intel TDX",
+        "Detected confidential virtualization tdx",
+    ];
+    const SNP: [&str; 3] = [
+        "SEV: Using SNP CPUID table",
+        "SEV: SNP running at",
+        "Detected confidential virtualization sev-snp",
+    ];
+    if begins(&TDX) {
         return Some(EventKind::Confidential { by: "Intel TDX", keeps_tsc: true });
     }
-    let is_list =
-        said.starts_with("Memory Encryption Features active:") || said.starts_with("SEV: Status:");
+    let is_list = begins(&["Memory Encryption Features active:", "SEV: Status:"]);
     let has = |word: &str| said.split([' ', '.', ',']).any(|one| one == word);
-    let is_snp = is_list && has("SEV-SNP")
-        || said.starts_with("SEV: Using SNP CPUID table")
-        || said.starts_with("SEV: SNP running at")
-        || said.starts_with("Detected confidential virtualization sev-snp");
-    if is_snp {
+    if is_list && has("SEV-SNP") || begins(&SNP) {
         let keeps_tsc = is_list && has("SecureTSC");
         return Some(EventKind::Confidential { by: "AMD SEV-SNP", keeps_tsc });
     }

@@ -19,13 +19,9 @@ pub(super) fn decimal(text: &str) -> Option<(u64, &str)> {
 /// [`decimal`] with a sign.
 pub(super) fn signed(text: &str) -> Option<(i64, &str)> {
     let text = text.trim_start();
-    let (is_negative, text) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text),
-    };
-    let (number, rest) = digits(text, 10)?;
+    let (number, rest) = digits(text.strip_prefix('-').unwrap_or(text), 10)?;
     let number = i64::try_from(number).ok()?;
-    Some((if is_negative { -number } else { number }, rest))
+    Some((if text.starts_with('-') { -number } else { number }, rest))
 }
 
 /// A number in hexadecimal digits, with or without `0x`.

@@ -63,6 +63,12 @@ pub(crate) fn installed(message: &str, at: usize) -> Option<EventKind> {
     Some(EventKind::Switched(name.to_owned()))
 }
 
+const MARKS: [(&str, Mark); 3] = [
+    ("the skew is too large", Mark::Skew),
+    ("frequency skew", Mark::FrequencySkew),
+    ("inter CPU skew", Mark::CpuSkew),
+];
+
 /// `Marking clocksource NAME (as) unstable because/due to ...`
 pub(crate) fn marked(message: &str, at: usize) -> Option<EventKind> {
     let (name, rest) = name(&message[at + "Marking clocksource ".len()..])?;
@@ -71,17 +77,8 @@ pub(crate) fn marked(message: &str, at: usize) -> Option<EventKind> {
     if rest.is_empty() || rest.starts_with('>') {
         return None;
     }
-    let why = if rest.ends_with("the skew is too large:") {
-        Mark::Skew
-    } else if rest.contains("frequency skew") {
-        Mark::FrequencySkew
-    } else if rest.contains("inter CPU skew") {
-        Mark::CpuSkew
-    } else if rest.contains("the skew is too large") {
-        Mark::Skew
-    } else {
-        Mark::Unstated
-    };
+    let why = MARKS.iter().find(|(words, _)| rest.contains(words));
+    let why = why.map_or(Mark::Unstated, |(_, why)| *why);
     Some(EventKind::Marked { name: name.to_owned(), why })
 }
 
