@@ -3,7 +3,7 @@
 use super::finding::{Finding, Severity, State, Verdict};
 use super::state::source::is_tsc;
 use crate::facts::{CommandLine, Facts, Known};
-use crate::log::event::{EventKind, UnstableReason};
+use crate::log::event::{Event, EventKind, UnstableReason};
 use crate::rules::catalogue::{Fix, Label};
 
 /// The findings of these rules.
@@ -90,14 +90,19 @@ fn reliable(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {
     })
 }
 
-/// A parameter that the log tells of, where no command line is known.
-fn refused_by_log(facts: &Facts) -> Option<Finding> {
+/// A parameter that the log tells of, with its line.
+pub(in crate::rules) fn word_in_log(facts: &Facts) -> Option<(&Event, &'static str)> {
     use UnstableReason::{BootParameter, NoTsc};
-    let (event, word) = facts.events().find_map(|event| match event.kind {
+    facts.events().find_map(|event| match event.kind {
         EventKind::Unstable { reason: NoTsc, .. } => Some((event, "notsc")),
         EventKind::Unstable { reason: BootParameter, .. } => Some((event, "tsc=unstable")),
         _ => None,
-    })?;
+    })
+}
+
+/// The same as a finding, where no command line is known.
+fn refused_by_log(facts: &Facts) -> Option<Finding> {
+    let (event, word) = word_in_log(facts)?;
     let found = Finding::new(Label::ParamTscUnstable).seen(&event.evidence);
     Some(found.tell_with("by-log", &[("word", &word)]).fix(&[Fix::RemoveParameter]))
 }

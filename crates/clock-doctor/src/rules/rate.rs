@@ -8,7 +8,7 @@ use super::watchdog::figures::{a_day, hertz, share};
 use super::watchdog::labels::FASTEST_HZ;
 use super::watchdog::rates::{Rates, from_registration};
 use crate::facts::{Evidence, Facts};
-use crate::log::event::EventKind;
+use crate::log::event::{Event, EventKind};
 use crate::rules::catalogue::{Fix, Label};
 
 /// Limit beyond which a clock's rate is wrong, in parts per million: time daemons cannot slew more.
@@ -79,41 +79,37 @@ fn by_log(facts: &Facts) -> Option<Finding> {
     };
     let ppm = (timed / stated - 1.0) * 1e6;
     let way = if ppm > 0.0 { "fast" } else { "slow" };
-    let (stated, khz) = (format!("{stated:.3}"), format!("{:.0}", timed * 1e3));
-    let timed = format!("{timed:.3}");
-    let (share, a_day) = (share(ppm), a_day(ppm));
-    let effect: [(&str, &dyn Display); 5] = [
-        ("stated", &stated),
-        ("timed", &timed),
-        ("share", &share),
+    let values: [(&str, &dyn Display); 6] = [
+        ("stated", &format!("{stated:.3}")),
+        ("timed", &format!("{timed:.3}")),
+        ("khz", &format!("{:.0}", timed * 1e3)),
+        ("share", &share(ppm)),
         ("way", &way),
-        ("a-day", &a_day),
+        ("a-day", &a_day(ppm)),
     ];
-    let found = found.tell_with("by-timer", &effect);
-    let found = found.tell_with("kept-rate", &[("stated", &stated), ("khz", &khz)]);
+    let found = found.tell_with("by-timer", &values).tell_with("kept-rate", &values);
     Some(found.fix(&[Fix::TscEarlyKhz, Fix::BiosUpdate]))
 }
 
 /// The kernel takes the TSC to run at a rate that no CPU has, and no other line has a possible one: else this line is
 /// damaged.
 fn impossible(facts: &Facts) -> Option<Finding> {
-    let (event, mhz) = facts.events().find_map(|event| {
-        let mhz = match &event.kind {
-            EventKind::DetectedProcessor(mhz)
-            | EventKind::DetectedTsc(mhz)
-            | EventKind::Refined(mhz) => *mhz,
-            EventKind::Registered { name, max_cycles, max_idle_ns, .. } if is_tsc(name) => {
-                from_registration(*max_cycles, *max_idle_ns)? / 1e6
-            }
-            _ => return None,
-        };
-        (mhz > FASTEST_HZ / 1e6).then_some((event, mhz))
-    })?;
+    let stated = |event: &Event| match &event.kind {
+        EventKind::DetectedProcessor(mhz)
+        | EventKind::DetectedTsc(mhz)
+        | EventKind::Refined(mhz) => Some(mhz * 1e6),
+        EventKind::Registered { name, max_cycles, max_idle_ns, .. } if is_tsc(name) => {
+            from_registration(*max_cycles, *max_idle_ns)
+        }
+        _ => None,
+    };
+    let rates = facts.events().filter_map(|event| Some((event, stated(event)?)));
+    let (event, hz) = rates.into_iter().find(|(_, hz)| *hz > FASTEST_HZ)?;
     if Rates::of(facts).tsc("tsc").is_some_and(|rate| rate.hz <= FASTEST_HZ) {
         return None;
     }
     let found = Finding::new(Label::TscRateWrong).seen(&event.evidence);
-    let found = found.tell_with("impossible", &[("rate", &hertz(mhz * 1e6))]);
+    let found = found.tell_with("impossible", &[("rate", &hertz(hz))]);
     Some(found.fix(&[Fix::BiosUpdate, Fix::TscRecalibrate]))
 }
 
@@ -167,13 +163,12 @@ fn by_measurement(facts: &Facts) -> Option<Finding> {
     let (measured, kernel) = (hertz(measured), hertz(kernel));
     let text = format!("TSC {measured} measured, {kernel} by {from}");
     let finding = Finding::new(Label::TscRateWrong).seen(&Evidence::of("measured", &text));
-    let (share, a_day) = (share(ppm), a_day(ppm));
     let values: [(&str, &dyn Display); 5] = [
         ("measured", &measured),
         ("kernel", &kernel),
         ("from", &from),
-        ("share", &share),
-        ("a-day", &a_day),
+        ("share", &share(ppm)),
+        ("a-day", &a_day(ppm)),
     ];
     Some(finding.tell_with("by-measurement", &values).fix(&[Fix::BiosUpdate]))
 }

@@ -4,9 +4,10 @@ use super::Draft;
 use super::bootloader::family;
 use super::case::Case;
 use crate::facts::Sign;
-use crate::log::event::{EventKind, UnstableReason};
+use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label, Says, capitalised};
 use crate::rules::finding::State;
+use crate::rules::params;
 use crate::rules::state::source::{counts_ticks, is_tsc};
 use crate::rules::trust::uses_tsc;
 use crate::utc::{Kind, Reference};
@@ -238,12 +239,8 @@ fn remove<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     let words = line.into_iter().flat_map(|line| &line.words).map(String::as_str);
     let mut words: Vec<&str> = words.filter(|word| unwanted(case, word)).collect();
     words.dedup();
-    if line.is_none() && case.found(&[Label::ParamTscUnstable]) {
-        // The log tells of it: see `refused_by_log` in `params.rs`.
-        let is_notsc = |kind: &EventKind| {
-            matches!(kind, EventKind::Unstable { reason: UnstableReason::NoTsc, .. })
-        };
-        words.push(if case.facts.logged(is_notsc).is_some() { "notsc" } else { "tsc=unstable" });
+    if line.is_none() {
+        words.extend(params::word_in_log(case.facts).map(|(_, word)| word));
     }
     if words.is_empty() {
         return None;

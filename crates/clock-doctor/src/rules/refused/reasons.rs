@@ -15,12 +15,8 @@ pub(crate) fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
         if *reason == UnstableReason::Other && !is_whole {
             continue;
         }
-        for finding in by_reason(*reason, text, machine) {
-            match findings.iter_mut().find(|one| one.label == finding.label) {
-                Some(before) => *before = before.clone().seen(&event.evidence),
-                None => findings.push(finding.seen(&event.evidence)),
-            }
-        }
+        let found = by_reason(*reason, text, machine).into_iter();
+        findings.extend(found.map(|finding| finding.seen(&event.evidence)));
     }
     findings
 }

@@ -54,13 +54,9 @@ fn keys(label: Label, decision: &Decision) -> Vec<&'static str> {
         },
         Label::TscWatchdogGlitch if has_elapsed => vec!["still", "sample"],
         Label::TscWatchdogGlitch => vec!["same"],
-        Label::TscWatchdogShortInterval if has_elapsed => {
-            if interval.skew_ns.is_some() {
-                vec!["apart", "noise"]
-            } else {
-                vec!["apart"]
-            }
-        }
+        Label::TscWatchdogShortInterval if !has_elapsed => Vec::new(),
+        Label::TscWatchdogShortInterval if interval.skew_ns.is_none() => vec!["apart"],
+        Label::TscWatchdogShortInterval => vec!["apart", "noise"],
         Label::VmPaused if interval.skew_ns.is_some_and(|skew| skew > 0.0) => vec!["stopped"],
         Label::VmPaused if interval.elapsed_ns.is_some_and(|elapsed| elapsed > 0.0) => {
             vec!["went-on"]
