@@ -12,16 +12,17 @@ use std::time::Instant;
 use crate::host::{self, files};
 use clock_doctor::facts::Facts;
 use clock_doctor::measured::{Discipline, Measured};
+use clockscope_model::host::HostState;
 use clockscope_sys::timex::{self, Timex};
 use clockscope_sys::{identity, tsc};
 
 /// Collects the files' facts and measures; takes well under a second.
 pub fn facts() -> Facts {
-    let measured = measure();
-    let mut facts = kernel_log::facts();
-    facts.is_live = true;
-    facts.measured = Some(measured);
-    facts.with_signature()
+    live(measure())
+}
+
+fn live(measured: Measured) -> Facts {
+    Facts { is_live: true, measured: Some(measured), ..kernel_log::facts() }.with_signature()
 }
 
 /// The facts about the time of day alone, as exactly as they can be read: takes up to a second more for the RTC.
@@ -29,10 +30,7 @@ pub fn time_of_day() -> Facts {
     let mut host = files::from_files(Path::new("/"));
     host.kernel = identity::kernel().release;
     let utc = Some(utc::compare(true));
-    let mut facts = kernel_log::facts();
-    facts.is_live = true;
-    facts.measured = Some(Measured { host, utc, cpuid: hardware::cpuid(), ..Measured::default() });
-    facts.with_signature()
+    live(Measured { host, utc, cpuid: hardware::cpuid(), ..Measured::default() })
 }
 
 /// Measures facts that files do not have. All threads that this starts end before it returns; the calling
@@ -52,18 +50,9 @@ pub fn measure() -> Measured {
     let reads = reads::all(&mut unmeasured);
     let hz = host.tsc_hz_measured.or(host.tsc_hz_kernel);
     let warp = counters::compare(hz, &mut unmeasured);
-    Measured {
-        host,
-        reads,
-        warp,
-        tsc_allowed,
-        discipline: discipline(&mut unmeasured),
-        cpuid: hardware::cpuid(),
-        pvclock: hardware::pvclock(),
-        utc: Some(utc::compare(false)),
-        took_us: u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX),
-        unmeasured,
-    }
+    let others = others(host, unmeasured);
+    let took_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+    Measured { reads, warp, tsc_allowed, took_us, ..others }
 }
 
 /// The facts that need no clock and no counter.
@@ -72,15 +61,16 @@ fn untimed() -> Measured {
     let mut host = files::from_files(Path::new("/"));
     (host.kernel, host.arch) = (kernel.release, kernel.machine);
     host.vdso.present = clockscope_sys::loaded_vdso::own_base().is_some();
-    let mut unmeasured = vec![
-        "clocks and counters: this process may not read the TSC, and may not allow it to itself"
-            .to_owned(),
-    ];
-    let discipline = discipline(&mut unmeasured);
+    let why =
+        "clocks and counters: this process may not read the TSC, and may not allow it to itself";
+    Measured { tsc_allowed: Some(false), ..others(host, vec![why.to_owned()]) }
+}
+
+/// What is measured beside the costs of reads and the counters.
+fn others(host: HostState, mut unmeasured: Vec<String>) -> Measured {
     Measured {
         host,
-        tsc_allowed: Some(false),
-        discipline,
+        discipline: discipline(&mut unmeasured),
         cpuid: hardware::cpuid(),
         pvclock: hardware::pvclock(),
         utc: Some(utc::compare(false)),
