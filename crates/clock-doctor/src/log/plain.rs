@@ -20,17 +20,16 @@ const STAMPS: [&str; 2] = ["_SOURCE_MONOTONIC_TIMESTAMP", "__MONOTONIC_TIMESTAMP
 /// Those of `bytes`, and of a packing that is not read.
 pub(super) fn of<'a>(bytes: &'a mut dyn Read) -> io::Result<Box<dyn Read + 'a>> {
     let (head, rest) = unpack::head_of(unpack::log(bytes)?, HEAD)?;
-    let whole = Cursor::new(head.clone()).chain(rest);
-    let Some(unit) = unit(&head) else { return undressed(head, whole) };
-    let mut whole = whole;
+    let unit = unit(&head);
+    let mut whole = Cursor::new(head).chain(rest);
+    let Some(unit) = unit else { return undressed(whole) };
     let next = Box::new(move || {
         let mut raw = Vec::new();
         Read::take(&mut whole, HEAD as u64).read_to_end(&mut raw)?;
         let units: Vec<u16> = raw.chunks_exact(2).map(|two| unit([two[0], two[1]])).collect();
         Ok(String::from_utf16_lossy(&units).into_bytes())
     });
-    let (head, rest) = unpack::head_of(Pieces { next, ready: Cursor::default() }, HEAD)?;
-    undressed(head.clone(), Cursor::new(head).chain(rest))
+    undressed(Pieces { next, ready: Cursor::default() })
 }
 
 /// How two bytes make a unit of UTF-16: most characters of a log are ASCII, so that every other byte is zero. `None` for
@@ -61,17 +60,20 @@ impl Read for Pieces<'_> {
     }
 }
 
-fn undressed<'a>(head: Vec<u8>, whole: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
-    let head = String::from_utf8_lossy(&head);
+fn undressed<'a>(bytes: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    let (begin, rest) = unpack::head_of(bytes, HEAD)?;
+    let head = String::from_utf8_lossy(&begin);
     let lines = || head.lines().map(str::trim).filter(|line| !line.is_empty());
     let dressed = lines().take(100).filter(|line| is_dressed(line)).count();
     if dressed <= lines().take(100).count() / 2 {
-        return Ok(Box::new(whole));
+        drop(head);
+        return Ok(Box::new(Cursor::new(begin).chain(rest)));
     }
     // The first field that tells shows where the others are.
     let first = |line| fields(line).into_iter().find(|(_, text)| tells(text));
     let place = lines().find_map(first).map(|(name, _)| name);
-    let mut whole = BufReader::new(whole);
+    drop(head);
+    let mut whole = BufReader::new(Cursor::new(begin).chain(rest));
     let next = Box::new(move || {
         let mut line = Vec::new();
         Read::take(&mut whole, LINE).read_until(b'\n', &mut line)?;

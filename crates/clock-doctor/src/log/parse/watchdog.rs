@@ -256,12 +256,10 @@ pub(crate) fn read_delay(message: &str, at: usize) -> Option<EventKind> {
 /// Lines of the watchdog that have no consequence.
 pub(crate) fn noise(message: &str, at: usize) -> Option<EventKind> {
     let (before, rest) = message.split_at(at);
-    let is_it = if rest.starts_with("read timed out") {
-        before.contains("atchdog ")
-    } else if rest.starts_with("times before success") {
-        before.contains("retried ")
-    } else {
-        true
+    let is_it = match rest {
+        _ if rest.starts_with("read timed out") => before.contains("atchdog "),
+        _ if rest.starts_with("times before success") => before.contains("retried "),
+        _ => true,
     };
     is_it.then_some(EventKind::WatchdogNoise)
 }
@@ -271,23 +269,15 @@ pub(crate) fn checking(message: &str, at: usize) -> Option<EventKind> {
     message[at..].contains(" synchronization").then_some(EventKind::SyncChecking)
 }
 
-/// `CPUs LIST ahead of CPU N for clocksource tsc.`
-pub(crate) fn cpus_ahead(message: &str, at: usize) -> Option<EventKind> {
-    cpus(message, at, true)
-}
-
-/// `CPUs LIST behind CPU N for clocksource tsc.`
-pub(crate) fn cpus_behind(message: &str, at: usize) -> Option<EventKind> {
-    cpus(message, at, false)
-}
-
-fn cpus(message: &str, at: usize, is_ahead: bool) -> Option<EventKind> {
+/// `CPUs LIST ahead of CPU N for clocksource tsc.`, `CPUs LIST behind CPU N for clocksource tsc.`
+pub(crate) fn cpus(message: &str, at: usize) -> Option<EventKind> {
     let (before, rest) = message.split_at(at);
     let cpus = before.rsplit_once("CPUs ")?.1.trim();
     let is_list = cpus.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'-'));
     let of = after(rest, "for clocksource ").and_then(name).map_or("tsc", |(name, _)| name);
     let is_tsc = of.starts_with("tsc") || "tsc".starts_with(of);
     let cpus = is_list.then(|| cpus.chars().take(LIST_MAX).collect())?;
+    let is_ahead = rest.starts_with(" ahead");
     Some(if is_tsc { EventKind::CpusApart { cpus, is_ahead } } else { EventKind::WatchdogNoise })
 }
 
