@@ -9,6 +9,7 @@
 //!   the chosen one: a log of several boots would show the next boot's beginning.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::io::Read;
 
 use super::Files;
@@ -130,7 +131,7 @@ fn stamped(event: &Event) -> Option<(u64, &str)> {
 }
 
 fn by_shared_lines(one: &Log, other: &Log) -> bool {
-    let known: std::collections::HashSet<_> = one.events.iter().filter_map(stamped).collect();
+    let known: HashSet<_> = one.events.iter().filter_map(stamped).collect();
     let shared = other.events.iter().filter_map(stamped).filter(|line| known.contains(line));
     shared.take(SHARED).count() == SHARED
 }
@@ -149,12 +150,10 @@ fn goes_on(one: &Log, other: &Log) -> bool {
 
 /// Adds the lines of `other` that are missing in the chosen log, by their stamps.
 fn add(chosen: &mut Log, other: Log) {
-    let known: std::collections::HashSet<(u64, String)> =
-        chosen.events.iter().filter_map(stamped).map(|(at, text)| (at, text.to_owned())).collect();
-    let is_new = |event: &Event| {
-        stamped(event).is_some_and(|(at, text)| !known.contains(&(at, text.to_owned())))
-    };
-    for event in other.events.into_iter().filter(is_new) {
+    let known: HashSet<_> = chosen.events.iter().filter_map(stamped).collect();
+    let is_new = |event: &Event| stamped(event).is_some_and(|line| !known.contains(&line));
+    let new: Vec<Event> = other.events.into_iter().filter(is_new).collect();
+    for event in new {
         let later = |one: &Event| one.at.zip(event.at).is_some_and(|(one, new)| one > new);
         let place = chosen.events.iter().rposition(|one| !later(one)).map_or(0, |last| last + 1);
         chosen.events.insert(place, event);

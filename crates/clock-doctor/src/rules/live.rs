@@ -3,7 +3,7 @@
 use super::finding::{Finding, Severity, Verdict};
 use crate::facts::{Evidence, Facts};
 use crate::measured::{Discipline, Measured, WarpMeasured};
-use crate::rules::catalogue::{Fix, Label};
+use crate::rules::catalogue::{Fix, Label, TRUST};
 use crate::utc::UNKNOWN_ERROR_US;
 
 /// Cost of a slow read through the vDSO, in nanoseconds, ...
@@ -164,12 +164,7 @@ fn offset(warp: &WarpMeasured, measured: &Measured, source: Option<&str>) -> Opt
         )));
     }
     if is_believed {
-        finding = finding.forbid(&[
-            Fix::TscReliable,
-            Fix::TscNowatchdog,
-            Fix::SwitchToTsc,
-            Fix::ClocksourceTsc,
-        ]);
+        finding = finding.forbid(TRUST);
     }
     let read = measured.read("CLOCK_MONOTONIC").and_then(|read| read.vdso_ns);
     finding = match (is_believed, reads_tsc, read) {

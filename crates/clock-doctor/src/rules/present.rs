@@ -12,12 +12,9 @@ pub(super) fn of(facts: &Facts) -> Option<(Facts, Finding)> {
     let current = facts.current.as_ref().filter(|known| is_tsc(&known.value));
     let listed = facts.available.as_ref().filter(|_| facts.lists("tsc") == Some(true));
     let file = current.map(|known| &known.evidence).or(listed.map(|known| &known.evidence))?;
-    let given_up = |event: &&Event| {
-        gives_tsc_up(event)
-            && !event.kind.is_about_hyperv()
-            && event.kind != EventKind::SchedClockUnstable
-    };
-    let line = facts.events().find(given_up)?;
+    let gives_up = |event: &Event| gives_tsc_up(event) && !event.kind.is_about_hyperv();
+    let proves = |event: &&Event| gives_up(event) && event.kind != EventKind::SchedClockUnstable;
+    let line = facts.events().find(proves)?;
     let found = Finding::new(Label::LogContradictsSysfs).seen(&line.evidence).seen(file);
     let found = found.forbid(TRUST).fix(&[Fix::ReadLog, Fix::Measure]);
     let release = facts.events().rev().find_map(|event| match &event.kind {
@@ -32,7 +29,7 @@ pub(super) fn of(facts: &Facts) -> Option<(Facts, Finding)> {
     };
     let mut present = facts.clone();
     let is_of_fault = |event: &Event| {
-        gives_tsc_up(event) && !event.kind.is_about_hyperv()
+        gives_up(event)
             || event.kind.has_figures()
             || matches!(
                 event.kind,

@@ -1,11 +1,13 @@
 //! Times at which the clock was stepped, by what services and tools write of it.
 
+use std::collections::HashSet;
+
 use super::finding::{Finding, Severity, Verdict};
 use super::platform;
 use super::watchdog::figures::duration;
 use crate::facts::Facts;
 use crate::log::event::EventKind;
-use crate::rules::catalogue::{Fix, Label};
+use crate::rules::catalogue::{Fix, Label, capitalised};
 
 /// Time by which a clock is set after a boot, in seconds.
 const BOOT_S: f64 = 300.0;
@@ -17,12 +19,11 @@ const TOLD: usize = 3;
 /// The finding `time-stepped`. The first step by each service is that of its start, unless the kernel's stamp is of a
 /// later time.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
-    let mut known: Vec<&str> = Vec::new();
+    let mut known = HashSet::new();
     let mut all = Vec::new();
     for event in facts.events() {
         let EventKind::Stepped(what, seconds) = event.kind else { continue };
-        let is_first = !known.contains(&what);
-        known.push(what);
+        let is_first = known.insert(what);
         let is_start = is_first && event.at.is_none_or(|at| at <= BOOT_S);
         let is_small = seconds.is_some_and(|seconds| seconds.abs() < SMALL_S);
         all.push((event, what, seconds, is_start || is_small));
@@ -36,11 +37,10 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     for (event, what, seconds, _) in steps.iter().take(TOLD) {
         let by =
             seconds.map_or(String::new(), |seconds| format!(" by {}", duration(seconds * 1e9)));
-        let what = crate::rules::catalogue::capitalised(what);
-        found = found.seen(&event.evidence).detail(format!("{what}{by}."));
+        found = found.seen(&event.evidence).detail(format!("{}{by}.", capitalised(what)));
     }
-    if let Some(more) = steps.len().checked_sub(TOLD).filter(|more| *more > 0) {
-        found = found.detail(format!("There are {more} more."));
+    if steps.len() > TOLD {
+        found = found.detail(format!("There are {} more.", steps.len() - TOLD));
     }
     if key == "start" {
         return vec![found.severity(Severity::Note).tell(key)];

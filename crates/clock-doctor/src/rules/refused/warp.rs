@@ -64,9 +64,8 @@ fn look(facts: &Facts) -> Seen<'_> {
     let mut added: Option<&Event> = None;
     let mut woke: Option<&Event> = None;
     // The first of the kernel's lines about a failed comparison says enough where the others are cut off.
-    let is_alone = !facts
-        .events()
-        .any(|event| event.kind.is_warp() && event.kind != EventKind::SyncCheck(true));
+    let has_figure = |kind: &EventKind| matches!(kind, EventKind::Warp(_) | EventKind::WarpRandom);
+    let is_alone = facts.logged(has_figure).is_none();
     for event in facts.events() {
         match &event.kind {
             EventKind::Warp(cycles) => seen.worst = seen.worst.max(Some(*cycles)),
