@@ -76,14 +76,11 @@ pub(super) fn is_text(head: &[u8]) -> bool {
 pub(super) fn is_tar(head: &[u8]) -> bool {
     let Some(head) = head.first_chunk::<HEAD>() else { return false };
     let header = tar::Header::from_byte_slice(head);
-    let blank = |at: &usize| (148..156).contains(at);
-    let sum: u32 = head
-        .iter()
-        .enumerate()
-        .map(|(at, byte)| if blank(&at) { 32 } else { u32::from(*byte) })
-        .sum();
+    let mut right = header.clone();
+    right.set_cksum();
     // An empty archive consists of zeros only.
-    header.cksum().is_ok_and(|stated| stated == sum) || head.iter().all(|byte| *byte == 0)
+    header.cksum().ok().is_some_and(|stated| right.cksum().ok() == Some(stated))
+        || head.iter().all(|byte| *byte == 0)
 }
 
 /// The first bytes, at most `size`, and the rest of the stream.
