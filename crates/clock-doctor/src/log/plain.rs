@@ -94,7 +94,7 @@ fn is_dressed(line: &str) -> bool {
         || line.starts_with("[{")
         || key(line).is_some()
         // `dmesg --time-format iso` has a comma within the time.
-        || first.len() < line.len() && prefix::is_time(first) && !prefix::begins_with_time(line)
+        || first.len() < line.len() && prefix::is_time(first) && prefix::taken_off(line).is_none()
 }
 
 /// Whether a text is, or may be, a message of the kernel.

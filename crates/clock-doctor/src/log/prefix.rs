@@ -3,7 +3,7 @@
 mod dates;
 mod stamps;
 
-pub(super) use dates::MONTHS;
+pub(super) use dates::{MONTHS, taken_off};
 
 /// A line, split into prefix and message.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,11 +54,6 @@ pub(crate) fn split(line: &str) -> Split<'_> {
 pub(crate) fn is_time(text: &str) -> bool {
     dates::taken_off(text.trim()).is_some_and(str::is_empty)
         || !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Whether a line begins with a time, which ends before a blank.
-pub(crate) fn begins_with_time(line: &str) -> bool {
-    dates::taken_off(line).is_some()
 }
 
 /// `-- Boot ID --` and `-- Reboot --` of `journalctl`: another boot follows.

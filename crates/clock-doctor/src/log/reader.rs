@@ -241,17 +241,14 @@ impl Boots<'_> {
 
     /// Parses `open` together with the line after it, if that is its rest; returns whether it is.
     fn close(&mut self, open: Open, next: Option<&Split>) -> bool {
-        let is_rest = |kind: &EventKind, next: &Split| {
-            let tells = matches!(kind, EventKind::Unstable { .. } | EventKind::Reading(..));
-            next.is_bare || tells
-        };
+        let tells = |kind: &_| matches!(kind, EventKind::Unstable { .. } | EventKind::Reading(..));
         let may_be = |next: &&Split| {
             let is_like = next.is_bare && !(open.is_first_word && next.start > 0);
             !next.message.is_empty() && (is_like || !next.is_bare && open.is_open)
         };
         if let Some(rest) = next.filter(may_be)
             && let Some((gap, kind)) = open.joined(rest.message)
-            && is_rest(&kind, rest)
+            && (rest.is_bare || tells(&kind))
         {
             let before = open.text.strip_suffix('=').unwrap_or(&open.text);
             let text = format!("{before}{gap}{}", rest.message);

@@ -81,10 +81,7 @@ fn verdict_in_words(report: &DoctorReport) -> Family {
 
 fn boot(facts: &Facts) -> Family {
     let family = Family::gauge("clockscope_boot_info", "Which boot of the machine was judged");
-    match &facts.boot_id {
-        Some(id) => family.with(&[("boot_id", &id.value)], 1.0),
-        None => family,
-    }
+    facts.boot_id.iter().fold(family, |family, id| family.with(&[("boot_id", &id.value)], 1.0))
 }
 
 fn findings(report: &DoctorReport) -> Family {

@@ -52,12 +52,8 @@ impl Age {
 /// Bounds the kernel's version by its release, or by messages that only some versions print.
 pub(in crate::rules) fn age(facts: &Facts) -> Age {
     if let Some(kernel) = &facts.kernel {
-        let version = kernel.value.version;
-        return Age {
-            at_least: version,
-            at_most: version,
-            evidence: Some(kernel.evidence.clone()),
-        };
+        let (version, evidence) = (kernel.value.version, Some(kernel.evidence.clone()));
+        return Age { at_least: version, at_most: version, evidence };
     }
     let mut age = Age::default();
     let is_stamped = facts.log.as_ref().is_some_and(|log| log.is_stamped);

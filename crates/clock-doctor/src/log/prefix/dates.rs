@@ -7,7 +7,7 @@ const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// Removes a date with a time of day from the front: `May  6 11:52:52`, `Mon May  6 11:52:52 2024`, `Mon 2024-05-06
 /// 11:52:52 UTC`, `2024-05-06T11:52:52,123456+02:00`, `11:52:52`, and the journal's `1714989172.123456`.
-pub(super) fn taken_off(text: &str) -> Option<&str> {
+pub(crate) fn taken_off(text: &str) -> Option<&str> {
     english(text).or_else(|| foreign(text))
 }
 
