@@ -61,22 +61,18 @@ fn verdict(report: &DoctorReport) -> Vec<Family> {
 
 /// One series for each machine, with labels for grouping in rules and alerts.
 fn verdict_in_words(report: &DoctorReport) -> Family {
-    let cause = report.cause().map(|row| row.id.as_str());
-    let fix = report.advice.first().map(|advice| advice.name.as_str());
+    let labels = [
+        ("state", Some(report.state.name())),
+        ("clocksource", report.source.as_deref()),
+        ("platform", report.platform.as_deref()),
+        ("cause", report.cause().map(|row| row.id.as_str())),
+        ("fix", report.advice.first().map(|advice| advice.name.as_str())),
+    ];
     Family::gauge(
         "clockscope_doctor_verdict_info",
         "The state of the clock, its cause and the best advice, by their labels; empty where there is none",
     )
-    .with(
-        &[
-            ("state", report.state.name()),
-            ("clocksource", report.source.as_deref().unwrap_or_default()),
-            ("platform", report.platform.as_deref().unwrap_or_default()),
-            ("cause", cause.unwrap_or_default()),
-            ("fix", fix.unwrap_or_default()),
-        ],
-        1.0,
-    )
+    .with(&labels.map(|(name, value)| (name, value.unwrap_or_default())), 1.0)
 }
 
 fn boot(facts: &Facts) -> Family {

@@ -144,11 +144,8 @@ fn xen_clock(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let slept = facts.logged(|kind| matches!(kind, EventKind::Suspended(_)));
     if let Some(event) = slept {
         let found = found.seen(&event.evidence).tell("sleeps");
-        return Some(found.fix(&[Fix::Measure]).forbid(&[
-            Fix::SwitchToTsc,
-            Fix::ClocksourceTsc,
-            Fix::TscReliable,
-        ]));
+        let trust = [Fix::SwitchToTsc, Fix::ClocksourceTsc, Fix::TscReliable];
+        return Some(found.fix(&[Fix::Measure]).forbid(&trust));
     }
     if facts.lists("tsc") == Some(false) {
         return Some(found.fix(&[Fix::Measure, Fix::NewerKernel]));

@@ -47,12 +47,8 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
         episode::gather(facts).into_iter().partition(Episode::is_of_tsc);
     let mut findings = Vec::new();
     for episode in &episodes {
-        let alone = Decision {
-            episode,
-            interval: Interval::default(),
-            machine: &machine,
-            rate_is_unchecked: false,
-        };
+        let interval = Interval::default();
+        let alone = Decision { episode, interval, machine: &machine, rate_is_unchecked: false };
         if episode.is_delay() {
             // The reference was slow to read.
             let finding = specific(Label::TscWatchdogReaddelay, &alone);
@@ -82,13 +78,10 @@ fn skewed(decision: &Decision, facts: &Facts) -> Vec<Finding> {
     if labels.is_empty() && (has_no_figure || labels::only_a_rate_decides(interval, is_rate)) {
         labels.push(Label::NeedsRateMeasurement);
     }
-    let mut findings: Vec<Finding> =
-        labels.into_iter().map(|label| specific(label, decision)).collect();
-    if has_no_figure {
-        let stated = facts.logged(|kind| matches!(kind, EventKind::DetectedTsc(_)));
-        let lines = stated.map(|event| &event.evidence);
-        findings = findings.into_iter().map(|finding| finding.seen_all(lines)).collect();
-    }
+    let stated = |kind: &EventKind| has_no_figure && matches!(kind, EventKind::DetectedTsc(_));
+    let stated = facts.logged(stated).map(|event| &event.evidence);
+    let specific = |label| specific(label, decision).seen_all(stated);
+    let mut findings: Vec<Finding> = labels.into_iter().map(specific).collect();
     findings.extend(runtime_warp(decision));
     findings.extend(resume::by_counter(decision));
     findings.extend(reference::find(decision, facts));

@@ -66,12 +66,8 @@ pub fn page(page: &[u8], counter: u64, realtime_ns: i64, window_ns: i64) -> Opti
         }
         () => None,
     };
-    let clock = Reference {
-        name: "/dev/vmclock0".to_owned(),
-        kind: Kind::Host,
-        behind_ns,
-        error_ns: i64::try_from(error).unwrap_or(i64::MAX),
-        aside: aside.map(str::to_owned),
-    };
+    let (name, kind) = ("/dev/vmclock0".to_owned(), Kind::Host);
+    let error_ns = i64::try_from(error).unwrap_or(i64::MAX);
+    let clock = Reference { name, kind, behind_ns, error_ns, aside: aside.map(str::to_owned) };
     Some(Page { disruption_marker, clock: Some(clock) })
 }

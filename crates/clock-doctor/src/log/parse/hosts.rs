@@ -28,8 +28,7 @@ pub(crate) fn xen(message: &str, at: usize) -> Option<EventKind> {
 
 /// Systemd's `Detected virtualization NAME.`
 pub(crate) fn systemd(message: &str, _: usize) -> Option<EventKind> {
-    let rest = after(message, "Detected virtualization ")?;
-    let name = phrase(rest);
+    let name = phrase(after(message, "Detected virtualization ")?);
     Some(EventKind::SystemdVirtualisation(name.trim_matches(['.', '\'', ' ']).to_owned()))
 }
 

@@ -83,19 +83,16 @@ fn duration(ns: f64) -> String {
 pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     let mut missing = Vec::new();
     let verdict = &diagnosis.verdict;
-    match &verdict.source {
-        None => missing
-            .push(format!("the current clocksource: `cat {CLOCKSOURCES}/current_clocksource`")),
-        Some(source) => {
-            let is_open =
-                verdict.state == State::SlowUnlessPvclockVdso || says(diagnosis, Says::VdsoIsOpen);
-            if is_open && !is_measured(facts) {
-                missing.push(format!(
-                    "whether the vDSO reads {source} there: `clockscope doctor` on the machine itself"
-                ));
-            }
-        }
-    }
+    let is_open =
+        verdict.state == State::SlowUnlessPvclockVdso || says(diagnosis, Says::VdsoIsOpen);
+    missing.extend(match &verdict.source {
+        None => Some(format!("the current clocksource: `cat {CLOCKSOURCES}/current_clocksource`")),
+        Some(source) => (is_open && !is_measured(facts)).then(|| {
+            format!(
+                "whether the vDSO reads {source} there: `clockscope doctor` on the machine itself"
+            )
+        }),
+    });
     let is_advised = diagnosis.advice.iter().any(|advice| advice.is(Fix::ReadLog));
     if says(diagnosis, Says::LogIsWanted)
         && !is_advised

@@ -62,12 +62,8 @@ fn host_backwards() -> Vec<Finding> {
     let back = Finding::new(Label::TscWentBackwards).follows(Label::AfterResume);
     let resumed =
         Finding::new(Label::AfterResume).fix(&[Fix::BiosUpdate, Fix::Reboot]).forbid(TRUST);
-    let host = Finding::new(Label::KvmHostTscBackwards).follows(Label::TscWentBackwards).fix(&[
-        Fix::SuspendGuests,
-        Fix::BiosUpdate,
-        Fix::Reboot,
-    ]);
-    vec![host, back, resumed]
+    let host = Finding::new(Label::KvmHostTscBackwards).follows(Label::TscWentBackwards);
+    vec![host.fix(&[Fix::SuspendGuests, Fix::BiosUpdate, Fix::Reboot]), back, resumed]
 }
 
 fn refused(reason: UnstableReason, text: &str, machine: &Machine) -> Finding {
