@@ -197,6 +197,11 @@ impl Root {
         paths::LOGS.iter().flat_map(of).collect()
     }
 
+    /// Why a log among others is not read, as a clause; `None` if it is, as is any log that was given by itself.
+    pub(crate) fn leaves_out(&self, below: &str) -> Option<&'static str> {
+        if matches!(self.tree, Tree::Log(_)) { None } else { paths::is_left_out(below) }
+    }
+
     /// Paths of files that begin with `start`, with those of some other files.
     fn paths_like(&self, start: &str) -> Vec<String> {
         let mut paths = match (&self.tree, start.rsplit_once('/')) {
@@ -250,6 +255,14 @@ mod tests {
         assert_eq!(root.logs_read.get(), 3 * length + 1);
         assert_eq!(facts.unread.len(), 6, "one is cut, five are not read: {:?}", facts.unread);
         assert!(facts.log.is_some());
+    }
+
+    #[test]
+    fn a_log_by_itself_is_read_whatever_its_name() {
+        for name in ["kern.log.1", "dmesg.0", "messages-20261124", "notes"] {
+            let facts = facts(&Root::from_archive(BOOT.as_bytes(), name).unwrap());
+            assert_eq!((facts.log.unwrap().events.len(), facts.unread), (2, vec![]), "{name}");
+        }
     }
 
     #[test]

@@ -16,7 +16,6 @@ use super::Files;
 use crate::facts::{Kernel, Known, Log, Unread};
 use crate::log::event::{Event, EventKind};
 use crate::log::reader;
-use crate::root::paths;
 
 /// Lines with the same stamp that prove two logs to be of the same boot.
 const SHARED: usize = 2;
@@ -56,7 +55,7 @@ pub(super) fn choose(
 fn from_files(files: &mut Files, has_own: bool) -> Vec<Log> {
     let mut logs = Vec::new();
     for below in files.root.logs() {
-        if let Some(why) = paths::is_left_out(&below) {
+        if let Some(why) = files.root.leaves_out(&below) {
             files.unread.extend((!has_own).then(|| Unread::new(&below, why)));
             continue;
         }
