@@ -116,14 +116,17 @@ fn what_a_cost_of_a_read_would_do_is_what_it_does() {
             .field("what_if")
             .clone()
     };
-    let asked = what_if("20us");
-    let computed = asked["cpu_ns"].as_f64().expect("the reads were timed");
-    let (output, slow) = run_with_stats(&["--clock", "slow", "--read-cost", "20us"], &command);
-    assert!(output.status.success(), "{output:?}");
-    let measured = slow.field("cpu_ns").as_f64().expect("is a number");
+    // What else runs makes a run dearer, never cheaper: the cheapest of three of each.
+    let least = |run: &dyn Fn() -> f64| (0..3).map(|_| run()).fold(f64::INFINITY, f64::min);
+    let computed = least(&|| what_if("20us")["cpu_ns"].as_f64().expect("the reads were timed"));
+    let measured = least(&|| {
+        let (output, slow) = run_with_stats(&["--clock", "slow", "--read-cost", "20us"], &command);
+        assert!(output.status.success(), "{output:?}");
+        slow.field("cpu_ns").as_f64().expect("is a number")
+    });
     let ratio = measured / computed;
     assert!((0.85..=1.15).contains(&ratio), "{measured} ns measured, {computed} ns computed");
-    let times = asked["times_as_long"].as_f64().expect("is a number");
+    let times = what_if("20us")["times_as_long"].as_f64().expect("is a number");
     let back = what_if(&format!("{times}x"));
     let read_ps = back["read_ps"].as_f64().expect("there is such a cost");
     assert!(back["from_ratio"] == true && read_ps > 1e6, "{back}");
