@@ -21,8 +21,8 @@ pub struct RoundsPlan {
     pub accepted_min: u32,
     /// ... and no batch has beaten the cheapest one for this many rounds.
     pub unbeaten_min: u32,
-    /// Time after which no round begins, unless a path has fewer than [`SCARCE`] batches that pass the gate; after
-    /// [`PATIENCE`] times as long none begins in any case.
+    /// Time after which no round begins, unless a path has fewer than 10 batches that pass the gate; after
+    /// three times as long none begins in any case.
     pub time_limit: Duration,
 }
 
