@@ -164,7 +164,7 @@ const TELLING: usize = 6;
 
 impl UnstableReason {
     /// The reason for this text, which the log may have cut short, and whether the text is complete: the beginning of a
-    /// known reason is not, and tells it only from [`TELLING`] characters on.
+    /// known reason is not, and tells it only from 6 characters on.
     pub fn of(text: &str) -> (UnstableReason, bool) {
         let text = text.trim().trim_start_matches([':', ' ']).trim_end_matches(['.', '=']).trim();
         if text == "notsc" {
