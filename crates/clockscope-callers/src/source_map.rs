@@ -49,11 +49,14 @@ pub(super) struct SourceMap {
     segments: Vec<Segment>,
 }
 
+/// Device, inode, and the time of the last change of the inode, as it may be used again.
+type FileState = (u64, u64, (i64, i64));
+
 /// The maps of all processes. Those that execute the same script share its map.
 #[derive(Debug)]
 pub(super) struct SourceMaps {
-    /// By device and inode.
-    by_file: HashMap<(u64, u64), Option<Rc<SourceMap>>>,
+    /// By script and file.
+    by_file: HashMap<(String, FileState), Option<Rc<SourceMap>>>,
     /// Bytes that may still be read.
     left: u64,
 }
@@ -82,7 +85,8 @@ impl SourceMaps {
             file.take(data.len()).read_to_end(&mut text).ok()?;
             SourceMap::parse(&text, Path::new(script).parent()?).map(Rc::new)
         };
-        self.by_file.entry((data.dev(), data.ino())).or_insert_with(read).clone()
+        let state = (data.dev(), data.ino(), (data.ctime(), data.ctime_nsec()));
+        self.by_file.entry((script.to_owned(), state)).or_insert_with(read).clone()
     }
 }
 
@@ -245,11 +249,35 @@ mod tests {
         for name in ["one", "two"] {
             std::fs::write(script(name) + ".map", MAP).unwrap();
         }
-        std::fs::hard_link(script("one") + ".map", script("again") + ".map").unwrap();
         let own = i32::try_from(std::process::id()).unwrap();
         let mut maps = SourceMaps { left: MAP.len() as u64, ..SourceMaps::default() };
         let first = maps.beside(own, &script("one")).unwrap();
-        assert!(Rc::ptr_eq(&first, &maps.beside(own, &script("again")).unwrap()));
+        assert!(Rc::ptr_eq(&first, &maps.beside(own, &script("one")).unwrap()));
         assert!(maps.beside(own, &script("two")).is_none(), "beyond the limit");
+    }
+
+    /// A package manager links one file into many folders, and a file system uses the inodes of removed files again.
+    #[test]
+    fn one_inode_may_be_the_map_of_several_scripts() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let (one, two) = (at("one/dist"), at("two/dist"));
+        for folder in [&one, &two] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        let own = i32::try_from(std::process::id()).unwrap();
+        let mut maps = SourceMaps::default();
+        let mut source = |folder: &Path| {
+            let map = maps.beside(own, folder.join("s.js").to_str().unwrap()).unwrap();
+            map.original(0, 0).map(|(source, line)| (source.to_owned(), line))
+        };
+        let expected = |name: &str| Some((at(name).to_str().unwrap().to_owned(), 1));
+        std::fs::write(one.join("s.js.map"), MAP).unwrap();
+        std::fs::hard_link(one.join("s.js.map"), two.join("s.js.map")).unwrap();
+        assert_eq!(source(&one), expected("one/src/s.ts"));
+        assert_eq!(source(&two), expected("two/src/s.ts"));
+        // The same file with another content.
+        std::fs::write(one.join("s.js.map"), MAP.replace("s.ts", "t.ts")).unwrap();
+        assert_eq!(source(&one), expected("one/src/t.ts"));
     }
 }
