@@ -167,11 +167,11 @@ fn fields(line: &str) -> Vec<(String, String)> {
     fields
 }
 
-/// `KEY=` at the beginning: the key, and the rest.
+/// `KEY=` at the beginning: the key, and the rest. Looks no further than that, because a line may have thousands of words.
 fn key(text: &str) -> Option<(&str, &str)> {
-    let (key, rest) = text.split_once('=')?;
     let is_key = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
-    (!key.is_empty() && key.bytes().all(is_key)).then_some((key, rest))
+    let (key, rest) = text.split_at(text.bytes().position(|byte| !is_key(byte))?);
+    rest.strip_prefix('=').filter(|_| !key.is_empty()).map(|rest| (key, rest))
 }
 
 /// The text up to the closing quotation mark, and the rest. Without the mark the line is cut.
