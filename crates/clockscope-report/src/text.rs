@@ -29,6 +29,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     let mut out = String::new();
     if !options.summary_only {
         out += &header(report, options);
+        out += &beside(report);
         out += &answers::clock(report, options);
         out += &match &report.callers {
             Some(_) => callers::who(report, &sites, options.callers),
@@ -56,7 +57,6 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
             below += &told("Times", &overhead::how_timed(report));
         }
         below += &attached(report);
-        below += &beside(report);
         below += &places(report);
         below += &overhead::compared(report);
         below += &told("Overhead", &overhead::what_it_cost(report));

@@ -64,6 +64,8 @@ fn children_that_run_already_are_named_because_they_are_not_traced() {
     let said = attach(&pid.to_string()).stderr;
     let wanted = format!("1 child that runs is not traced: -p {pid},$(pgrep -d, -P {pid})");
     assert!(said.split_whitespace().collect::<Vec<_>>().join(" ").contains(&wanted), "{said}");
+    // A parent that only waits reads no clock, so this stands before the answers.
+    assert!(said.lines().nth(1).is_some_and(|line| line.starts_with("Beside:")), "{said}");
     let both = attach(&format!("{pid},{child}")).stderr;
     assert!(!both.contains("Beside"), "{both}");
     assert!(parent.last_words().1.success());
