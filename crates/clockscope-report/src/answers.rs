@@ -61,7 +61,7 @@ pub(super) fn how_to_see_who(report: &TraceReport) -> String {
 
 /// Whether the reads take a share of the CPU time that is worth a change of the program; as long as none is timed,
 /// whether they would on the slowest clock.
-pub(super) fn are_worth_a_change(report: &TraceReport) -> bool {
+fn are_worth_a_change(report: &TraceReport) -> bool {
     let reads = &report.clock_reads;
     let time_ns = if reads.time_ns > 0 { reads.time_ns } else { reads.typical_acpi_pm_ns };
     report.cpu_ns == 0 || ratio(time_ns, report.cpu_ns) >= WORTH
@@ -227,8 +227,14 @@ pub(super) fn is_answered_in_user_space(report: &TraceReport) -> bool {
 }
 
 /// Whether user space cannot read this host's clocksource.
-pub(super) fn has_fallen_back(reads: &ClockReads) -> bool {
+fn has_fallen_back(reads: &ClockReads) -> bool {
     reads.clocksource_passed_on > reads.clocksource_reads / 2
+}
+
+/// Whether the host answers many of the program's reads slowly, so that `clockscope doctor` knows more.
+pub fn is_slow_host(report: &TraceReport) -> bool {
+    let is_slow = has_fallen_back(&report.clock_reads) || latency::slow_clause(report).is_some();
+    is_slow && are_worth_a_change(report)
 }
 
 pub(super) fn same_tick(share: f64, tick_ns: u64) -> String {

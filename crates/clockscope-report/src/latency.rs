@@ -1,6 +1,5 @@
 //! Tables of the time of single calls, and conclusions from the distribution of vDSO calls.
 
-use super::answers;
 use super::entries::{self, Entry};
 use super::options::TextOptions;
 use super::table;
@@ -39,12 +38,6 @@ pub(super) fn render(report: &TraceReport, entries: &[Entry], options: &TextOpti
         out = format!("\nTime of single vDSO calls:\n{drawn}");
     }
     out
-}
-
-/// Whether the host answers many of the program's reads slowly, so that `clockscope doctor` knows more.
-pub fn is_slow_host(report: &TraceReport) -> bool {
-    let is_slow = answers::has_fallen_back(&report.clock_reads) || slow_clause(report).is_some();
-    is_slow && answers::are_worth_a_change(report)
 }
 
 /// The clause that clock reads are not answered in user space; `None` if they are.

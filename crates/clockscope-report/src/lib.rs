@@ -1,6 +1,6 @@
 //! Makes clockscope's output from the models: tables and sentences for people, and the formats of other tools.
 
-mod answers;
+pub mod answers;
 pub mod bench;
 pub mod callers;
 pub mod clock_page;
@@ -10,7 +10,7 @@ mod costs;
 mod declines;
 pub mod entries;
 pub mod host;
-pub mod latency;
+mod latency;
 pub mod options;
 mod overhead;
 mod page_answers;

@@ -10,9 +10,9 @@ use clock_doctor::report::model::DoctorReport;
 use clock_doctor::rules;
 use clockscope_measure::live;
 use clockscope_model::trace::TraceReport;
+use clockscope_report::answers;
 use clockscope_report::callers;
 use clockscope_report::columns::Column;
-use clockscope_report::latency;
 use clockscope_report::options::CallersOptions;
 use clockscope_report::options::TextOptions;
 use clockscope_sys::terminal;
@@ -97,7 +97,7 @@ fn write(output: Output, mut report: TraceReport, args: &TraceArgs, columns: Vec
             crate::printing::warn_user(&format!("not sampled: {sentence}"));
         }
     }
-    if latency::is_slow_host(&report) {
+    if answers::is_slow_host(&report) {
         let facts = live::facts();
         report.slow_because = DoctorReport::new(&facts, &rules::examine(&facts)).in_a_clause();
     }
