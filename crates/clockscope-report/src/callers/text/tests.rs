@@ -76,6 +76,12 @@ fn shares_of_few_samples_are_rough_unless_they_are_of_all_calls() {
 }
 
 #[test]
+fn no_margin_is_wider_than_all_reads() {
+    let mut sites = sites::sites(&server());
+    assert_eq!(within(&Site { reads: 1e-300, ..sites.remove(0) }), " ±100");
+}
+
+#[test]
 fn a_host_that_fell_back_is_sent_to_doctor() {
     let text = text(&fallen_back(), 80);
     let sites = &text[text.find("The line to change").unwrap()..];
