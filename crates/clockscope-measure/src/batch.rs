@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use fastclock::ClockId;
 
-use clockscope_stats::gate;
+use clockscope_stats::gate::Batch;
 use clockscope_sys::loops::Loop;
 use clockscope_sys::{affinity, tsc};
 
@@ -20,32 +20,20 @@ const TRIES: u32 = 3;
 /// Limit for the calls of a batch: one turn of a loop costs more than a picosecond.
 const CALLS_MAX: u64 = 1 << 40;
 
-/// A batch and its circumstances.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimedBatch {
-    /// The calls that were timed, between their two control loops.
-    pub batch: gate::Batch,
-    /// CPU at the end of the batch.
-    pub cpu: u32,
-    /// Involuntary context switches during the batch.
-    pub involuntary_switches: u64,
-}
-
 /// The turns that [`timed`] makes before it times `calls` turns.
 pub(crate) const fn warm_up_calls(calls: u64) -> u64 {
     calls.div_ceil(WARM_UP)
 }
 
 /// Makes `calls` turns of `calling` between two control loops, after a warm-up.
-pub fn timed(calling: &Loop, calls: u64) -> TimedBatch {
+pub fn timed(calling: &Loop, calls: u64) -> Batch {
     calling.run(warm_up_calls(calls));
     let switches = affinity::involuntary_switches();
     let control_before_ns = control();
     let ns = duration(|| calling.run(calls));
     let control_after_ns = control();
-    let batch = gate::Batch { thread: 0, calls, ns, control_before_ns, control_after_ns };
     let involuntary_switches = affinity::involuntary_switches() - switches;
-    TimedBatch { batch, cpu: affinity::current(), involuntary_switches }
+    Batch { calls, ns, control_before_ns, control_after_ns, involuntary_switches }
 }
 
 /// The number of calls in a batch, and the cost of finding it.
@@ -111,7 +99,7 @@ mod tests {
         calls.store(0, Ordering::Relaxed);
         let sample = timed(&calling, enough);
         let made = enough + warm_up_calls(enough);
-        assert_eq!((calls.load(Ordering::Relaxed), sample.batch.calls), (made, enough));
-        assert!(sample.batch.control_before_ns > 0 && sample.batch.ns > 0);
+        assert_eq!((calls.load(Ordering::Relaxed), sample.calls), (made, enough));
+        assert!(sample.control_before_ns > 0 && sample.ns > 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::batch::{self, Calibration, TimedBatch};
+use super::batch::{self, Calibration};
 use super::path::Path;
 use clockscope_stats::gate::{Batch, BestControl, Speeds};
 
@@ -43,7 +43,7 @@ pub trait Measurable {
     /// Finds the number of calls for a batch of at least `batch_ns`.
     fn calibrate(&mut self, path: usize, batch_ns: u64) -> Calibration;
     /// Measures one batch of a path.
-    fn sample(&mut self, path: usize, calls: u64) -> TimedBatch;
+    fn sample(&mut self, path: usize, calls: u64) -> Batch;
     /// Time since the start.
     fn elapsed(&self) -> Duration;
 }
@@ -71,7 +71,7 @@ impl Measurable for Paths<'_> {
         batch::calibrate(&self.paths[path].calling, batch_ns)
     }
 
-    fn sample(&mut self, path: usize, calls: u64) -> TimedBatch {
+    fn sample(&mut self, path: usize, calls: u64) -> Batch {
         batch::timed(&self.paths[path].calling, calls)
     }
 
@@ -88,7 +88,7 @@ pub struct Raw {
     /// Round of the batch, from 0.
     pub round: u32,
     /// The batch and its circumstances.
-    pub sample: TimedBatch,
+    pub sample: Batch,
 }
 
 /// All batches of a launch.
@@ -126,7 +126,7 @@ pub fn run<E>(
             let path = if round % 2 == 0 { place } else { subject.paths() - 1 - place };
             let calls = calibrations[path].calls;
             let sample = subject.sample(path, calls);
-            state[path].note(sample.batch, round);
+            state[path].note(sample, round);
             found.batches.push(Raw { path, round, sample });
             found.calls_made[path] += batch::warm_up_calls(calls) + calls;
         }
@@ -206,18 +206,13 @@ mod tests {
         fn calibrate(&mut self, path: usize, _: u64) -> Calibration {
             Calibration { calls: 100 << path, made: 7 }
         }
-        fn sample(&mut self, path: usize, calls: u64) -> TimedBatch {
+        fn sample(&mut self, path: usize, calls: u64) -> Batch {
             let (cost, control) = (self.cost_ns)(path, self.order.len());
             self.order.push(path);
             self.now += Duration::from_nanos(cost * calls);
-            let batch = Batch {
-                thread: 0,
-                calls,
-                ns: cost * calls,
-                control_before_ns: control,
-                control_after_ns: control,
-            };
-            TimedBatch { batch, cpu: 0, involuntary_switches: 0 }
+            let (control_before_ns, control_after_ns) = (control, control);
+            let ns = cost * calls;
+            Batch { calls, ns, control_before_ns, control_after_ns, involuntary_switches: 0 }
         }
         fn elapsed(&self) -> Duration {
             self.now

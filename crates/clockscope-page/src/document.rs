@@ -62,8 +62,6 @@ pub enum ReadError {
     CutOff(usize, usize),
     /// Not JSON: line, column and the parser's message.
     NotJson(usize, usize, String),
-    /// The batches of `bench --save FILE.ndjson`, which cannot be shown as a report.
-    Batches,
     /// JSON without the fields of a report.
     Unknown,
     /// Another schema, as JSON, and the schema that this version understands.
@@ -89,10 +87,6 @@ impl fmt::Display for ReadError {
                 "not JSON at line {line} column {column}: {what}; save a report with --format json \
                  -o FILE"
             ),
-            Self::Batches => f.write_str(
-                "it holds the batches of clockscope bench, not the report; save that with a name \
-                 that ends in .json",
-            ),
             Self::Unknown => f.write_str(
                 "it is no report of clockscope trace, bench, wrongness or survey; save one \
                  with --format json -o FILE",
@@ -112,7 +106,6 @@ impl std::error::Error for ReadError {}
 #[derive(Deserialize)]
 struct Head {
     schema: Option<serde_json::Value>,
-    record: Option<IgnoredAny>,
     clock_reads: Option<IgnoredAny>,
     paths: Option<IgnoredAny>,
     clocks: Option<IgnoredAny>,
@@ -156,11 +149,6 @@ impl Document {
         // serde accepts a list for the fields of a struct.
         if text.trim_start().starts_with('[') {
             return Err(ReadError::Unknown);
-        }
-        let first = text.trim_start().lines().next().unwrap_or("");
-        if serde_json::from_slice::<Head>(first.as_bytes()).is_ok_and(|head| head.record.is_some())
-        {
-            return Err(ReadError::Batches);
         }
         let head: Head =
             serde_json::from_slice(text.as_bytes()).map_err(|error| Self::error(&error))?;
@@ -231,7 +219,6 @@ mod tests {
             ("{\"schema\": 1, \"findings\": []}", "it is no report"),
             ("{\"schema\": 1, \"paths\": [", "the JSON ends in the middle, at line 1 column 24"),
             ("{\"schema\": 1,\n nonsense", "not JSON at line 2 column 2: key must be a string"),
-            ("{\"record\": \"host\", \"schema\": 1}\n{\"record\"", "it holds the batches"),
             (deep.as_str(), "it is no report"),
         ] {
             let error = read(text).expect_err("no report").to_string();

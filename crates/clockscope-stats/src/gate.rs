@@ -6,11 +6,11 @@
 //! A CPU with turbo has levels of speed, each for seconds. The batches of one level are comparable: those of the level in
 //! which most batches ran.
 
+use serde::{Deserialize, Serialize};
+
 /// One batch of calls between its two control loops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
-    /// Thread that made the calls.
-    pub thread: u32,
     /// Calls in the batch; at least 1.
     pub calls: u64,
     /// Time of the batch, in nanoseconds.
@@ -19,6 +19,8 @@ pub struct Batch {
     pub control_before_ns: u64,
     /// Time of the control loop just after, in nanoseconds.
     pub control_after_ns: u64,
+    /// Involuntary context switches during the batch.
+    pub involuntary_switches: u64,
 }
 
 impl Batch {
@@ -146,7 +148,7 @@ mod tests {
     use super::*;
 
     fn batch(control_before_ns: u64, control_after_ns: u64) -> Batch {
-        Batch { thread: 0, calls: 10, ns: 220, control_before_ns, control_after_ns }
+        Batch { calls: 10, ns: 220, control_before_ns, control_after_ns, involuntary_switches: 0 }
     }
 
     #[test]

@@ -63,19 +63,13 @@ pub struct Gate {
 impl Gate {
     /// Compares the control loops of all batches with the `best` of the run at a `level` of speed
     /// ([`Speeds::level`](super::gate::Speeds::level)), so that a launch disturbed throughout is not its own standard. A
-    /// batch that `was_disturbed` (launch and batch, from 0) for another reason is not accepted either.
-    pub fn of(
-        launches: &[Launch],
-        best: BestControl,
-        (level, tolerance): (f64, f64),
-        was_disturbed: impl Fn(usize, usize) -> bool,
-    ) -> Self {
-        let accepts = |batch: &Batch| best.accepts(batch, level, tolerance);
-        let judged = |(launch, batches): (usize, &Launch)| {
-            let judge = |(place, batch)| accepts(batch) && !was_disturbed(launch, place);
-            batches.iter().enumerate().map(judge).collect()
+    /// batch that lost the CPU is not accepted either.
+    pub fn of(launches: &[Launch], best: BestControl, (level, tolerance): (f64, f64)) -> Self {
+        let accepts = |batch: &Batch| {
+            batch.involuntary_switches == 0 && best.accepts(batch, level, tolerance)
         };
-        let accepted: Vec<Vec<bool>> = launches.iter().enumerate().map(judged).collect();
+        let judged = |batches: &Launch| batches.iter().map(accepts).collect();
+        let accepted: Vec<Vec<bool>> = launches.iter().map(judged).collect();
         let all: usize = launches.iter().map(Vec::len).sum();
         let some = accepted.iter().flatten().filter(|accepted| **accepted).count();
         let is_unusable = is_unusable(some, all);
@@ -301,22 +295,22 @@ mod tests {
 
     fn batch(cost_ns: u64, control_ns: u64) -> Batch {
         Batch {
-            thread: 0,
             calls: 100,
             ns: cost_ns * 100,
             control_before_ns: control_ns,
             control_after_ns: control_ns,
+            involuntary_switches: 0,
         }
     }
 
-    fn gate_at(launches: &[Launch], level: f64, lost: impl Fn(usize, usize) -> bool) -> Gate {
+    fn gate_at(launches: &[Launch], level: f64) -> Gate {
         let best = BestControl::of(launches.iter().flatten());
         let best = best.unwrap_or(BestControl::of_path(1, &[]));
-        Gate::of(launches, best, (level, 0.03), lost)
+        Gate::of(launches, best, (level, 0.03))
     }
 
     fn gate(launches: &[Launch]) -> Gate {
-        gate_at(launches, 1.0, |_, _| false)
+        gate_at(launches, 1.0)
     }
 
     fn summary(launches: &[Launch]) -> (Summary, Gate) {
@@ -366,9 +360,9 @@ mod tests {
 
     #[test]
     fn batches_that_lost_the_cpu_are_left_out() {
-        let launches = [launch(20, 60, 0)];
-        let verdict = gate_at(&launches, 1.0, |launch, batch| launch == 0 && batch < 10);
-        assert_eq!(summarize(&launches, &verdict, &[]).unwrap().accepted, 50);
+        let mut batches = launch(20, 60, 0);
+        batches[..10].iter_mut().for_each(|batch| batch.involuntary_switches = 1);
+        assert_eq!(summary(&[batches]).0.accepted, 50);
     }
 
     #[test]
@@ -376,7 +370,7 @@ mod tests {
         let mut batches = launch(20, 60, 0);
         batches.extend(vec![batch(21, 1060); 40]);
         let launches = [batches];
-        let other = gate_at(&launches, 1.06, |_, _| false);
+        let other = gate_at(&launches, 1.06);
         let found = summarize(&launches, &gate(&launches), &[other]).unwrap();
         assert_eq!(found.median.median, 20.0);
         assert!(found.median.high >= 21.0 && found.grade == Grade::Noisy, "{found:?}");

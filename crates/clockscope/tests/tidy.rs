@@ -293,7 +293,7 @@ const OF_THE_COMMAND: [&str; 3] =
 /// The only files of the command that write to standard output and error: `streams.rs`, and a launch of
 /// `bench`, whose numbers `bench` itself reads.
 const SPEAKERS: [&str; 2] =
-    ["crates/clockscope/src/printing/streams.rs", "crates/clockscope/src/commands/bench/mod.rs"];
+    ["crates/clockscope/src/printing/streams.rs", "crates/clockscope/src/commands/bench.rs"];
 
 fn only_one_module_prints(files: &[File]) -> Vec<String> {
     let is_meant = |f: &File| {

@@ -16,23 +16,22 @@ const SAMPLES_MAX: usize = 1_000;
 const REJECTED_MAX: usize = 300;
 
 /// One path with the results from its batches.
-struct Evaluated {
-    name: PathName,
-    launches: Vec<gated::Launch>,
+struct Evaluated<'a> {
+    name: &'a PathName,
+    launches: &'a [gated::Launch],
     verdict: Gate,
     summary: Summary,
 }
 
-/// Makes the report, and marks the accepted batches in `collected`.
-pub(super) fn report(collected: &mut Collected, host: HostState, net: bool) -> BenchReport {
+/// Makes the report.
+pub(super) fn report(collected: &Collected, host: HostState, net: bool) -> BenchReport {
     let all = 0..collected.names.len();
     let loops = collected.batches.iter().flatten().flatten();
     let best_ns = best_of_run(loops.map(|batch| batch.control_before_ns).collect()).unwrap_or(0);
     let mut speeds = Speeds::default();
     for path in all.clone() {
-        let batches = collected.gate_batches(path);
-        let best = BestControl::of_path(best_ns, batches.iter().flatten());
-        speeds.add(best, batches.iter().flatten());
+        let batches = collected.batches[path].iter().flatten();
+        speeds.add(BestControl::of_path(best_ns, batches.clone()), batches);
     }
     let level = speeds.level();
     let paths: Vec<Evaluated> =
@@ -64,26 +63,19 @@ pub(super) fn report(collected: &mut Collected, host: HostState, net: bool) -> B
     }
 }
 
-fn evaluate(
-    collected: &mut Collected,
+fn evaluate<'a>(
+    collected: &'a Collected,
     path: usize,
     best_ns: u64,
     speeds: &Speeds,
-) -> Option<Evaluated> {
-    let launches = collected.gate_batches(path);
+) -> Option<Evaluated<'a>> {
+    let launches = &collected.batches[path];
     let best = BestControl::of_path(best_ns, launches.iter().flatten());
-    let records = &collected.batches[path];
-    let lost_the_cpu =
-        |launch: usize, batch: usize| records[launch][batch].involuntary_switches > 0;
-    let at = |level| Gate::of(&launches, best, (level, GATE), lost_the_cpu);
+    let at = |level| Gate::of(launches, best, (level, GATE));
     let verdict = at(speeds.level());
     let elsewhere: Vec<Gate> = speeds.levels().skip(1).map(at).collect();
-    let records = collected.batches[path].iter_mut().flatten();
-    for (record, accepted) in records.zip(verdict.accepted.iter().flatten()) {
-        record.accepted = *accepted;
-    }
-    let summary = gated::summarize(&launches, &verdict, &elsewhere)?;
-    Some(Evaluated { name: collected.names[path].clone(), launches, verdict, summary })
+    let summary = gated::summarize(launches, &verdict, &elsewhere)?;
+    Some(Evaluated { name: &collected.names[path], launches, verdict, summary })
 }
 
 /// Converts nanoseconds to whole picoseconds; 0 for negative values.
@@ -92,7 +84,7 @@ pub(super) fn picos(ns: f64) -> u64 {
     (ns * 1e3).round() as u64
 }
 
-fn row(path: &Evaluated, minus_ns: f64) -> PathRow {
+fn row(path: &Evaluated<'_>, minus_ns: f64) -> PathRow {
     let Evaluated { summary, launches, verdict, .. } = path;
     let picos = |ns: f64| picos(ns - minus_ns);
     let costs = |counting: bool| -> Vec<u64> {
@@ -153,9 +145,9 @@ fn regimes(summary: &Summary, minus_ns: f64) -> Option<String> {
 
 /// Ratios of pairs of paths: each route to a clock to its vDSO route, each way of reading the counter to the
 /// barest, each system call to the first one.
-fn ratios(paths: &[Evaluated], minus_ns: f64) -> Vec<RatioRow> {
+fn ratios(paths: &[Evaluated<'_>], minus_ns: f64) -> Vec<RatioRow> {
     let find = |clock: &str, route: &str| {
-        let is_meant = |path: &&Evaluated| {
+        let is_meant = |path: &&Evaluated<'_>| {
             path.name.clock.as_deref() == Some(clock) && path.name.route == route
         };
         paths.iter().find(is_meant)
@@ -170,8 +162,7 @@ fn ratios(paths: &[Evaluated], minus_ns: f64) -> Vec<RatioRow> {
             _ => None,
         };
         let Some(to) = to else { continue };
-        let ratio =
-            gated::ratio((&of.launches, &of.verdict), (&to.launches, &to.verdict), minus_ns);
+        let ratio = gated::ratio((of.launches, &of.verdict), (to.launches, &to.verdict), minus_ns);
         rows.extend(ratio.map(|interval| RatioRow {
             of: of.name.clone(),
             to: to.name.clone(),
@@ -191,7 +182,7 @@ fn rounded(ratio: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clockscope_model::bench::BatchRecord;
+    use clockscope_stats::gate::Batch;
 
     fn name(clock: &str, route: &str) -> PathName {
         PathName { clock: Some(clock.into()), call: None, route: route.into() }
@@ -201,39 +192,29 @@ mod tests {
     fn collected(paths: &[(&str, &str, &[u64])], noisy: usize) -> Collected {
         let mut collected = Collected { cpu: Some(1), ..Collected::default() };
         for (clock, route, costs) in paths {
-            let batch = |round: u32, cost: u64, launch: usize| BatchRecord {
-                name: name(clock, route),
-                launch: u32::try_from(launch).unwrap(),
-                round,
+            let batch = |round: usize, cost: u64| Batch {
                 calls: 1000,
                 ns: cost * 1000,
-                control_before_ns: if usize::try_from(round).unwrap() < noisy {
-                    1200
-                } else {
-                    1000
-                },
+                control_before_ns: if round < noisy { 1200 } else { 1000 },
                 control_after_ns: 1000,
-                ..BatchRecord::default()
+                involuntary_switches: 0,
             };
-            let launch = |(launch, cost): (usize, &u64)| {
-                (0..40).map(|round| batch(round, *cost, launch)).collect::<Vec<_>>()
-            };
+            let launch = |cost: &u64| (0..40).map(|round| batch(round, *cost)).collect::<Vec<_>>();
             collected.names.push(name(clock, route));
-            collected.batches.push(costs.iter().enumerate().map(launch).collect());
+            collected.batches.push(costs.iter().map(launch).collect());
             collected.rounds = vec![40; costs.len()];
         }
         collected
     }
 
     #[test]
-    fn the_keys_of_the_report_are_filled_and_the_accepted_batches_are_marked() {
+    fn the_keys_of_the_report_are_filled() {
         let paths: [(&str, &str, &[u64]); 3] = [
             ("empty loop", "none", &[1, 1]),
             ("CLOCK_MONOTONIC", "vdso", &[21, 21]),
             ("CLOCK_MONOTONIC", "syscall", &[126, 126]),
         ];
-        let mut collected = collected(&paths, 10);
-        let report = report(&mut collected, HostState::default(), false);
+        let report = report(&collected(&paths, 10), HostState::default(), false);
         let vdso = &report.paths[1];
         assert_eq!((vdso.cost_ps_min, vdso.cost_ps_median), (21_000, 21_000));
         assert_eq!((vdso.batches, vdso.accepted, vdso.grade.as_str()), (80, 60, "quiet"));
@@ -242,14 +223,13 @@ mod tests {
         assert_eq!(report.method.empty_loop_ps, 1_000);
         assert_eq!((report.ratios.len(), report.ratios[0].ratio), (1, 6.0));
         assert_eq!(report.method.control_ns_min, 1000);
-        assert!(!collected.batches[1][0][9].accepted && collected.batches[1][0][10].accepted);
     }
 
     #[test]
     fn net_costs_are_without_the_empty_loop() {
         let paths: [(&str, &str, &[u64]); 2] =
             [("empty loop", "none", &[1]), ("CLOCK_TAI", "vdso", &[21])];
-        let report = report(&mut collected(&paths, 0), HostState::default(), true);
+        let report = report(&collected(&paths, 0), HostState::default(), true);
         assert_eq!((report.paths[0].cost_ps_median, report.paths[1].cost_ps_median), (0, 20_000));
         assert_eq!((report.method.empty_loop_ps, report.method.net), (1_000, true));
     }
@@ -260,7 +240,7 @@ mod tests {
             ("CLOCK_MONOTONIC", "syscall", &[126, 145, 127]),
             ("CLOCK_MONOTONIC", "vdso", &[21, 21, 21]),
         ];
-        let report = report(&mut collected(&paths, 0), HostState::default(), false);
+        let report = report(&collected(&paths, 0), HostState::default(), false);
         assert_eq!(report.paths[1].regimes, None);
         let regimes = report.paths[0].regimes.as_deref();
         assert_eq!(regimes, Some("126.5 ns in launches 1, 3; 145.0 ns in launch 2"));
@@ -270,7 +250,7 @@ mod tests {
     fn counters_are_compared_with_the_barest() {
         let paths: [(&str, &str, &[u64]); 3] =
             [("rdtsc", "tsc", &[10]), ("rdtscp", "tsc", &[15]), ("CLOCK_TAI", "libc", &[20])];
-        let report = report(&mut collected(&paths, 0), HostState::default(), false);
+        let report = report(&collected(&paths, 0), HostState::default(), false);
         assert_eq!(report.ratios.len(), 1);
         assert_eq!(
             (report.ratios[0].of.clock.as_deref(), report.ratios[0].ratio),

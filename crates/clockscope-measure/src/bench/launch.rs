@@ -12,7 +12,8 @@ use super::chosen::{self, Chosen};
 use crate::batch;
 use crate::path::Path;
 use crate::rounds::{self, Measured, Paths, RoundsPlan};
-use clockscope_model::bench::{BatchRecord, PathDecline, PathName};
+use clockscope_model::bench::{PathDecline, PathName};
+use clockscope_stats::gate::Batch;
 use clockscope_sys::affinity;
 
 /// A record of a launch's output.
@@ -40,8 +41,15 @@ pub(crate) enum Message {
         /// Calls in total: for calibration, warm-up and batches.
         calls_made: u64,
     },
-    /// A batch.
-    Batch(BatchRecord),
+    /// A batch; those of a path follow in the order of the rounds.
+    Batch {
+        /// Name of the path.
+        #[serde(flatten)]
+        name: PathName,
+        /// What was measured.
+        #[serde(flatten)]
+        batch: Batch,
+    },
     /// A path that was not measured.
     Decline(PathDecline),
     /// The last line.
@@ -84,19 +92,19 @@ pub fn plan(quick: bool) -> RoundsPlan {
     }
 }
 
-/// Measures as launch number `launch` on `cpu` (`None`: the current CPU), and writes the results.
+/// Measures as a launch on `cpu` (`None`: the current CPU), and writes the results.
 ///
 /// # Errors
 ///
 /// When a name does not exist, or the reader of the output is gone.
-pub fn run(request: &Request, cpu: Option<u32>, launch: u32, mut out: impl Write) -> Result<()> {
+pub fn run(request: &Request, cpu: Option<u32>, mut out: impl Write) -> Result<()> {
     let chosen = chosen::choose(request)?;
     let (cpu, refused) = pin(cpu, &affinity::restrict_to);
     let measured = measure(&chosen.paths, &plan(request.quick), &mut out);
     measured
         .and_then(|measured| {
             write(&mut out, &Message::Pinned { cpu, refused })?;
-            write_all(&mut out, launch, &chosen, &measured)
+            write_all(&mut out, &chosen, &measured)
         })
         .context("cannot write the batches to standard output")
 }
@@ -132,30 +140,13 @@ fn measure(paths: &[Path], plan: &RoundsPlan, out: &mut impl Write) -> io::Resul
     rounds::run(&mut Paths::new(paths), plan, &mut between)
 }
 
-fn write_all(
-    out: &mut impl Write,
-    launch: u32,
-    chosen: &Chosen,
-    measured: &Measured,
-) -> io::Result<()> {
+fn write_all(out: &mut impl Write, chosen: &Chosen, measured: &Measured) -> io::Result<()> {
     for (path, calls_made) in chosen.paths.iter().zip(&measured.calls_made) {
         write(out, &Message::Path { name: path.name.clone(), calls_made: *calls_made })?;
     }
     for raw in &measured.batches {
-        let (batch, sample) = (raw.sample.batch, raw.sample);
-        let record = BatchRecord {
-            name: chosen.paths[raw.path].name.clone(),
-            launch,
-            round: raw.round,
-            calls: batch.calls,
-            ns: batch.ns,
-            control_before_ns: batch.control_before_ns,
-            control_after_ns: batch.control_after_ns,
-            cpu: sample.cpu,
-            involuntary_switches: sample.involuntary_switches,
-            accepted: false,
-        };
-        write(out, &Message::Batch(record))?;
+        let name = chosen.paths[raw.path].name.clone();
+        write(out, &Message::Batch { name, batch: raw.sample })?;
     }
     for declined in chosen.declined.iter().cloned().chain(chosen.answers.changed()) {
         write(out, &Message::Decline(declined))?;
@@ -188,7 +179,7 @@ mod tests {
             Message::Progress { share: 0.5 },
             Message::Pinned { cpu: None, refused: Some("no".into()) },
             Message::Path { name: name.clone(), calls_made: 7 },
-            Message::Batch(BatchRecord { name: name.clone(), ns: 3, ..BatchRecord::default() }),
+            Message::Batch { name: name.clone(), batch: Batch { ns: 3, ..Batch::default() } },
             Message::Decline(PathDecline { name, reason: "it is not there".into() }),
             Message::End { rounds: 3 },
         ];

@@ -7,9 +7,8 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::Request;
 use super::launch::Message;
-use clockscope_model::bench::{BatchRecord, BenchReport, PathDecline, PathName, Record, SCHEMA};
+use clockscope_model::bench::{PathDecline, PathName};
 use clockscope_stats::gate::Batch;
-use clockscope_text::foreign::json;
 
 /// This program, even if its file has been replaced.
 const MYSELF: &str = "/proc/self/exe";
@@ -20,7 +19,7 @@ pub struct Collected {
     /// Measured paths, in order.
     pub names: Vec<PathName>,
     /// For each path and launch, the batches in the order of the rounds.
-    pub batches: Vec<Vec<Vec<BatchRecord>>>,
+    pub batches: Vec<Vec<Vec<Batch>>>,
     /// Paths that could not be measured, with reasons.
     pub declines: Vec<PathDecline>,
     /// Rounds of each launch.
@@ -32,39 +31,6 @@ pub struct Collected {
 }
 
 impl Collected {
-    /// The batches of a path in the gate's form, for each launch.
-    pub(crate) fn gate_batches(&self, path: usize) -> Vec<Vec<Batch>> {
-        let batch = |record: &BatchRecord| Batch {
-            thread: 0,
-            calls: record.calls,
-            ns: record.ns,
-            control_before_ns: record.control_before_ns,
-            control_after_ns: record.control_after_ns,
-        };
-        self.batches[path].iter().map(|launch| launch.iter().map(batch).collect()).collect()
-    }
-
-    /// NDJSON, one record a line: the host, every batch in order, then the paths that were not measured.
-    ///
-    /// # Errors
-    ///
-    /// None that the models can cause; otherwise an error of `serde_json`.
-    pub fn ndjson(&self, report: &BenchReport) -> Result<String> {
-        let head = Record::Host {
-            schema: SCHEMA,
-            host: Box::new(report.host.clone()),
-            method: Box::new(report.method.clone()),
-        };
-        let batches = self.batches.iter().flatten().flatten().cloned().map(Record::Batch);
-        let declines = report.declines.iter().cloned().map(Record::Decline);
-        let mut out = String::new();
-        for record in std::iter::once(head).chain(batches).chain(declines) {
-            out += &json(&record, false)?;
-            out.push('\n');
-        }
-        Ok(out)
-    }
-
     /// Adds a record of launch number `launch`; true for the last record.
     fn take(&mut self, launch: usize, message: Message) -> bool {
         match message {
@@ -76,11 +42,11 @@ impl Collected {
                 self.names.push(name);
                 self.batches.push(Vec::new());
             }
-            Message::Batch(record) => {
-                if let Some(path) = self.names.iter().position(|name| *name == record.name) {
+            Message::Batch { name, batch } => {
+                if let Some(path) = self.names.iter().position(|known| *known == name) {
                     let launches = &mut self.batches[path];
                     launches.resize(launches.len().max(launch + 1), Vec::new());
-                    launches[launch].push(record);
+                    launches[launch].push(batch);
                 }
             }
             Message::Decline(decline) if !self.declines.contains(&decline) => {
@@ -111,7 +77,7 @@ pub fn run(
     let mut collected = Collected::default();
     for launch in 0..count {
         let what = || format!("launch {} of {count} failed", launch + 1);
-        let mut child = start(request, launch, cpu).with_context(what)?;
+        let mut child = start(request, cpu).with_context(what)?;
         let result = listen(&mut child, launch, &mut collected, show);
         // The launch's pipes are closed by now: it ends, or dies of SIGPIPE.
         let status = child.wait().with_context(what)?;
@@ -123,9 +89,9 @@ pub fn run(
     Ok(collected)
 }
 
-fn start(request: &Request, launch: u32, cpu: u32) -> Result<Child> {
+fn start(request: &Request, cpu: u32) -> Result<Child> {
     let mut command = Command::new(MYSELF);
-    command.args(["bench", "--as-launch", &launch.to_string(), "--cpu", &cpu.to_string()]);
+    command.args(["bench", "--as-launch", "--cpu", &cpu.to_string()]);
     if request.quick {
         command.arg("--quick");
     }
@@ -177,8 +143,8 @@ fn read(said: ChildStdout, mut take: impl FnMut(Message) -> Result<bool>) -> Res
 mod tests {
     use super::*;
 
-    fn record(clock: &str, round: u32) -> Message {
-        Message::Batch(BatchRecord { name: name(clock), round, calls: 1, ..BatchRecord::default() })
+    fn record(clock: &str, ns: u64) -> Message {
+        Message::Batch { name: name(clock), batch: Batch { ns, ..Batch::default() } }
     }
 
     fn name(clock: &str) -> PathName {
@@ -192,8 +158,8 @@ mod tests {
             for clock in ["a", "b"] {
                 collected.take(launch, Message::Path { name: name(clock), calls_made: 1 });
             }
-            for (clock, round) in [("a", 0), ("b", 0), ("b", 1), ("a", 1)] {
-                assert!(!collected.take(launch, record(clock, round)));
+            for (clock, ns) in [("a", 0), ("b", 0), ("b", 1), ("a", 1)] {
+                assert!(!collected.take(launch, record(clock, ns)));
             }
             let reason = "no".to_owned();
             collected.take(launch, Message::Decline(PathDecline { name: name("c"), reason }));
@@ -202,12 +168,9 @@ mod tests {
         assert_eq!(collected.names, [name("a"), name("b")]);
         assert_eq!((collected.rounds.as_slice(), collected.declines.len()), ([2, 2].as_slice(), 1));
         for path in 0..2 {
-            let rounds: Vec<Vec<u32>> = collected.batches[path]
-                .iter()
-                .map(|launch| launch.iter().map(|record| record.round).collect())
-                .collect();
-            assert_eq!(rounds, [[0, 1], [0, 1]]);
-            assert_eq!(collected.gate_batches(path)[1].len(), 2);
+            let launches = collected.batches[path].iter();
+            let times = launches.map(|launch| launch.iter().map(|batch| batch.ns).collect());
+            assert_eq!(times.collect::<Vec<Vec<u64>>>(), [[0, 1], [0, 1]]);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use super::chosen::Chosen;
-use super::launches::{self, Collected};
+use super::launches;
 use super::{Plan, evaluation, instructions, launch};
 use crate::host;
 use clockscope_model::bench::BenchReport;
@@ -48,10 +48,10 @@ impl Measurement {
     /// # Errors
     ///
     /// When a launch fails.
-    pub fn run(self, show: &mut dyn FnMut(u32, f64)) -> Result<(BenchReport, Collected)> {
+    pub fn run(self, show: &mut dyn FnMut(u32, f64)) -> Result<BenchReport> {
         let host = host::collect();
-        let mut collected = launches::run(&self.plan.request, self.launches(), self.cpu, show)?;
-        let mut report = evaluation::report(&mut collected, host, self.plan.net);
+        let collected = launches::run(&self.plan.request, self.launches(), self.cpu, show)?;
+        let mut report = evaluation::report(&collected, host, self.plan.net);
         report.notes = notes::of(&report, collected.pinning_refused.as_deref());
         if self.plan.instructions {
             let (instructions, notes) = instructions::of(&self.chosen.paths);
@@ -59,7 +59,7 @@ impl Measurement {
             report.notes.extend(notes);
         }
         report.method.elapsed_ms = millis(self.start.elapsed());
-        Ok((report, collected))
+        Ok(report)
     }
 }
 

@@ -80,7 +80,8 @@ impl Loop {
 
 /// One launch of the loop.
 pub(crate) struct Launch {
-    pub(crate) batches: Vec<Batch>,
+    /// Each with the number of its thread.
+    pub(crate) batches: Vec<(usize, Batch)>,
     /// Calls that the loop made.
     pub(crate) calls: u64,
     /// What the tracer wrote.
@@ -136,19 +137,22 @@ fn run_attached(
 }
 
 /// Reads what loop.c prints.
-fn read_batches(text: &str) -> Result<(Vec<Batch>, u64)> {
+fn read_batches(text: &str) -> Result<(Vec<(usize, Batch)>, u64)> {
     let mut batches = Vec::new();
     let mut calls = None;
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
-            ["batch", thread, calls, ns, before, after] => batches.push(Batch {
-                thread: thread.parse()?,
-                calls: calls.parse()?,
-                ns: ns.parse()?,
-                control_before_ns: before.parse()?,
-                control_after_ns: after.parse()?,
-            }),
+            ["batch", thread, calls, ns, before, after] => {
+                let batch = Batch {
+                    calls: calls.parse()?,
+                    ns: ns.parse()?,
+                    control_before_ns: before.parse()?,
+                    control_after_ns: after.parse()?,
+                    involuntary_switches: 0,
+                };
+                batches.push((thread.parse()?, batch));
+            }
             ["calls", number] => calls = Some(number.parse()?),
             _ => {}
         }
@@ -172,14 +176,15 @@ impl Gate {
     fn over(variants: &[Variant<Launch>]) -> Self {
         let all = || variants.iter().flat_map(|variant| variant.rounds.iter().flatten());
         let batches = || all().flat_map(|launch| &launch.batches);
-        let threads = batches().map(|batch| batch.thread).max().map_or(0, |thread| thread + 1);
-        let best = |thread| BestControl::of(batches().filter(|batch| batch.thread == thread));
+        let threads = batches().map(|(thread, _)| thread + 1).max().unwrap_or(0);
+        let of = |thread| batches().filter(move |(of, _)| *of == thread).map(|(_, batch)| batch);
+        let best = |thread| BestControl::of(of(thread));
         Self((0..threads).map(best).collect())
     }
 
-    fn accepts(&self, batch: &Batch) -> bool {
-        let best = usize::try_from(batch.thread).ok().and_then(|thread| self.0.get(thread));
-        best.copied().flatten().is_some_and(|best| best.accepts(batch, 1.0, GATE_TOLERANCE))
+    fn accepts(&self, (thread, batch): &(usize, Batch)) -> bool {
+        let best = self.0.get(*thread).copied().flatten();
+        best.is_some_and(|best| best.accepts(batch, 1.0, GATE_TOLERANCE))
     }
 
     fn series(&self, variant: &Variant<Launch>) -> Series {
@@ -206,9 +211,9 @@ impl Gate {
     }
 
     fn gate(&self, launch: &Launch) -> GatedLaunch {
-        let all: Vec<f64> = launch.batches.iter().map(Batch::call_ns).collect();
+        let all: Vec<f64> = launch.batches.iter().map(|(_, batch)| batch.call_ns()).collect();
         let kept = launch.batches.iter().filter(|batch| self.accepts(batch));
-        let kept: Vec<f64> = kept.map(Batch::call_ns).collect();
+        let kept: Vec<f64> = kept.map(|(_, batch)| batch.call_ns()).collect();
         GatedLaunch {
             plain_ns: median(&all),
             gated_ns: median(&kept).filter(|_| kept.len() >= BATCHES_NEEDED.min(all.len())),

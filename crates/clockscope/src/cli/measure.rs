@@ -45,18 +45,17 @@ pub struct BenchArgs {
     #[arg(long)]
     pub instructions: bool,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = BenchFormat::Text)]
-    pub format: BenchFormat,
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
     /// Write the result to FILE instead of standard output
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Print the measurement, and save it to FILE: as JSON for compare, or every batch if the
-    /// name ends in .ndjson
+    /// Print the measurement, and save it to FILE as JSON, for compare
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Measure as launch number N of a parent and print batches (used by bench itself)
-    #[arg(long, hide = true, value_name = "N")]
-    pub as_launch: Option<u32>,
+    /// Measure as a launch of a parent and print every batch (used by bench itself)
+    #[arg(long, hide = true)]
+    pub as_launch: bool,
 }
 
 impl BenchArgs {
@@ -158,19 +157,6 @@ pub struct WrongnessArgs {
     /// Write the result to FILE instead of standard output
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
-}
-
-/// Output formats of `bench`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BenchFormat {
-    /// for people
-    Text,
-    /// for programs: one document
-    Json,
-    /// for programs: one record a batch
-    Ndjson,
-    /// one page with pictures
-    Html,
 }
 
 /// Output formats of `wrongness` and `survey`.

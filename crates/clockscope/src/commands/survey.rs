@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::cli::survey::SurveyArgs;
 use crate::exit;
 use crate::printing::spinner::Spinner;
-use crate::printing::{self, replace_file};
+use crate::printing::{self, replace_file::Prepared};
 use clockscope_measure::host;
 use clockscope_model::survey::SurveyReport;
 use clockscope_report::survey::text;
@@ -32,10 +32,11 @@ pub fn run(args: &SurveyArgs) -> Result<i32> {
     if !proc_text::is_mounted() {
         bail!("{}", proc_text::NOT_MOUNTED);
     }
+    let file = Prepared::of_option(args.output.as_deref())?;
     let mut report = survey(args)?;
     report.host = Some(host::without_tsc_rate());
-    write(args, &report)?;
-    Ok(exit::OK)
+    let text = |report: &SurveyReport| text::render(report, args.all);
+    printing::report::write(&report, args.format, file, text).map(|()| exit::OK)
 }
 
 fn survey(args: &SurveyArgs) -> Result<SurveyReport> {
@@ -50,13 +51,4 @@ fn survey(args: &SurveyArgs) -> Result<SurveyReport> {
     });
     spinner.end();
     Ok(report::report(&observed.context("cannot survey this host")?, survey.code()))
-}
-
-fn write(args: &SurveyArgs, report: &SurveyReport) -> Result<()> {
-    let rendered =
-        printing::report::rendered(report, args.format, |report| text::render(report, args.all))?;
-    match &args.output {
-        Some(path) => replace_file::replace_text(path, &rendered),
-        None => printing::report::print(&rendered, args.format),
-    }
 }

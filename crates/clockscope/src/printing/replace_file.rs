@@ -118,6 +118,17 @@ impl Prepared {
         Ok(())
     }
 
+    /// Writes text that is harmless on a terminal.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Prepared::write()`]; the error has a remedy.
+    pub(crate) fn write_text(self, text: &str) -> anyhow::Result<()> {
+        let path = self.target.clone();
+        self.write(printable_lines(text).as_bytes())
+            .with_context(|| format!("cannot write to {}; try another file", path.display()))
+    }
+
     /// Whether the path is a terminal, on which binary output is useless.
     pub(crate) fn is_terminal(&self) -> bool {
         self.in_place.as_ref().is_some_and(File::is_terminal)

@@ -122,7 +122,7 @@ fn bad_files() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let bench = fs::read_to_string(fixtures("bench").join("before.json")).unwrap();
     let newer = bench.replacen("\"schema\": 2", "\"schema\": 3", 1);
-    let files: [(&str, &[u8]); 9] = [
+    let files: [(&str, &[u8]); 8] = [
         ("good", b"1\n2\n3\n4\n5\n"),
         ("nan", b"1\nNaN\n"),
         ("huge", b"1\n2\n1e200\n"),
@@ -131,7 +131,6 @@ fn bad_files() -> tempfile::TempDir {
         ("newer.json", newer.as_bytes()),
         ("bench.json", bench.as_bytes()),
         ("other.json", b"{\"results\": []}\n"),
-        ("batches.ndjson", b"{\"record\": \"host\", \"schema\": 1}\n{}\n"),
     ];
     for (name, bytes) in files {
         fs::write(directory.path().join(name), bytes).unwrap();

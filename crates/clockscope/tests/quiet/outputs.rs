@@ -76,7 +76,7 @@ fn a_reader_that_goes_away_is_no_failure() {
         assert!(matches!(output.status.code(), Some(0 | 1)), "{line}: {output:?}");
     }
     // The reader goes away in the middle of the report.
-    let mut child = start("bench --quick tai --format ndjson");
+    let mut child = start("bench --quick tai --format json");
     let mut stdout = child.stdout.take().expect("is piped");
     stdout.read_exact(&mut [0; 10]).expect("begins to print");
     drop(stdout);

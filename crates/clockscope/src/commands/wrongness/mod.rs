@@ -4,7 +4,7 @@ mod names;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::cli::measure::WrongnessArgs;
 use crate::exit;
@@ -17,7 +17,6 @@ use clockscope_measure::wrongness::measure;
 use clockscope_measure::wrongness::plan::WrongnessPlan;
 use clockscope_model::host::HostState;
 use clockscope_report::wrongness::{text, verdict};
-use clockscope_text::foreign;
 
 /// Limits of the time: a shorter one misses the ticks of a coarse clock, a longer one is a mistake.
 const SECONDS: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
@@ -47,14 +46,7 @@ pub fn run(args: &WrongnessArgs) -> Result<i32> {
     progress.end();
     verdict::judge(&mut report);
     report.host = host;
-    let rendered = printing::report::rendered(&report, args.format, text::render)?;
-    match file {
-        Some(file) => {
-            let written = file.write(foreign::printable_lines(&rendered).as_bytes());
-            written.context("cannot write the report; try -o FILE elsewhere")?;
-        }
-        None => printing::report::print(&rendered, args.format)?,
-    }
+    printing::report::write(&report, args.format, file, text::render)?;
     Ok(if report.faults.is_empty() { exit::OK } else { exit::FOUND })
 }
 

@@ -1,8 +1,5 @@
 //! `clockscope bench`: chooses paths, lets launches measure them, and prints the report.
 
-mod output;
-mod progress;
-
 use std::ffi::OsStr;
 use std::io::{self, BufWriter};
 
@@ -11,10 +8,13 @@ use anyhow::{Result, anyhow};
 use super::program;
 use crate::cli::measure::BenchArgs;
 use crate::exit;
+use crate::printing::replace_file::Prepared;
+use crate::printing::report;
+use crate::printing::spinner::Spinner;
 use clockscope_measure::bench::measurement::Measurement;
 use clockscope_measure::bench::{chosen, launch};
-use output::Outputs;
-use progress::Progress;
+use clockscope_report::bench::text;
+use clockscope_text::foreign::json_document;
 
 /// Runs the subcommand; returns the exit status.
 ///
@@ -23,21 +23,29 @@ use progress::Progress;
 /// When a name is no clock or system call, nothing can be measured, a launch fails, or the report cannot be
 /// written.
 pub fn run(args: &BenchArgs) -> Result<i32> {
-    if let Some(number) = args.as_launch {
+    if args.as_launch {
         let out = BufWriter::new(io::stdout().lock());
-        launch::run(&args.plan().request, args.cpu, number, out)?;
+        launch::run(&args.plan().request, args.cpu, out)?;
         return Ok(exit::OK);
     }
     let plan = args.plan();
     let chosen = chosen::choose(&plan.request).map_err(|error| no_program(&args.names, error))?;
     let measurement = Measurement::new(plan, chosen)?;
-    let outputs = Outputs::open(args)?;
-    let mut progress = Progress::new(measurement.launches());
-    let measured = measurement.run(&mut |launch, share| progress.show(launch, share));
-    progress.end();
-    let (report, collected) = measured?;
-    outputs.write(args, &report, &collected)?;
-    Ok(exit::OK)
+    // The files are prepared before measuring, so a typo in a name does not cost that time.
+    let output = Prepared::of_option(args.output.as_deref())?;
+    let save = Prepared::of_option(args.save.as_deref())?;
+    let (launches, spinner) = (measurement.launches(), Spinner::start());
+    let measured = measurement.run(&mut |launch, share| {
+        let percent = share * 100.0;
+        spinner.tell(&format!("measuring: launch {} of {launches}, {percent:.0} %", launch + 1));
+    });
+    spinner.end();
+    let report = measured?;
+    let written = report::write(&report, args.format, output, text::render);
+    if let Some(file) = save {
+        file.write_text(&json_document(&report)?)?;
+    }
+    written.map(|()| exit::OK)
 }
 
 /// The error for names of programs, as they are given to hyperfine: bench measures no programs.
