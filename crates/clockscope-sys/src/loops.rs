@@ -1,6 +1,10 @@
 //! A loop around one call, compiled as a user's loop would be: the call is a closure that is inlined into the loop, so
 //! the loop itself is the only overhead.
 
+use fastclock::{ClockId, Nanos, Picos};
+
+use super::tsc;
+
 /// A loop; its argument is the number of turns.
 pub struct Loop(Box<dyn Fn(u64) + Send + Sync>);
 
@@ -30,6 +34,16 @@ impl Loop {
     /// Makes this many turns, on the calling thread.
     pub fn run(&self, turns: u64) {
         (self.0)(turns);
+    }
+
+    /// The time of one turn in the cheapest of so many batches, each of so many turns.
+    pub fn cheapest(&self, batches: u32, turns: u64) -> Picos {
+        let batch = |_| {
+            let start = tsc::now(ClockId::MonotonicRaw);
+            self.run(turns);
+            Picos::per_call(Nanos(tsc::now(ClockId::MonotonicRaw).0 - start.0), turns)
+        };
+        (0..batches).map(batch).min().unwrap_or_default()
     }
 }
 
@@ -66,6 +80,16 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
+
+    #[test]
+    fn the_cheapest_batch_is_no_longer_than_a_usual_one() {
+        let slow = Loop::around(|| {
+            let end = std::time::Instant::now() + std::time::Duration::from_micros(100);
+            while std::time::Instant::now() < end {}
+        });
+        assert!(slow.cheapest(3, 2) >= Picos(99_000_000));
+        assert!(Loop::around(|| ()).cheapest(20, 1_000) < Picos(100_000));
+    }
 
     #[test]
     fn a_call_is_set_up_anew_before_each_stretch() {

@@ -1,12 +1,8 @@
-//! Calls the functions of this process's own vDSO by their addresses.
+//! The functions of a vDSO, and whether those of this process's own answer in user space.
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
-
-use fastclock::{ClockId, Nanos, Picos};
+use fastclock::ClockId;
 
 use super::arch::machine;
-use super::loaded_vdso;
 use super::raw_syscall;
 use super::vdso_functions::Functions;
 
@@ -18,7 +14,6 @@ pub enum Call {
     /// `gettimeofday(2)`, without a time zone.
     Gettimeofday,
     /// `time(2)`, with memory for the answer.
-    /// Whether the vDSO's function enters the kernel.
     Time,
     /// `clock_getres(2)` of `CLOCK_MONOTONIC`.
     ClockGetres,
@@ -35,10 +30,6 @@ pub enum Path {
     Syscall,
 }
 
-/// Calls of one function in a row, so many that the two clock reads around them do not show.
-const BATCH: u32 = 200;
-/// Batches, for each route, that are measured even if the time is used up.
-const BATCHES_MIN: u32 = 5;
 /// An error number that no system call gives.
 pub(super) const FENCED: i32 = 3999;
 
@@ -80,26 +71,41 @@ impl Call {
     }
 }
 
+/// Finds out for each function of this process's own vDSO that is `wanted` whether it enters the kernel; `None` if that
+/// cannot be tested.
+///
+/// Leaves out functions that the image does not have, and calls that the kernel refuses, such as alarm clocks on a
+/// machine without the hardware for them.
+///
+/// A separate thread forbids itself the system calls in question, so that they fail with an error number of our choice.
+/// It then calls the functions: a function that returns this number has made the system call. The rest of the process
+/// is not affected.
+///
+/// # References
+///
+/// - `seccomp(2)`: filters belong to a thread
+pub fn paths(wanted: impl Fn(Call) -> bool) -> Option<Vec<(Call, Path)>> {
+    let functions = Functions::own().ok()?;
+    let callable = |call: Call| Callable::new(call, functions.address(&call.symbol())?);
+    let wanted = Call::all().into_iter().filter(|call| wanted(*call));
+    let callables: Vec<Callable> = wanted.filter_map(callable).collect();
+    let numbers: Vec<libc::c_long> = callables.iter().map(|one| one.number).collect();
+    // If the user's threads or memory are limited, the thread may not start.
+    let worker = std::thread::Builder::new().name("fenced".to_owned()).spawn(move || {
+        forbid(&numbers)
+            .then(|| callables.iter().map(|one| (one.call, one.fenced_path())).collect())
+    });
+    worker.ok()?.join().ok().flatten()
+}
+
 /// A function of this process's own vDSO, ready to be called.
-pub struct Callable {
+struct Callable {
     call: Call,
     function: Function,
     number: libc::c_long,
     arguments: [usize; 3],
     /// The memory that `arguments` point to; kept alive and in place.
-    answer: Box<[u64; 8]>,
-}
-
-/// Prepares all calls of the functions in `image`, if these are the bytes of this process's own vDSO.
-///
-/// Leaves out functions that the image does not have, and calls that the kernel refuses, such as alarm clocks on a
-/// machine without the hardware for them. Gives `None` for another image, because its functions are not in this
-/// process.
-pub fn callables(image: &[u8]) -> Option<Vec<Callable>> {
-    let own = loaded_vdso::load(None).ok()?.bytes;
-    let functions = Functions::own().ok().filter(|_| own == image)?;
-    let callable = |call: Call| Callable::new(call, functions.address(&call.symbol())?);
-    Some(Call::all().into_iter().filter_map(callable).collect())
+    _answer: Box<[u64; 8]>,
 }
 
 impl Callable {
@@ -117,87 +123,21 @@ impl Callable {
             Call::Gettimeofday | Call::Time => [room, 0, 0],
             Call::Getcpu => [room, room + 8, 0],
         };
-        let callable = Self { call, function, number, arguments, answer };
-        (callable.by_syscall() >= 0).then_some(callable)
-    }
-
-    fn by_vdso(&self) -> libc::c_long {
-        by_vdso(self.function, self.arguments)
-    }
-
-    fn by_syscall(&self) -> libc::c_long {
-        let [a, b, c] = self.arguments;
+        let [a, b, c] = arguments;
         // SAFETY: the system calls of `Call` take at most three arguments and write only to `answer`, which
         // is large enough for each of them.
-        unsafe { libc::syscall(self.number, a, b, c) }
+        let answered = unsafe { libc::syscall(number, a, b, c) };
+        (answered >= 0).then_some(Self { call, function, number, arguments, _answer: answer })
     }
 
-    /// The function, with the clock that it reads.
-    pub fn call(&self) -> Call {
-        self.call
+    /// Whether this function enters the kernel, on a thread whose system calls are forbidden.
+    fn fenced_path(&self) -> Path {
+        let [a, b, c] = self.arguments;
+        // SAFETY: `function` is an entry of this process's own vDSO, and the arguments are integers, and addresses in
+        // memory that is large enough and outlives the call. Functions ignore arguments beyond their own.
+        let status = unsafe { (self.function)(a, b, c) };
+        if as_int(status) == -FENCED { Path::Syscall } else { Path::Fast }
     }
-
-    /// Cost of a call through the vDSO and by system call: the fastest of the batches made within this time, at least
-    /// `BATCHES_MIN`.
-    pub fn cost(&self, within: Duration) -> (Picos, Picos) {
-        let start = Instant::now();
-        let (mut vdso, mut syscall) = (Duration::MAX, Duration::MAX);
-        let mut batches = 0;
-        while batches < BATCHES_MIN || start.elapsed() < within {
-            vdso = vdso.min(batch(|| self.by_vdso()));
-            syscall = syscall.min(batch(|| self.by_syscall()));
-            batches += 1;
-        }
-        black_box(&self.answer);
-        (per_call(vdso), per_call(syscall))
-    }
-}
-
-/// The time of one batch of calls.
-fn batch(call: impl Fn() -> libc::c_long) -> Duration {
-    let start = Instant::now();
-    for _ in 0..BATCH {
-        black_box(call());
-    }
-    start.elapsed()
-}
-
-fn per_call(total: Duration) -> Picos {
-    let nanos = i64::try_from(total.as_nanos()).expect("a batch takes no 292 years");
-    Picos::per_call(Nanos(nanos), u64::from(BATCH))
-}
-
-/// Finds out for each function whether it enters the kernel; `None` if that cannot be tested.
-///
-/// A separate thread forbids itself the system calls in question, so that they fail with an error number of our choice.
-/// It then calls the functions: a function that returns this number has made the system call. The rest of the process
-/// is not affected.
-///
-/// # References
-///
-/// - `seccomp(2)`: filters belong to a thread
-pub fn paths(callables: &[Callable]) -> Option<Vec<Path>> {
-    let jobs: Vec<(Function, [usize; 3])> =
-        callables.iter().map(|one| (one.function, one.arguments)).collect();
-    let numbers: Vec<libc::c_long> = callables.iter().map(|one| one.number).collect();
-    // If the user's threads or memory are limited, the thread may not start.
-    let worker = std::thread::Builder::new().name("fenced".to_owned()).spawn(move || {
-        forbid(&numbers).then(|| jobs.iter().map(|job| fenced_path(job.0, job.1)).collect())
-    });
-    worker.ok()?.join().ok().flatten()
-}
-
-/// Whether this function enters the kernel, on a thread whose system calls are forbidden.
-fn fenced_path(function: Function, arguments: [usize; 3]) -> Path {
-    let status = by_vdso(function, arguments);
-    if as_int(status) == -FENCED { Path::Syscall } else { Path::Fast }
-}
-
-fn by_vdso(function: Function, [a, b, c]: [usize; 3]) -> libc::c_long {
-    // SAFETY: `function` is an entry of this process's own vDSO, and the arguments are those that its `Callable` was
-    // made with: integers, and addresses in memory that is large enough and outlives the call (a caller waits for a
-    // thread that it lets make the call). Functions ignore arguments beyond their own.
-    unsafe { function(a, b, c) }
 }
 
 /// The C int that a function returned, in the low half of the register.
@@ -234,62 +174,30 @@ pub(super) fn forbid(numbers: &[libc::c_long]) -> bool {
     }
 }
 
-impl std::fmt::Debug for Callable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Callable").field("call", &self.call).finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn own_image() -> Vec<u8> {
-        loaded_vdso::load(None).unwrap().bytes
-    }
-
     #[test]
     fn coarse_clocks_never_enter_the_kernel_and_cpu_clocks_always_do() {
-        let callables = callables(&own_image()).unwrap();
-        let paths = paths(&callables).unwrap();
-        for (callable, path) in callables.iter().zip(paths) {
-            match callable.call() {
+        let paths = paths(|_| true).unwrap();
+        for (call, path) in &paths {
+            match call {
                 Call::ClockGettime(ClockId::RealtimeCoarse | ClockId::MonotonicCoarse)
-                | Call::Time => assert_eq!(path, Path::Fast, "{callable:?}"),
+                | Call::Time => assert_eq!(*path, Path::Fast, "{call:?}"),
                 Call::ClockGettime(ClockId::ProcessCputime | ClockId::ThreadCputime) => {
-                    assert_eq!(path, Path::Syscall, "{callable:?}");
+                    assert_eq!(*path, Path::Syscall, "{call:?}");
                 }
                 _ => {}
             }
         }
+        assert!(paths.len() >= 9, "{paths:?}");
     }
 
     #[test]
     fn the_rest_of_the_process_keeps_its_system_calls() {
-        let callables = callables(&own_image()).unwrap();
-        assert!(paths(&callables).is_some());
-        let cpu = callables
-            .iter()
-            .find(|one| one.call() == Call::ClockGettime(ClockId::ThreadCputime))
-            .unwrap();
-        assert_eq!(cpu.by_syscall(), 0);
-        assert_eq!(cpu.by_vdso(), 0);
-    }
-
-    #[test]
-    fn a_call_costs_something_both_ways() {
-        let callables = callables(&own_image()).unwrap();
-        let first = callables.first().unwrap();
-        let (vdso, syscall) = first.cost(Duration::from_millis(20));
-        assert!(vdso > Picos(0) && syscall > Picos(0));
-        assert!(first.answer[0] > 1_600_000_000, "CLOCK_REALTIME was read");
-    }
-
-    #[test]
-    fn functions_of_another_image_are_not_called() {
-        let mut other = own_image();
-        other[0x20] ^= 1;
-        assert!(callables(&other).is_none());
-        assert!(callables(&[]).is_none_or(|callables| callables.is_empty()));
+        let cpu = Call::ClockGettime(ClockId::ThreadCputime);
+        assert_eq!(paths(|call| call == cpu), Some(vec![(cpu, Path::Syscall)]));
+        assert!(super::super::clock_reads::by_syscall(ClockId::ThreadCputime).is_some());
     }
 }

@@ -8,7 +8,7 @@ use fastclock::ClockId;
 
 use clockscope_sys::vdso_call::{self, Call, Path};
 use clockscope_sys::warp::{self, Warp};
-use clockscope_sys::{affinity, clock_reads, own_vdso, tsc};
+use clockscope_sys::{affinity, clock_reads, tsc};
 
 /// Time for which the CPUs' counters are compared.
 const WARP_BUDGET: Duration = Duration::from_millis(60);
@@ -126,11 +126,8 @@ fn missing_in(cpuinfo: &str) -> Vec<&'static str> {
 
 /// Whether the vDSO answers without a system call; `None` if that cannot be tested.
 fn vdso_answers() -> Option<bool> {
-    let image = own_vdso::read()?;
-    let mut callables = vdso_call::callables(&image.bytes)?;
-    callables.retain(|one| one.call() == Call::ClockGettime(ClockId::Monotonic));
-    let path = *vdso_call::paths(&callables)?.first()?;
-    Some(path != Path::Syscall)
+    let paths = vdso_call::paths(|call| call == Call::ClockGettime(ClockId::Monotonic))?;
+    paths.first().map(|(_, path)| *path == Path::Fast)
 }
 
 /// Clocksources that are the counter itself.

@@ -1,6 +1,6 @@
 //! Cost of the clock reads on this host and elsewhere, each read by the source of its time.
 
-use fastclock::{ClockId, Nanos, Picos, Ticks};
+use fastclock::{ClockId, Picos, Ticks};
 
 use crate::clock_page::is_on_page;
 use crate::fallback_reads::{self, FallbackReads};
@@ -9,7 +9,8 @@ use clockscope_model::reads::{self, Source};
 use clockscope_model::trace::Clock;
 use clockscope_model::trace::{ClockReads, SyscallRow, VdsoRow};
 use clockscope_stats::timed::TIMED_MIN;
-use clockscope_sys::tsc;
+use clockscope_sys::clock_loops;
+use clockscope_sys::vdso_call::Call;
 use clockscope_tracee::counts::Timings;
 
 /// Cost of a read on a host whose clocksource is hpet, in nanoseconds: Red Hat
@@ -51,15 +52,8 @@ impl SyscallCosts {
 }
 
 fn cheapest(clock: ClockId) -> Picos {
-    const BATCH: u64 = 50;
-    let batch = |_| {
-        let start = tsc::now(ClockId::Monotonic);
-        for _ in 0..BATCH {
-            std::hint::black_box(tsc::now_by_syscall(clock));
-        }
-        Picos::per_call(Nanos(tsc::now(ClockId::Monotonic).0 - start.0), BATCH)
-    };
-    (0..20).map(batch).min().unwrap_or_default()
+    let by_syscall = clock_loops::by_syscall(Call::ClockGettime(clock));
+    by_syscall.map_or(Picos(0), |calling| calling.cheapest(20, 50))
 }
 
 /// Inputs of [`clock_reads`] besides the rows.

@@ -5,7 +5,6 @@
 
 use clockscope_model::reads;
 use clockscope_model::trace::VdsoRow;
-use clockscope_sys::loaded_vdso as image;
 use clockscope_sys::vdso_call::{self, Call, Path};
 
 /// Whether the function reads a clock.
@@ -22,11 +21,7 @@ impl FallbackReads {
     ///
     /// If the test is not possible, only reads that no vDSO answers count as passed on.
     pub(crate) fn here() -> Self {
-        let bytes = image::load(None).map(|loaded| loaded.bytes).unwrap_or_default();
-        let mut callables = vdso_call::callables(&bytes).unwrap_or_default();
-        callables.retain(|callable| is_read(callable.call().name()));
-        let calls = callables.iter().map(vdso_call::Callable::call);
-        Self(calls.zip(vdso_call::paths(&callables).unwrap_or_default()).collect())
+        Self(vdso_call::paths(|call| is_read(call.name())).unwrap_or_default())
     }
 
     /// Whether calls of this row become system calls.

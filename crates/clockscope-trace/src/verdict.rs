@@ -5,9 +5,8 @@ use crate::clock_page::is_on_page;
 use clockscope_model::reads::{self, Source};
 use clockscope_model::trace::{Clock, VdsoRow, Verdict};
 use clockscope_sys::clock_loops;
-use clockscope_sys::tsc;
 use clockscope_sys::vdso_call::Call;
-use fastclock::{ClockId, Nanos, Picos};
+use fastclock::{ClockId, Picos};
 
 /// Greatest age of a coarse clock's answer, in ticks: one, and another if the tick comes late.
 const STALE_TICKS: u64 = 2;
@@ -36,16 +35,8 @@ impl VdsoCosts {
 }
 
 fn cheapest(clock: ClockId) -> Picos {
-    const BATCH: u64 = 200;
-    let Ok(calling) = clock_loops::by_libc(Call::ClockGettime(clock)) else {
-        return Picos::default();
-    };
-    let batch = |_| {
-        let start = tsc::now(ClockId::MonotonicRaw);
-        calling.run(BATCH);
-        Picos::per_call(Nanos(tsc::now(ClockId::MonotonicRaw).0 - start.0), BATCH)
-    };
-    (0..50).map(batch).min().unwrap_or_default()
+    let by_libc = clock_loops::by_libc(Call::ClockGettime(clock));
+    by_libc.map_or(Picos(0), |calling| calling.cheapest(50, 200))
 }
 
 /// The figures of a verdict on `clock`; `by_vdso` was measured on this host before the program started.

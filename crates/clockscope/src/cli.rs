@@ -134,7 +134,7 @@ pub enum Command {
     /// machine, and measurements. It prints what it saved, and saves nothing else. Run it as root if you
     /// can, because most kernels show their log to root only.
     Capture(CaptureArgs),
-    /// Show a vDSO image: addresses, symbols, versions, and what its functions cost now
+    /// Show a vDSO image: addresses, symbols and versions
     ///
     /// The vDSO is a small shared object that the kernel maps into every process. Its functions answer
     /// clock_gettime(2) and a few other calls without entering the kernel. vdso shows where an image

@@ -388,15 +388,3 @@ fn letters<S: Serializer>(flags: &u32, serializer: S) -> Result<S::Ok, S::Error>
 fn hexadecimal<S: Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     Hex(*address).serialize(serializer)
 }
-
-impl Machine {
-    /// The machine that this program runs on.
-    #[must_use]
-    pub fn host() -> Option<Self> {
-        match std::env::consts::ARCH {
-            "x86_64" => Some(Self::X86_64),
-            "aarch64" => Some(Self::Aarch64),
-            _ => None,
-        }
-    }
-}

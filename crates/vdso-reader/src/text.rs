@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use super::image::flag_letters;
-use super::view::{CostView, ImageOrigin, View};
+use super::view::{ImageOrigin, View};
 use super::{Binding, Hex, Symbol, SymbolKind};
 use clockscope_text::foreign::printable;
-use clockscope_text::lines::{labelled, width};
+use clockscope_text::lines::width;
 use clockscope_text::units::count;
 
 /// Columns for the name of a symbol; the longest name in Linux 7.3 has 40.
@@ -23,15 +23,7 @@ pub fn write_view(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     write_head(out, view)?;
     write_mappings(out, view)?;
     write_segments(out, view)?;
-    write_symbols(out, view)?;
-    if let Some(costs) = &view.costs {
-        write_costs(out, costs)?;
-    }
-    if let Some(decline) = &view.costs_decline {
-        let why = format!("not measured; {decline}");
-        write!(out, "\n{}", labelled("cost of a call", &why))?;
-    }
-    Ok(())
+    write_symbols(out, view)
 }
 
 fn write_head(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
@@ -138,33 +130,6 @@ fn type_letter(symbol: &Symbol) -> char {
     }
 }
 
-fn write_costs(out: &mut impl Write, costs: &[CostView]) -> io::Result<()> {
-    let rows = costs.iter().map(|cost| {
-        vec![
-            cost.clock.clone().unwrap_or_else(|| cost.function.clone()),
-            nanos(cost.vdso_ps),
-            nanos(cost.syscall_ps),
-            format!("{:.1}x", cost.ratio),
-            match cost.path {
-                "fast" => "fast path".to_owned(),
-                _ => "falls back".to_owned(),
-            },
-        ]
-    });
-    table(out, &["cost of a call", ">vDSO", ">system call", ">ratio", "now"], rows.collect())?;
-    let fallen = costs.iter().any(|cost| cost.path != "fast");
-    if fallen {
-        writeln!(out, "  \"falls back\": the vDSO's function makes the system call itself")?;
-    }
-    Ok(())
-}
-
-/// A cost in nanoseconds with one decimal.
-fn nanos(picos: u64) -> String {
-    let tenths = picos.saturating_add(50) / 100;
-    format!("{}.{} ns", count(tenths / 10), tenths % 10)
-}
-
 /// A text cut to `width` characters; keeps the end, which is the specific part of a path.
 fn shortened(text: &str, width: usize) -> String {
     match text.chars().count().checked_sub(width) {
@@ -201,15 +166,6 @@ fn table(out: &mut impl Write, heads: &[&str], rows: Vec<Vec<String>>) -> io::Re
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn costs_are_rounded_to_tenths_of_a_nanosecond() {
-        let pairs =
-            [(0, "0.0 ns"), (21_349, "21.3 ns"), (21_350, "21.4 ns"), (1_500_000, "1,500.0 ns")];
-        for (picos, text) in pairs {
-            assert_eq!(nanos(picos), text);
-        }
-    }
 
     #[test]
     fn long_names_lose_their_start() {

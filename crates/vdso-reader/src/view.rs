@@ -46,12 +46,6 @@ pub struct View<'a> {
     pub segments: &'a [Segment],
     /// The dynamic symbols by offset.
     pub symbols: Vec<PlacedSymbol<'a>>,
-    /// The measured cost of each function; absent if it was not measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub costs: Option<Vec<CostView>>,
-    /// Why the cost was not measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub costs_decline: Option<String>,
 }
 
 /// The origin of an image.
@@ -83,23 +77,6 @@ pub struct PlacedSymbol<'a> {
     pub symbol: &'a Symbol,
     /// The symbol's address in the process: the image's address plus the offset.
     pub address: Option<Hex>,
-}
-
-/// The measured cost of a function.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CostView {
-    /// The function's name in C.
-    pub function: String,
-    /// The clock that was read.
-    pub clock: Option<String>,
-    /// One call of the vDSO's function, in picoseconds: the minimum over short batches.
-    pub vdso_ps: u64,
-    /// One system call for the same function, in picoseconds.
-    pub syscall_ps: u64,
-    /// Cost of the system call divided by that of the vDSO's function.
-    pub ratio: f64,
-    /// `fast` if the function answers in user mode, `syscall` if it makes the system call.
-    pub path: &'static str,
 }
 
 impl<'a> View<'a> {
@@ -152,8 +129,6 @@ impl<'a> View<'a> {
             mappings: mappings.iter().filter(belongs).collect(),
             segments: image.segments(),
             symbols,
-            costs: None,
-            costs_decline: None,
         }
     }
 }

@@ -13,14 +13,18 @@ use fastclock::ClockId;
 use self::tsc_rate::{hz_from_log, hz_from_scale};
 use crate::wrongness::rate::{self, Anchor, Rate};
 use clockscope_model::host::{HostState, VdsoState};
+use clockscope_sys::loops::Loop;
 use clockscope_sys::vdso_call::{self, Call};
-use clockscope_sys::{clock_reads, identity, loaded_vdso, perf_clock, tsc};
+use clockscope_sys::vdso_functions::Functions;
+use clockscope_sys::{clock_loops, clock_reads, identity, loaded_vdso, perf_clock, tsc};
 use clockscope_text::date;
 
 /// Time over which the rate of the TSC is measured.
 const BASELINE: Duration = Duration::from_millis(50);
-/// Time for comparing clock reads by the vDSO and by system call. Every report waits for this.
-const BOTH_WAYS: Duration = Duration::from_millis(4);
+/// Batches of clock reads, and calls in each, for comparing reads by the vDSO and by system call. Every report waits for
+/// them: half a millisecond, or ten if a read takes 2.5 us.
+const BATCHES: u32 = 20;
+const CALLS: u64 = 100;
 
 /// Describes this host; takes about 60 ms, most of them for the rate of the TSC.
 pub fn collect() -> HostState {
@@ -98,18 +102,17 @@ fn vdso() -> VdsoState {
     if loaded_vdso::own_base().is_none() {
         return VdsoState::default();
     }
-    let own = loaded_vdso::load(None).ok();
-    let callables = own.and_then(|own| vdso_call::callables(&own.bytes));
-    let mut callables = callables.unwrap_or_default();
-    callables.retain(|one| one.call() == Call::ClockGettime(ClockId::Monotonic));
-    let Some(monotonic) = callables.first() else {
-        return VdsoState { present: true, ..VdsoState::default() };
-    };
-    let (by_vdso, by_syscall) = monotonic.cost(BOTH_WAYS);
-    let falls_back = vdso_call::paths(&callables)
-        .and_then(|paths| paths.first().map(|path| *path == vdso_call::Path::Syscall));
-    let ratio = (by_vdso.0 > 0).then(|| by_syscall.0 as f64 / by_vdso.0 as f64);
-    VdsoState { present: true, falls_back, ratio }
+    let monotonic = Call::ClockGettime(ClockId::Monotonic);
+    let paths = vdso_call::paths(|call| call == monotonic).unwrap_or_default();
+    let cost = |calling: Loop| calling.cheapest(BATCHES, CALLS).0 as f64;
+    let by_vdso = Functions::own().ok().and_then(|own| clock_loops::by_vdso(monotonic, &own).ok());
+    let by_vdso = by_vdso.map(cost).filter(|ps| *ps > 0.0);
+    let by_syscall = clock_loops::by_syscall(monotonic).ok().map(cost);
+    VdsoState {
+        present: true,
+        falls_back: paths.first().map(|(_, path)| *path == vdso_call::Path::Syscall),
+        ratio: by_syscall.zip(by_vdso).map(|(by_syscall, by_vdso)| by_syscall / by_vdso),
+    }
 }
 
 #[cfg(test)]

@@ -4,9 +4,8 @@ use fastclock::{ClockId, Nanos};
 
 use crate::wrongness::machine::DEFAULT;
 use clock_doctor::measured::ReadCost;
-use clockscope_sys::loaded_vdso as image;
 use clockscope_sys::loops::Loop;
-use clockscope_sys::vdso_call::{self, Call, Callable, Path};
+use clockscope_sys::vdso_call::{self, Call, Path};
 use clockscope_sys::vdso_functions::Functions;
 use clockscope_sys::{clock_loops, tsc};
 
@@ -27,7 +26,11 @@ pub(super) fn all(unmeasured: &mut Vec<String>) -> Vec<ReadCost> {
     if let Err(reason) = &functions {
         unmeasured.push(format!("reads by the vDSO: {reason}"));
     }
-    let paths = paths(unmeasured);
+    let paths = vdso_call::paths(|call| DEFAULT.map(Call::ClockGettime).contains(&call));
+    if paths.is_none() && functions.is_ok() {
+        unmeasured.push("whether the vDSO makes system calls: a filter cannot be set".to_owned());
+    }
+    let paths = paths.unwrap_or_default();
     let timer_ns = timer_ns();
     let cost = |clock: &ClockId| {
         let call = Call::ClockGettime(*clock);
@@ -43,18 +46,6 @@ pub(super) fn all(unmeasured: &mut Vec<String>) -> Vec<ReadCost> {
         }
     };
     DEFAULT.iter().map(cost).filter(|read| read.syscall_ns.is_some()).collect()
-}
-
-/// The path of each vDSO call: user space or a system call.
-fn paths(unmeasured: &mut Vec<String>) -> Vec<(Call, Path)> {
-    let callables = image::load(None).ok().and_then(|own| vdso_call::callables(&own.bytes));
-    let Some(mut callables) = callables else { return Vec::new() };
-    callables.retain(|one| DEFAULT.map(Call::ClockGettime).contains(&one.call()));
-    let paths = vdso_call::paths(&callables);
-    if paths.is_none() {
-        unmeasured.push("whether the vDSO makes system calls: a filter cannot be set".to_owned());
-    }
-    callables.iter().map(Callable::call).zip(paths.unwrap_or_default()).collect()
 }
 
 /// Least cost of reading the clock that times the batches, in nanoseconds.

@@ -1,6 +1,5 @@
 //! `clockscope vdso` as a user runs it.
 
-use std::env::consts::ARCH;
 use std::fs;
 use std::process::Command;
 
@@ -37,7 +36,7 @@ fn own_mapping() -> Vec<u8> {
 #[test]
 fn the_view_of_this_process_fits_80_columns_and_has_every_part() {
     let shown = vdso(&[]).printed();
-    for part in ["AT_SYSINFO_EHDR", "[vdso]", "LOAD", "clock_gettime", "CLOCK_MONOTONIC_COARSE"] {
+    for part in ["AT_SYSINFO_EHDR", "[vdso]", "LOAD", "clock_gettime"] {
         assert!(shown.contains(part), "{part} is missing in\n{shown}");
     }
     for line in shown.lines() {
@@ -66,34 +65,13 @@ fn every_address_is_base_plus_offset() {
 }
 
 #[test]
-fn coarse_clocks_take_the_fast_path_and_cpu_clocks_fall_back() {
-    let view = json(&["--format", "json"]);
-    let path = |clock: &str| {
-        let mut costs = view["costs"].as_array().unwrap().iter();
-        let cost = costs.find(|cost| cost["clock"] == clock)?;
-        Some(cost["path"].as_str().unwrap().to_owned())
-    };
-    assert_eq!(path("CLOCK_MONOTONIC_COARSE").as_deref(), Some("fast"));
-    assert_eq!(path("CLOCK_THREAD_CPUTIME_ID").as_deref(), Some("syscall"));
-    for cost in view["costs"].as_array().unwrap() {
-        assert!(cost["vdso_ps"].as_u64().unwrap() > 0, "{cost}");
-        assert!(cost["syscall_ps"].as_u64().unwrap() > 0, "{cost}");
-    }
-}
-
-#[test]
-fn an_image_of_another_machine_is_shown_but_not_measured() {
+fn an_image_of_another_machine_is_shown() {
     let shown = vdso(&["--file", &fixture(AARCH64)]).printed();
     let sigreturn = "  __kernel_rt_sigreturn   N      0x470      8  LINUX_2.6.39\n";
     assert!(shown.contains(sigreturn), "{shown}");
-    let why = match ARCH {
-        "aarch64" => "its bytes are not those of this",
-        _ => "code for aarch64 cannot be called",
-    };
-    assert!(shown.contains(&format!("not measured; {why}")), "{shown}");
     assert!(shown.lines().skip(1).all(|line| line.len() <= 80), "{shown}");
     let view = json(&["--format", "json", "--file", &fixture(AARCH64)]);
-    assert_eq!((view["machine"].as_str(), view["costs"].as_array()), (Some("aarch64"), None));
+    assert_eq!(view["machine"], "aarch64");
 }
 
 #[test]
@@ -106,22 +84,6 @@ fn the_saved_image_is_the_mapping_byte_for_byte() {
     assert!(fs::read(&path).unwrap() == own_mapping(), "the kernel gives every process the same");
     let output = untraced(&words![clockscope(), "vdso", "--dump", "-"]);
     assert!(output.stdout == own_mapping());
-}
-
-#[test]
-fn a_saved_image_is_measured_like_the_mapped_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("saved.so");
-    fs::write(&path, own_mapping()).unwrap();
-    let view = json(&["--format", "json", "--file", path.to_str().unwrap()]);
-    assert!(view["costs"].is_array());
-    let mut other = own_mapping();
-    *other.last_mut().unwrap() ^= 1;
-    fs::write(&path, other).unwrap();
-    let view = json(&["--format", "json", "--file", path.to_str().unwrap()]);
-    assert_eq!(view["costs_decline"], "its bytes are not those of this process's own image");
-    let shown = vdso(&["--file", path.to_str().unwrap()]).stdout;
-    assert!(shown.lines().skip(1).all(|line| line.len() <= 80), "{shown}");
 }
 
 #[test]
