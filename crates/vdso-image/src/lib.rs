@@ -10,7 +10,8 @@
 //! |---|---|
 //! | `layout.rs` | the memory behind the image, byte by byte |
 //! | `histogram.rs` | histograms of call times, part of that memory |
-//! | `arch/` | one folder per architecture: the functions that programs call, and all assembly |
+//! | `arch/` | one folder per architecture: all instructions |
+//! | `entry.rs` | the functions that programs call |
 //! | `slots.rs` | gives a thread a slot; counts calls of threads without a slot |
 //! | `sample.rs` | times one call in N |
 //! | `plan.rs` | chooses the calls to time |
@@ -19,6 +20,7 @@
 //! | `slow_reads.rs` | delayed answers, as on a host with a slow clocksource |
 //! | `install/clock_file.rs` | attaches the clock page |
 //! | `install.rs` | runs once, before the program's first instruction |
+//! | `stubs.rs` | the operands of the code that the tracer writes into a process |
 //! | `attach.rs` | runs in a process that clockscope attaches to or detaches from |
 #![no_std]
 #![cfg_attr(
@@ -36,6 +38,8 @@ pub mod plan;
 #[cfg(clockscope_image)]
 mod attach;
 #[cfg(clockscope_image)]
+mod entry;
+#[cfg(clockscope_image)]
 mod install;
 #[cfg(clockscope_image)]
 mod routes;
@@ -45,6 +49,8 @@ mod sample;
 mod slots;
 #[cfg(clockscope_image)]
 mod slow_reads;
+#[cfg(clockscope_image)]
+mod stubs;
 #[cfg(clockscope_image)]
 mod tsc;
 

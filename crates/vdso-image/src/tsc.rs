@@ -4,14 +4,17 @@
 //! answers if the page cannot, and for every clock that is not on the page: also for the coarse clocks and `time`,
 //! which the kernel's vDSO answers in user space on every clocksource.
 
+use core::arch::naked_asm;
+
 use fastclock::arch::CpuCounter;
 use fastclock::page::{Counter, Kernel, Order, Page, PageClock, Reader, TimeSpec, Trust};
 use fastclock::{ClockId, Decline, Nanos};
 
-use crate::arch::counter::zero;
-use crate::layout::{CLOCK_OFFSET, TRUST_OFFSET};
+use crate::arch::counter::{by_clock_code, zero};
+use crate::layout::{CLOCK_OFFSET, Function, TRUST_OFFSET};
 use crate::routes::{Timespec, Timeval, kernel_gettime, kernel_zone};
 use crate::slots::{image_base, session, shared};
+use crate::slow_reads::kernel;
 
 /// The kernel's own functions.
 pub(crate) struct KernelFunctions;
@@ -74,7 +77,59 @@ macro_rules! one_clock {
     )*};
 }
 
-pub(crate) use one_clock;
+/// `clock_gettime`: jumps to the function of the clock. Written in assembly, because the compiler would make a call and
+/// test its result.
+macro_rules! by_clock {
+    ($($name:ident => $monotonic:ident, $realtime:ident, $boottime:ident, $tai:ident;)*) => {$(
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        extern "C" fn $name() {
+            naked_asm!(
+                ".cfi_startproc",
+                by_clock_code!(),
+                ".cfi_endproc",
+                monotonic_id = const MONOTONIC,
+                boottime_id = const BOOTTIME,
+                tai_id = const TAI,
+                monotonic = sym $monotonic,
+                realtime = sym $realtime,
+                boottime = sym $boottime,
+                tai = sym $tai,
+                kernel = const kernel(Function::ClockGettime),
+            )
+        }
+    )*};
+}
+
+pub(crate) use {by_clock, one_clock};
+
+one_clock! {
+    ordered_monotonic => MONOTONIC, reader(CpuCounter).try_timespec(PageClock::Monotonic, Order::Ordered);
+    ordered_realtime => REALTIME, reader(CpuCounter).try_timespec(PageClock::Realtime, Order::Ordered);
+    ordered_boottime => BOOTTIME, reader(CpuCounter).try_timespec(PageClock::Boottime, Order::Ordered);
+    ordered_tai => TAI, reader(CpuCounter).try_timespec(PageClock::Tai, Order::Ordered);
+    fast_monotonic => MONOTONIC, reader(CpuCounter).try_timespec(PageClock::Monotonic, Order::Unordered);
+    fast_realtime => REALTIME, reader(CpuCounter).try_timespec(PageClock::Realtime, Order::Unordered);
+    fast_boottime => BOOTTIME, reader(CpuCounter).try_timespec(PageClock::Boottime, Order::Unordered);
+    fast_tai => TAI, reader(CpuCounter).try_timespec(PageClock::Tai, Order::Unordered);
+}
+
+by_clock! {
+    tsc_clock_gettime => ordered_monotonic, ordered_realtime, ordered_boottime, ordered_tai;
+    fast_clock_gettime => fast_monotonic, fast_realtime, fast_boottime, fast_tai;
+}
+
+/// `gettimeofday`, ordered.
+#[unsafe(no_mangle)]
+extern "C" fn tsc_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
+    gettimeofday(time, zone, CpuCounter, Order::Ordered)
+}
+
+/// `gettimeofday`, unordered.
+#[unsafe(no_mangle)]
+extern "C" fn fast_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
+    gettimeofday(time, zone, CpuCounter, Order::Unordered)
+}
 
 /// Flag in the clock number for [`slow`]: the caller wants microseconds.
 const MICROS: i32 = 1 << 8;

@@ -7,7 +7,7 @@ mod attach;
 #[cfg(clockscope_image)]
 pub(crate) mod counter;
 #[cfg(clockscope_image)]
-mod entry;
+pub(crate) mod entry;
 #[cfg(clockscope_image)]
 mod routes;
 #[cfg(clockscope_image)]
@@ -15,7 +15,7 @@ pub(crate) mod sample;
 #[cfg(clockscope_image)]
 pub(crate) mod slots;
 #[cfg(clockscope_image)]
-mod slow_reads;
+pub(crate) mod slow_reads;
 #[cfg(clockscope_image)]
 pub(crate) mod start;
 #[cfg(clockscope_image)]

@@ -1,9 +1,4 @@
-//! The functions of `--clock slow`.
-
-use core::arch::naked_asm;
-
-use crate::layout::Function;
-use crate::slow_reads::{ASKS_CLOCKSOURCE, READ_TICKS, kernel};
+//! The instructions of `--clock slow` (`slow_reads.rs`).
 
 /// Calls a function of the kernel's with the program's own arguments, and returns its result when the read has taken
 /// long enough. The `isb` keeps the first counter reading behind the last one of the previous call, so reads in a row
@@ -30,43 +25,25 @@ macro_rules! answer_slowly {
     };
 }
 
-/// `clock_gettime`.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-extern "C" fn slow_clock_gettime() {
-    naked_asm!(
-        ".cfi_startproc",
-        "hint #34",
-        "cmp w0, #31",
-        "b.hi 3f",
-        "mov w9, #{asks}",
-        "lsr w9, w9, w0",
-        "tbz w9, #0, 3f",
-        answer_slowly!(),
-        "3:",
-        "ldr x16, __ehdr_start + {kernel}",
-        "br x16",
-        ".cfi_endproc",
-        asks = const ASKS_CLOCKSOURCE,
-        kernel = const kernel(Function::ClockGettime),
-        ticks = const READ_TICKS,
-    )
+/// Jumps to 3 unless reads of the clock ask the clocksource.
+macro_rules! asks_clocksource {
+    () => {
+        "hint #34\n cmp w0, #31\n b.hi 3f\n mov w9, #{asks}\n lsr w9, w9, w0\n tbz w9, #0, 3f"
+    };
 }
 
-/// `gettimeofday`. A call for the time zone alone reads no clock, so it is not delayed.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-extern "C" fn slow_gettimeofday() {
-    naked_asm!(
-        ".cfi_startproc",
-        "hint #34",
-        "cbz x0, 3f",
-        answer_slowly!(),
-        "3:",
-        "ldr x16, __ehdr_start + {kernel}",
-        "br x16",
-        ".cfi_endproc",
-        kernel = const kernel(Function::Gettimeofday),
-        ticks = const READ_TICKS,
-    )
+/// Jumps to 3 if the call is for the time zone alone.
+macro_rules! asks_for_time {
+    () => {
+        "hint #34\n cbz x0, 3f"
+    };
 }
+
+/// Jumps to the kernel's function.
+macro_rules! to_kernel {
+    () => {
+        "ldr x16, __ehdr_start + {kernel}\n br x16"
+    };
+}
+
+pub(crate) use {answer_slowly, asks_clocksource, asks_for_time, to_kernel};

@@ -23,7 +23,6 @@
 //! `restart_block`, which would overwrite that of the program's own interrupted call: kernel/time/hrtimer.c,
 //! fs/select.c (Linux 6.18).
 
-use core::arch::global_asm;
 use core::mem::offset_of;
 
 use super::syscall::{SYS_EXECVE, SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_MUNMAP};
@@ -32,19 +31,12 @@ use crate::layout::{
     AttachSlots, Constants, ExecveSlots, IMAGE_PAGES, INSTALL_MARK, InjectedSlots, LaunchParams,
     LaunchSlots, MAP_PRIVATE_THERE, SESSION_MARK, SESSION_OFFSET, TOTAL_SIZE,
 };
+use crate::stubs::{MADV_DONTNEED, MAP_PRIVATE_ANONYMOUS, SIG_SETMASK, WAITS, stubs};
 
 const SYS_PPOLL: usize = 73;
 const SYS_RT_SIGPROCMASK: usize = 135;
-const SIG_SETMASK: usize = 2;
-/// Number of sleeps of [`InjectedSlots::pause`] (1 ms) before the thread continues without the tracer: 50 ms, however
-/// busy the machine is.
-const WAITS: usize = 50;
 
-const MAP_PRIVATE_ANONYMOUS: usize = 0x02 | 0x20;
-const MADV_DONTNEED: usize = 4;
-
-// A single `global_asm!`, because the compiler may reorder several, and the macros must come first.
-global_asm!(
+stubs! {
     ".macro SYSTEM_CALL number",
     "mov x8, #\\number",
     "svc #0",
@@ -245,45 +237,11 @@ global_asm!(
     "WAIT_AND_RESTORE attach",
     "SLOTS attach, {injected_slots} + {attach_slots}",
     ".text",
-    mark = const INSTALL_MARK,
-    total = const TOTAL_SIZE,
-    private_anonymous = const MAP_PRIVATE_ANONYMOUS,
-    read_write = const PROT_READ_WRITE,
-    read_execute = const PROT_READ_EXECUTE,
-    mmap = const SYS_MMAP,
-    munmap = const SYS_MUNMAP,
-    madvise = const SYS_MADVISE,
-    mprotect = const SYS_MPROTECT,
-    execve = const SYS_EXECVE,
-    dontneed = const MADV_DONTNEED,
+    ;
     image_size = const IMAGE_PAGES,
-    session_mark = const SESSION_MARK,
-    mark_offset = const SESSION_OFFSET + offset_of!(Constants, mark),
-    image = const offset_of!(LaunchSlots, image),
-    install_offset = const offset_of!(LaunchSlots, install_offset),
-    launch_params = const offset_of!(LaunchSlots, params),
-    entry = const offset_of!(LaunchSlots, params) + offset_of!(LaunchParams, entry),
-    launch_slots = const size_of::<LaunchSlots>(),
-    path = const offset_of!(ExecveSlots, path),
-    arguments = const offset_of!(ExecveSlots, arguments),
-    environment = const offset_of!(ExecveSlots, environment),
-    execve_entry = const offset_of!(ExecveSlots, entry),
-    execve_slots = const size_of::<ExecveSlots>(),
     private_there_low = const MAP_PRIVATE_THERE & 0xffff,
     private_there_high = const MAP_PRIVATE_THERE >> 16,
-    sigprocmask = const SYS_RT_SIGPROCMASK,
     ppoll = const SYS_PPOLL,
-    set_mask = const SIG_SETMASK,
-    waits = const WAITS,
-    injected_slots = const size_of::<InjectedSlots>(),
-    attach_slots = const size_of::<AttachSlots>(),
-    params = const offset_of!(AttachSlots, params),
-    installer = const offset_of!(AttachSlots, installer),
-    all_signals = const offset_of!(InjectedSlots, all_signals),
-    mask = const offset_of!(InjectedSlots, mask),
-    flags = const offset_of!(InjectedSlots, flags),
-    resume = const offset_of!(InjectedSlots, resume),
-    pause = const offset_of!(InjectedSlots, pause),
     sp = const offset_of!(InjectedSlots, sp),
     general = const offset_of!(InjectedSlots, general),
-);
+}

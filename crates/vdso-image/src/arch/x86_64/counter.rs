@@ -1,15 +1,16 @@
-//! The functions of `--clock tsc` and `tsc-fast`, with `rdtscp` on CPUs that have it.
+//! The functions of `--clock tsc` and `tsc-fast` (`tsc.rs`): what differs on x86-64, and those with `rdtscp` for CPUs
+//! that have it.
 
 use core::arch::{asm, naked_asm};
 
-use fastclock::arch::{CpuCounter, CpuCounterP};
+use fastclock::arch::CpuCounterP;
 use fastclock::page::{Order, PageClock};
 
 use crate::layout::Function;
 use crate::routes::{Timespec, Timeval};
 use crate::slow_reads::kernel;
 use crate::tsc::{
-    BOOTTIME, MONOTONIC, REALTIME, TAI, answer, gettimeofday, one_clock, reader, slow,
+    BOOTTIME, MONOTONIC, REALTIME, TAI, answer, by_clock, gettimeofday, one_clock, reader, slow,
 };
 
 /// A zero that the compiler cannot know to be zero.
@@ -21,69 +22,32 @@ pub(crate) fn zero() -> i32 {
     result
 }
 
+/// Jumps to the function of the clock in `edi`.
+macro_rules! by_clock_code {
+    () => {
+        "cmp edi, {monotonic_id}\n je {monotonic}
+         test edi, edi\n jz {realtime}
+         cmp edi, {boottime_id}\n je {boottime}
+         cmp edi, {tai_id}\n je {tai}
+         jmp qword ptr [rip + __ehdr_start + {kernel}]"
+    };
+}
+
+pub(crate) use by_clock_code;
+
 one_clock! {
-    ordered_monotonic => MONOTONIC, reader(CpuCounter).try_timespec(PageClock::Monotonic, Order::Ordered);
-    ordered_realtime => REALTIME, reader(CpuCounter).try_timespec(PageClock::Realtime, Order::Ordered);
-    ordered_boottime => BOOTTIME, reader(CpuCounter).try_timespec(PageClock::Boottime, Order::Ordered);
-    ordered_tai => TAI, reader(CpuCounter).try_timespec(PageClock::Tai, Order::Ordered);
     ordered_p_monotonic => MONOTONIC, reader(CpuCounterP).try_timespec(PageClock::Monotonic, Order::Ordered);
     ordered_p_realtime => REALTIME, reader(CpuCounterP).try_timespec(PageClock::Realtime, Order::Ordered);
     ordered_p_boottime => BOOTTIME, reader(CpuCounterP).try_timespec(PageClock::Boottime, Order::Ordered);
     ordered_p_tai => TAI, reader(CpuCounterP).try_timespec(PageClock::Tai, Order::Ordered);
-    fast_monotonic => MONOTONIC, reader(CpuCounter).try_timespec(PageClock::Monotonic, Order::Unordered);
-    fast_realtime => REALTIME, reader(CpuCounter).try_timespec(PageClock::Realtime, Order::Unordered);
-    fast_boottime => BOOTTIME, reader(CpuCounter).try_timespec(PageClock::Boottime, Order::Unordered);
-    fast_tai => TAI, reader(CpuCounter).try_timespec(PageClock::Tai, Order::Unordered);
-}
-
-/// `clock_gettime`: jumps to the function of the clock. Written in assembly, because the compiler would make a call and
-/// test its result.
-macro_rules! by_clock {
-    ($($name:ident => $monotonic:ident, $realtime:ident, $boottime:ident, $tai:ident;)*) => {$(
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        extern "C" fn $name() {
-            naked_asm!(
-                ".cfi_startproc",
-                "cmp edi, {monotonic_id}", "je {monotonic}",
-                "test edi, edi", "jz {realtime}",
-                "cmp edi, {boottime_id}", "je {boottime}",
-                "cmp edi, {tai_id}", "je {tai}",
-                "jmp qword ptr [rip + __ehdr_start + {kernel}]",
-                ".cfi_endproc",
-                monotonic_id = const MONOTONIC,
-                boottime_id = const BOOTTIME,
-                tai_id = const TAI,
-                monotonic = sym $monotonic,
-                realtime = sym $realtime,
-                boottime = sym $boottime,
-                tai = sym $tai,
-                kernel = const kernel(Function::ClockGettime),
-            )
-        }
-    )*};
 }
 
 by_clock! {
-    tsc_clock_gettime => ordered_monotonic, ordered_realtime, ordered_boottime, ordered_tai;
     tscp_clock_gettime => ordered_p_monotonic, ordered_p_realtime, ordered_p_boottime, ordered_p_tai;
-    fast_clock_gettime => fast_monotonic, fast_realtime, fast_boottime, fast_tai;
-}
-
-/// `gettimeofday`, ordered.
-#[unsafe(no_mangle)]
-extern "C" fn tsc_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
-    gettimeofday(time, zone, CpuCounter, Order::Ordered)
 }
 
 /// `gettimeofday`, ordered, by `rdtscp`.
 #[unsafe(no_mangle)]
 extern "C" fn tscp_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
     gettimeofday(time, zone, CpuCounterP, Order::Ordered)
-}
-
-/// `gettimeofday`, unordered.
-#[unsafe(no_mangle)]
-extern "C" fn fast_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
-    gettimeofday(time, zone, CpuCounter, Order::Unordered)
 }

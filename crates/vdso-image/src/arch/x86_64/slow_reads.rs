@@ -1,9 +1,4 @@
-//! The functions of `--clock slow`.
-
-use core::arch::naked_asm;
-
-use crate::layout::Function;
-use crate::slow_reads::{ASKS_CLOCKSOURCE, READ_TICKS, kernel};
+//! The instructions of `--clock slow` (`slow_reads.rs`).
 
 /// Calls a function of the kernel's with the program's own arguments, and returns its result when the read has taken
 /// long enough. The `lfence` keeps the first counter reading behind the last one of the previous call, so reads in a
@@ -26,40 +21,25 @@ macro_rules! answer_slowly {
     };
 }
 
-/// `clock_gettime`.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-extern "C" fn slow_clock_gettime() {
-    naked_asm!(
-        ".cfi_startproc",
-        "cmp edi, 31",
-        "ja 3f",
-        "mov eax, {asks}",
-        "bt eax, edi",
-        "jnc 3f",
-        answer_slowly!(),
-        "3:",
-        "jmp qword ptr [rip + __ehdr_start + {kernel}]",
-        ".cfi_endproc",
-        asks = const ASKS_CLOCKSOURCE,
-        kernel = const kernel(Function::ClockGettime),
-        ticks = const READ_TICKS,
-    )
+/// Jumps to 3 unless reads of the clock ask the clocksource.
+macro_rules! asks_clocksource {
+    () => {
+        "cmp edi, 31\n ja 3f\n mov eax, {asks}\n bt eax, edi\n jnc 3f"
+    };
 }
 
-/// `gettimeofday`. A call for the time zone alone reads no clock, so it is not delayed.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-extern "C" fn slow_gettimeofday() {
-    naked_asm!(
-        ".cfi_startproc",
-        "test rdi, rdi",
-        "jz 3f",
-        answer_slowly!(),
-        "3:",
-        "jmp qword ptr [rip + __ehdr_start + {kernel}]",
-        ".cfi_endproc",
-        kernel = const kernel(Function::Gettimeofday),
-        ticks = const READ_TICKS,
-    )
+/// Jumps to 3 if the call is for the time zone alone.
+macro_rules! asks_for_time {
+    () => {
+        "test rdi, rdi\n jz 3f"
+    };
 }
+
+/// Jumps to the kernel's function.
+macro_rules! to_kernel {
+    () => {
+        "jmp qword ptr [rip + __ehdr_start + {kernel}]"
+    };
+}
+
+pub(crate) use {answer_slowly, asks_clocksource, asks_for_time, to_kernel};

@@ -20,7 +20,6 @@
 //! `nanosleep`, `poll` or `futex` the kernel keeps a `restart_block`, which would overwrite that of the program's own
 //! interrupted call: kernel/time/hrtimer.c, fs/select.c (Linux 6.18).
 
-use core::arch::global_asm;
 use core::mem::offset_of;
 
 use super::syscall::{SYS_EXECVE, SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_MUNMAP};
@@ -29,18 +28,12 @@ use crate::layout::{
     AttachSlots, CONFIG_OFFSET, Constants, ExecveSlots, INSTALL_MARK, InjectedSlots, LaunchParams,
     LaunchSlots, MAP_PRIVATE_THERE, SESSION_MARK, SESSION_OFFSET, START_FLAGS, TOTAL_SIZE,
 };
+use crate::stubs::{MADV_DONTNEED, MAP_PRIVATE_ANONYMOUS, SIG_SETMASK, WAITS, stubs};
 
 const SYS_RT_SIGPROCMASK: usize = 14;
 const SYS_SELECT: usize = 23;
-const MAP_PRIVATE_ANONYMOUS: usize = 0x02 | 0x20;
-const MADV_DONTNEED: usize = 4;
-const SIG_SETMASK: usize = 2;
-/// Number of sleeps of [`InjectedSlots::pause`] (1 ms) before the thread continues without the tracer: 50 ms, however
-/// busy the machine is.
-const WAITS: usize = 50;
 
-// A single `global_asm!`, because the compiler may reorder several, and the macros must come first.
-global_asm!(
+stubs! {
     ".macro SYSTEM_CALL number",
     "mov eax, \\number",
     "syscall",
@@ -206,46 +199,12 @@ global_asm!(
     "WAIT_AND_RESTORE attach",
     "SLOTS attach, {injected_slots} + {attach_slots}",
     ".text",
-    mark = const INSTALL_MARK,
-    total = const TOTAL_SIZE,
-    private_anonymous = const MAP_PRIVATE_ANONYMOUS,
-    read_write = const PROT_READ_WRITE,
-    read_execute = const PROT_READ_EXECUTE,
-    mmap = const SYS_MMAP,
-    munmap = const SYS_MUNMAP,
-    madvise = const SYS_MADVISE,
-    mprotect = const SYS_MPROTECT,
-    execve = const SYS_EXECVE,
-    dontneed = const MADV_DONTNEED,
+    ;
     start_flags = const START_FLAGS,
     image_size = const CONFIG_OFFSET,
     image_words = const CONFIG_OFFSET / 8,
-    session_mark = const SESSION_MARK,
-    mark_offset = const SESSION_OFFSET + offset_of!(Constants, mark),
-    image = const offset_of!(LaunchSlots, image),
-    install_offset = const offset_of!(LaunchSlots, install_offset),
-    launch_params = const offset_of!(LaunchSlots, params),
-    entry = const offset_of!(LaunchSlots, params) + offset_of!(LaunchParams, entry),
-    launch_slots = const size_of::<LaunchSlots>(),
-    path = const offset_of!(ExecveSlots, path),
-    arguments = const offset_of!(ExecveSlots, arguments),
-    environment = const offset_of!(ExecveSlots, environment),
-    execve_entry = const offset_of!(ExecveSlots, entry),
-    execve_slots = const size_of::<ExecveSlots>(),
     private_there = const MAP_PRIVATE_THERE,
-    sigprocmask = const SYS_RT_SIGPROCMASK,
     select = const SYS_SELECT,
-    set_mask = const SIG_SETMASK,
-    waits = const WAITS,
-    injected_slots = const size_of::<InjectedSlots>(),
-    attach_slots = const size_of::<AttachSlots>(),
-    params = const offset_of!(AttachSlots, params),
-    installer = const offset_of!(AttachSlots, installer),
-    all_signals = const offset_of!(InjectedSlots, all_signals),
-    mask = const offset_of!(InjectedSlots, mask),
-    flags = const offset_of!(InjectedSlots, flags),
-    resume = const offset_of!(InjectedSlots, resume),
-    pause = const offset_of!(InjectedSlots, pause),
     rax = const offset_of!(InjectedSlots, rax),
     rcx = const offset_of!(InjectedSlots, rcx),
     rdx = const offset_of!(InjectedSlots, rdx),
@@ -262,4 +221,4 @@ global_asm!(
     r13 = const offset_of!(InjectedSlots, r13),
     r14 = const offset_of!(InjectedSlots, r14),
     r15 = const offset_of!(InjectedSlots, r15),
-);
+}
