@@ -435,64 +435,29 @@ impl Clock {
     }
 }
 
+/// Methods that are the type's own of the same names.
+macro_rules! own_methods {
+    ($($name:ident -> $reading:ty;)*) => {$(
+        #[inline]
+        fn $name(&self) -> $reading {
+            self.$name()
+        }
+    )*};
+}
+
 impl ReadClock for Clock {
-    #[inline]
-    fn now(&self) -> Monotonic {
-        self.now()
-    }
-
-    #[inline]
-    fn realtime(&self) -> Realtime {
-        self.realtime()
-    }
-
-    #[inline]
-    fn now_bounded(&self) -> Bounded<Monotonic> {
-        self.now_bounded()
-    }
-
-    #[inline]
-    fn realtime_bounded(&self) -> Bounded<Realtime> {
-        self.realtime_bounded()
-    }
-
-    #[inline]
-    fn now_fast(&self) -> Monotonic {
-        self.now_fast()
-    }
-
-    #[inline]
-    fn realtime_fast(&self) -> Realtime {
-        self.realtime_fast()
-    }
-
-    #[inline]
-    fn now_bounded_fast(&self) -> Bounded<Monotonic> {
-        self.now_bounded_fast()
-    }
-
-    #[inline]
-    fn realtime_bounded_fast(&self) -> Bounded<Realtime> {
-        self.realtime_bounded_fast()
-    }
-
-    #[inline]
-    fn recent(&self) -> Monotonic {
-        self.recent()
-    }
-
-    #[inline]
-    fn coarse(&self) -> Monotonic {
-        self.coarse()
-    }
-
-    #[inline]
-    fn coarse_realtime(&self) -> Realtime {
-        self.coarse_realtime()
-    }
-
-    #[inline]
-    fn second(&self) -> Realtime {
-        self.second()
+    own_methods! {
+        now -> Monotonic;
+        realtime -> Realtime;
+        now_bounded -> Bounded<Monotonic>;
+        realtime_bounded -> Bounded<Realtime>;
+        now_fast -> Monotonic;
+        realtime_fast -> Realtime;
+        now_bounded_fast -> Bounded<Monotonic>;
+        realtime_bounded_fast -> Bounded<Realtime>;
+        recent -> Monotonic;
+        coarse -> Monotonic;
+        coarse_realtime -> Realtime;
+        second -> Realtime;
     }
 }

@@ -168,45 +168,15 @@ pub struct Estimate {
     pub offsets: Offsets,
 }
 
-/// Counts of verdicts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Readings taken in.
-    pub readings: u64,
-    /// Changes of the kernel's rate within the allowance, found over several readings.
-    pub rate_changes: u64,
-    /// [`Step::Slewed`].
-    pub slewed: u64,
-    /// [`Step::Stepped`].
-    pub stepped: u64,
-    /// [`Step::Jumped`].
-    pub jumped: u64,
-    /// [`Step::Suspended`].
-    pub suspended: u64,
-    /// [`Step::CounterStopped`] and [`Step::CounterBackwards`].
-    pub counter_failed: u64,
-}
-
 /// Quality of the knowledge of the kernel's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Status {
     /// Ticks per second of `CLOCK_MONOTONIC`; 0 if unknown.
     pub hz: f64,
-    /// Largest error of `hz`, parts per billion.
-    pub rate_doubt_ppb: u32,
-    /// Change of the counter's rate since the first measurement, parts per million (above zero:
-    /// faster).
-    pub ppm_since_first: f64,
     /// The time over which the rate was measured.
     pub baseline: Nanos,
-    /// The bound at the last reading.
-    pub bound: Nanos,
-    /// The present allowance, parts per billion.
-    pub allowance_ppb: u32,
     /// Distance of the last [`Step::Slewed`] reading outside of the bound.
     pub exceeded: Nanos,
-    /// Counts since the beginning.
-    pub counts: Counts,
 }
 
 /// The kernel's clock at a tick.
@@ -225,10 +195,8 @@ pub struct Discipline {
     baseline: Baseline,
     fix: Option<Fix>,
     proven: bool,
-    first_rate: Option<Rate>,
     caution: Caution,
     exceeded: Nanos,
-    counts: Counts,
 }
 
 /// The allowance, raised after a change of rate.
@@ -254,24 +222,13 @@ impl Discipline {
             baseline: Baseline::new(),
             fix: None,
             proven: false,
-            first_rate: None,
             caution: Caution { ppb: 0, since: 0 },
             exceeded: Nanos::ZERO,
-            counts: Counts {
-                readings: 0,
-                rate_changes: 0,
-                slewed: 0,
-                stepped: 0,
-                jumped: 0,
-                suspended: 0,
-                counter_failed: 0,
-            },
         }
     }
 
     /// Takes a reading in.
     pub fn observe(&mut self, reading: &Reading) -> Step {
-        self.counts.readings = self.counts.readings.saturating_add(1);
         let verdict = match self.fix {
             None => {
                 self.begin(reading, Constants::new(reading));
@@ -287,15 +244,6 @@ impl Discipline {
             self.reset();
             self.begin(reading, constants);
         }
-        let count = match verdict {
-            Step::Steady => return verdict,
-            Step::Slewed => &mut self.counts.slewed,
-            Step::Stepped(_) => &mut self.counts.stepped,
-            Step::Jumped(_) => &mut self.counts.jumped,
-            Step::Suspended(_) => &mut self.counts.suspended,
-            Step::CounterStopped | Step::CounterBackwards => &mut self.counts.counter_failed,
-        };
-        *count = count.saturating_add(1);
         verdict
     }
 
@@ -320,18 +268,10 @@ impl Discipline {
     /// Quality of the knowledge of the kernel's clock.
     #[must_use]
     pub fn status(&self) -> Status {
-        let hz = |rate: Rate| 1e9 / as_nanos(rate.tick);
-        let now = self.baseline.rate;
-        let ratio = now.zip(self.first_rate).map(|(now, first)| hz(now) / hz(first));
         Status {
-            hz: now.map_or(0.0, hz),
-            rate_doubt_ppb: now.map_or(0, |rate| in_ppb(rate.doubt, rate.tick)),
-            ppm_since_first: ratio.map_or(0.0, |ratio| (ratio - 1.0) * 1e6),
+            hz: self.baseline.rate.map_or(0.0, |rate| 1e9 / as_nanos(rate.tick)),
             baseline: self.baseline.span(),
-            bound: Nanos(self.fix.map_or(0, |fix| fix.bound)),
-            allowance_ppb: self.allowance(),
             exceeded: self.exceeded,
-            counts: self.counts,
         }
     }
 
@@ -341,10 +281,9 @@ impl Discipline {
         &self.settings
     }
 
-    /// Forgets everything but the counts.
+    /// Forgets everything but what was exceeded.
     pub fn reset(&mut self) {
-        let Self { settings, counts, exceeded, first_rate, .. } = *self;
-        *self = Self { counts, exceeded, first_rate, ..Self::new(settings) };
+        *self = Self { exceeded: self.exceeded, ..Self::new(self.settings) };
     }
 
     /// Takes in the first reading.
@@ -423,7 +362,6 @@ impl Discipline {
         let bound = read.min(doubt.saturating_add(mono.abs_diff(expected) as i64));
         self.fix = Some(Fix { ticks: reading.ticks, mono, bound, ..fix });
         if let Some(ppb) = self.baseline.push(reading, half, &self.settings) {
-            self.counts.rate_changes = self.counts.rate_changes.saturating_add(1);
             self.raise_allowance(ppb, reading.mono.0);
         }
         self.prove();
@@ -464,9 +402,6 @@ impl Discipline {
             self.proven = true;
         }
         // Later rates are compared with this one, so it must be well known.
-        if self.first_rate.is_none() && self.baseline.span() >= BASELINE {
-            self.first_rate = self.baseline.rate;
-        }
     }
 
     fn half_width(&self, reading: &Reading, tick: u128) -> i64 {
