@@ -251,7 +251,7 @@ mod tests {
         let calls = Calls { vdso: &[], syscalls: &syscalls, syscalls_timed: true };
         let entries = shortened(&calls.entries(SortBy::Time), SortBy::Time);
         assert_eq!((entries[0].name.as_str(), entries[0].time_ns), ("getppid", None));
-        let table = crate::table::render(&entries, &crate::columns::DEFAULT, 80, false);
+        let table = crate::table::render(&entries, 80, false);
         let total = table.lines().last().expect("a total");
         // 200 calls of 5 us, and not 3,000,200 of nothing.
         assert!(total.contains(" 5.001 "), "{table}");

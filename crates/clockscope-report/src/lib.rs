@@ -4,7 +4,6 @@ pub mod answers;
 pub mod bench;
 pub mod callers;
 pub mod clock_page;
-pub mod columns;
 pub mod compare;
 mod costs;
 mod declines;

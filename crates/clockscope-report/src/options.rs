@@ -1,6 +1,5 @@
 //! Options for the text of a trace's report.
 
-use crate::columns::{self, Column};
 use clockscope_model::trace::Clock;
 use clockscope_text::lines::WIDTH;
 
@@ -23,8 +22,6 @@ pub enum SortBy {
 pub struct TextOptions {
     /// The order of the rows.
     pub sort: SortBy,
-    /// The columns of the tables, from `Column::parse_list`.
-    pub columns: Vec<Column>,
     /// Print a table for each process.
     pub per_process: bool,
     /// Print a table for each thread.
@@ -47,7 +44,6 @@ impl Default for TextOptions {
     fn default() -> TextOptions {
         TextOptions {
             sort: SortBy::Time,
-            columns: columns::DEFAULT.to_vec(),
             per_process: false,
             per_thread: false,
             all: false,

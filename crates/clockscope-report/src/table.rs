@@ -1,35 +1,61 @@
 //! The table: cells of each column, drawn below their heads as by `strace -c`.
 
-use super::columns::{self, Column};
 use super::entries::{Entry, Kind, sum_of_known};
 use clockscope_model::trace::Via;
 use clockscope_text::lines::{WIDTH, cut_middle, width};
 use clockscope_text::style::standing_out;
 use clockscope_text::units;
 
-/// Least width of a name if chosen columns leave less room.
-const NAME_MIN: usize = 24;
-/// Least width of a name with the default columns, which leave at least this much.
-pub(super) const NAME_MIN_DEFAULT: usize = 8;
+/// Least width of a name: the other columns leave at least this much.
+pub(super) const NAME_MIN: usize = 8;
+
+/// A column of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    /// Share of the time of all calls, in percent.
+    TimePercent,
+    /// Time of all calls, in seconds.
+    Seconds,
+    /// Average time of one call, in microseconds.
+    Average,
+    /// Number of calls.
+    Calls,
+    /// Number of calls that returned an error.
+    Errors,
+    /// How the call got its answer: `vdso` or `syscall`.
+    Via,
+    /// Name of the system call, or of the vDSO function and its clock.
+    Name,
+    /// Median time of one call.
+    P50,
+    /// 90th percentile of the time of one call.
+    P90,
+    /// 99th percentile of the time of one call.
+    P99,
+    /// The longest call.
+    Max,
+}
 
 /// The table of `entries` with a total line; without entries, a line that says so. Names are cut to keep
 /// lines within `limit`. If the table is `coloured`, rows of vDSO calls, which no other tool counts, stand
 /// out.
-pub(super) fn render(
-    entries: &[Entry],
-    columns: &[Column],
-    limit: usize,
-    coloured: bool,
-) -> String {
+pub(super) fn render(entries: &[Entry], limit: usize, coloured: bool) -> String {
+    const COLUMNS: [Column; 7] = [
+        Column::TimePercent,
+        Column::Seconds,
+        Column::Average,
+        Column::Calls,
+        Column::Errors,
+        Column::Via,
+        Column::Name,
+    ];
     if entries.is_empty() {
         return "no calls were counted\n".to_owned();
     }
     let total = Total::of(entries);
-    let mut rows = cells(entries, columns, &total);
-    rows.push(columns.iter().map(|column| total.cell(*column)).collect());
-    let least = if columns == columns::DEFAULT { NAME_MIN_DEFAULT } else { NAME_MIN };
-    let heads: Vec<Head> = columns.iter().copied().map(Head::of).collect();
-    drawn(&heads, rows, true, (least, limit), &marks(entries, coloured))
+    let mut rows = cells(entries, &COLUMNS, &total);
+    rows.push(COLUMNS.map(|column| total.cell(column)).to_vec());
+    drawn(&COLUMNS.map(Head::of), rows, true, (NAME_MIN, limit), &marks(entries, coloured))
 }
 
 /// A row for each entry.
@@ -54,7 +80,7 @@ pub(super) fn latencies(entries: &[Entry], coloured: bool) -> String {
         return String::new();
     }
     let (rows, heads) = (cells(&entries, &COLUMNS, &total), COLUMNS.map(Head::of));
-    drawn(&heads, rows, false, (NAME_MIN_DEFAULT, WIDTH), &marks(&entries, coloured))
+    drawn(&heads, rows, false, (NAME_MIN, WIDTH), &marks(&entries, coloured))
 }
 
 /// Sums over all rows; times without those of calls that wait. The sums are wide, so no report overflows them.
@@ -171,15 +197,20 @@ impl Head {
     pub(super) const NAME: Head = Head { text: "name", least: 4, is_left: true };
 
     fn of(column: Column) -> Head {
-        let least = match column {
-            Column::Seconds => 8,
-            Column::P50 | Column::P90 | Column::P99 | Column::Max => 7,
-            Column::Calls => 6,
-            Column::Via => "syscall".len(),
+        let (text, least) = match column {
+            Column::TimePercent => ("% time", 6),
+            Column::Seconds => ("seconds", 8),
+            Column::Average => ("usecs/call", 10),
+            Column::Calls => ("calls", 6),
+            Column::Errors => ("errors", 6),
+            Column::Via => ("via", "syscall".len()),
             Column::Name => return Head::NAME,
-            _ => column.head().len(),
+            Column::P50 => ("p50", 7),
+            Column::P90 => ("p90", 7),
+            Column::P99 => ("p99", 7),
+            Column::Max => ("max", 7),
         };
-        Head { text: column.head(), least, is_left: column == Column::Via }
+        Head { text, least, is_left: column == Column::Via }
     }
 }
 

@@ -3,7 +3,6 @@
 
 use super::answers::{self, told};
 use super::callers::{sites, text as callers};
-use super::columns::Column;
 use super::costs::total;
 use super::entries::{self, Calls};
 use super::options::TextOptions;
@@ -41,7 +40,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         out += "\n";
     }
     out += &calls_table(all, options);
-    out += legend(report, options);
+    out += legend(report);
     if options.latency || !options.summary_only {
         out += &latency::render(report, &all.entries(options.sort), options);
     }
@@ -75,13 +74,13 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
 fn calls_table(calls: Calls<'_>, options: &TextOptions) -> String {
     let rows = calls.entries(options.sort);
     let shown = if options.all { rows.clone() } else { entries::shortened(&rows, options.sort) };
-    table::render(&shown, &options.columns, options.callers.width, options.coloured)
+    table::render(&shown, options.callers.width, options.coloured)
 }
 
 /// The legend of the mark for calls that wait, if the table has one.
-fn legend(report: &TraceReport, options: &TextOptions) -> &'static str {
+fn legend(report: &TraceReport) -> &'static str {
     let waits = report.syscalls.iter().any(|row| row.waits && row.calls > 0);
-    if waits && options.columns.contains(&Column::TimePercent) {
+    if waits {
         "waits: time in which there was nothing to do; the total is without it\n"
     } else {
         ""

@@ -41,6 +41,12 @@ const HINTS: &[(&str, &str, &str)] = &[
     ("trace", "-b --detach-on", "to detach after the program's start: --no-follow"),
     ("trace", "-D --daemonize", "clockscope is always the program's parent; leave it out"),
     ("trace", "-I --interval-print", "for a line each second: --top"),
+    (
+        "trace",
+        "-U --columns --summary-columns",
+        "the table has fixed columns; for percentiles: --latency, for programs: --format json",
+    ),
+    ("trace", "--percent-limit", "callers below 2 % are shown with --all"),
     ("trace", "--timeout", "for a time, with -p: --duration TIME"),
     (
         "run",

@@ -9,7 +9,6 @@ use clap::{ArgAction, Args, ValueEnum, ValueHint};
 
 use super::{Format, hints};
 use clockscope_containers::choice::Wanted;
-use clockscope_report::columns::Column;
 use clockscope_report::options::SortBy;
 use clockscope_report::what_if::Question;
 use clockscope_syscalls::Breakdown;
@@ -109,9 +108,6 @@ pub struct TraceArgs {
     #[arg(help_heading = "What to trace", short = 'F', long = "freq", value_name = "N", default_value_t = 1000,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub freq: u32,
-    /// Leave out callers below this share of their function's calls, in percent
-    #[arg(help_heading = "What to trace", hide_short_help = true, long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
-    pub percent_limit: f64,
     /// Show rates live, once a second; on a pipe, print lines
     ///
     /// The key q stops counting and leaves the program running;
@@ -125,18 +121,6 @@ pub struct TraceArgs {
     /// Sort by
     #[arg(help_heading = "What to show", short = 'S', long = "sort", alias = "summary-sort-by", value_enum, default_value_t = SortBy::Time)]
     pub sort: SortBy,
-    /// Columns: time-percent,seconds,avg,calls,errors,via,name,p50 ...
-    ///
-    /// The others are p90, p99 and max.
-    #[arg(help_heading = "What to show", 
-        short = 'U',
-        long = "columns",
-        alias = "summary-columns",
-        value_delimiter = ',',
-        value_name = "COLUMNS",
-        value_parser = NonEmptyStringValueParser::new()
-    )]
-    pub columns: Vec<String>,
     /// Print a table for each process, too
     #[arg(help_heading = "What to show", long)]
     pub per_process: bool,
@@ -197,23 +181,21 @@ pub struct TraceArgs {
 }
 
 impl TraceArgs {
-    /// The plan of the trace, and the columns of the report's tables.
+    /// The plan of the trace.
     ///
     /// # Errors
     ///
     /// A sentence about options that are wrong or cannot be combined.
-    pub(crate) fn plan(&self, voice: Voice) -> Result<(Plan, Vec<Column>), String> {
+    pub(crate) fn plan(&self, voice: Voice) -> Result<Plan, String> {
         if self.follow_forks > 1 {
             return Err(format!("-ff: {}", hints::ONE_FILE));
         }
         let filter = Filter::parse(&self.filter)
             .map_err(|error| format!("-e {}: {error}", self.filter.join(" -e ")))?;
-        let columns = Column::parse_list(&self.columns)
-            .map_err(|error| format!("-U {}: {error}", self.columns.join(",")))?;
         if let Some(refused) = self.via_refused().or_else(|| self.output_refused()) {
             return Err(refused);
         }
-        let plan = Plan {
+        Ok(Plan {
             count_by: Some(self.count_by),
             syscalls: self.counting(),
             filter,
@@ -229,8 +211,7 @@ impl TraceArgs {
             host: self.format == TraceFormat::Json,
             voice,
             ..Plan::default()
-        };
-        Ok((plan, columns))
+        })
     }
 
     /// The options for counting system calls.
@@ -407,14 +388,6 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())
 }
 
-/// A share in percent.
-fn percent(text: &str) -> Result<f64, String> {
-    let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
-    number
-        .filter(|number| (0.0..=100.0).contains(number))
-        .ok_or_else(|| format!("`{text}` is no share: give 0 to 100, in percent"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -550,16 +523,6 @@ mod tests {
         assert_eq!(attached("sites"), Ok(()));
         assert!(attached("both").is_err_and(|why| why.ends_with("; try --via bpf")));
         assert!(refused(&["-o", "!less"]).contains("-o >(COMMAND)"));
-    }
-
-    #[test]
-    #[expect(clippy::float_cmp, reason = "read from text")]
-    fn a_limit_is_a_share_in_percent() {
-        assert_eq!(parsed(&[]).unwrap().percent_limit, 2.0);
-        assert_eq!(parsed(&["--percent-limit", "0.5%"]).unwrap().percent_limit, 0.5);
-        for wrong in ["-1", "101", "nan", "inf", "", "two"] {
-            assert!(parsed(&["--percent-limit", wrong]).is_err(), "{wrong}");
-        }
     }
 
     #[test]

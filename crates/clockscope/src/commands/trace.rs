@@ -12,13 +12,14 @@ use clockscope_measure::live;
 use clockscope_model::trace::TraceReport;
 use clockscope_report::answers;
 use clockscope_report::callers;
-use clockscope_report::columns::Column;
 use clockscope_report::options::CallersOptions;
 use clockscope_report::options::TextOptions;
 use clockscope_sys::terminal;
 use clockscope_trace::plan::Plan;
 use clockscope_trace::{attach, launch};
 
+/// Callers below this share of their function's calls are shown with `--all` only.
+const LEAST_SHARE: f64 = 0.02;
 /// Width of lines about callers without a terminal, in columns.
 const PLAIN_WIDTH: usize = 80;
 /// Least width: on narrower terminals no tree can be read.
@@ -33,33 +34,29 @@ const WIDTH_MOST: usize = 160;
 /// When a group is not found, the report's file cannot be written to, or calls cannot be counted in the way
 /// asked for.
 pub fn run(args: &TraceArgs) -> anyhow::Result<i32> {
-    let (plan, columns) = match args.plan(super::voice(args.quiet)) {
-        Ok(planned) => planned,
+    let plan = match args.plan(super::voice(args.quiet)) {
+        Ok(plan) => plan,
         Err(refused) => {
             crate::printing::warn_user(&refused);
             return Ok(exit::FAILURE);
         }
     };
-    if args.attaches() {
-        trace_running(args, &plan, columns)
-    } else {
-        trace_program(args, &plan, columns)
-    }
+    if args.attaches() { trace_running(args, &plan) } else { trace_program(args, &plan) }
 }
 
-fn trace_running(args: &TraceArgs, plan: &Plan, columns: Vec<Column>) -> anyhow::Result<i32> {
+fn trace_running(args: &TraceArgs, plan: &Plan) -> anyhow::Result<i32> {
     let targets = args.targets();
     let Some(prepared) = attach::prepare(plan, &targets)? else { return Ok(exit::FAILED) };
     let Some(output) = open(args)? else { return Ok(exit::FAILURE) };
     let Some(traced) = attach::trace(prepared)? else { return Ok(exit::FAILED) };
-    let is_written = write(output, traced.report, args, columns);
+    let is_written = write(output, traced.report, args);
     // Leaked: without the signal handlers, another Ctrl-C would kill clockscope before its exit status.
     std::mem::forget(traced.ending);
     let code = if traced.is_complete { exit::OK } else { exit::INCOMPLETE };
     Ok(exit::reported(is_written, code))
 }
 
-fn trace_program(args: &TraceArgs, plan: &Plan, columns: Vec<Column>) -> anyhow::Result<i32> {
+fn trace_program(args: &TraceArgs, plan: &Plan) -> anyhow::Result<i32> {
     let path = match program::find(&args.command[0], std::env::var_os("PATH").as_deref()) {
         Ok(path) => path,
         Err(not_found) => {
@@ -72,7 +69,7 @@ fn trace_program(args: &TraceArgs, plan: &Plan, columns: Vec<Column>) -> anyhow:
         Ok(launched) => launched,
         Err(error) => return Ok(program::refused(&path, &error)),
     };
-    let is_written = write(output, launched.report, args, columns);
+    let is_written = write(output, launched.report, args);
     launched.notes.iter().for_each(crate::printing::warn_user);
     let code = if launched.left { exit::OK } else { program::end_as(launched.end) };
     Ok(exit::reported(is_written, code))
@@ -90,7 +87,7 @@ fn open(args: &TraceArgs) -> anyhow::Result<Option<Output>> {
 }
 
 /// Returns whether the report was written.
-fn write(output: Output, mut report: TraceReport, args: &TraceArgs, columns: Vec<Column>) -> bool {
+fn write(output: Output, mut report: TraceReport, args: &TraceArgs) -> bool {
     if matches!(args.format, TraceFormat::Folded | TraceFormat::Pprof) {
         // These formats have no place for the reasons of missing stacks.
         for sentence in report.callers.iter().flat_map(callers::not_sampled) {
@@ -101,16 +98,15 @@ fn write(output: Output, mut report: TraceReport, args: &TraceArgs, columns: Vec
         let facts = live::facts();
         report.slow_because = DoctorReport::new(&facts, &rules::examine(&facts)).in_a_clause();
     }
-    output.write(&report, args.format, &text_options(args, columns))
+    output.write(&report, args.format, &text_options(args))
 }
 
-fn text_options(args: &TraceArgs, columns: Vec<Column>) -> TextOptions {
+fn text_options(args: &TraceArgs) -> TextOptions {
     // Lines about callers are as wide as the terminal: names of functions can be long.
     let on_terminal = args.output.is_none() && io::stderr().is_terminal();
     let width = terminal::columns().filter(|_| on_terminal);
     TextOptions {
         sort: args.sort,
-        columns,
         per_process: args.per_process,
         per_thread: args.per_thread,
         all: args.all,
@@ -118,7 +114,7 @@ fn text_options(args: &TraceArgs, columns: Vec<Column>) -> TextOptions {
         latency: args.latency,
         callers: CallersOptions {
             whole: args.all,
-            least_share: args.percent_limit / 100.0,
+            least_share: if args.all { 0.0 } else { LEAST_SHARE },
             width: width.map_or(PLAIN_WIDTH, |columns| columns.clamp(WIDTH_LEAST, WIDTH_MOST)),
         },
         ..TextOptions::default()

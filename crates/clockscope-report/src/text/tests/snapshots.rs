@@ -1,6 +1,5 @@
 //! Snapshots of typical reports.
 
-use crate::columns::Column;
 use crate::options::SortBy;
 use clockscope_containers::place::{Container, Place, Runtime};
 use clockscope_model::trace::Clock;
@@ -129,13 +128,6 @@ fn latency_adds_a_table_of_percentiles() {
     let options = TextOptions { latency: true, summary_only: true, ..TextOptions::default() };
     let printed = render(&report, &options);
     assert_snapshot!(&printed[printed.find("Time of single calls").expect("a table")..]);
-}
-
-#[test]
-fn chosen_columns_come_in_the_order_given() {
-    let columns = Column::parse_list(&["name", "calls", "p50", "max"].map(String::from)).unwrap();
-    let options = TextOptions { columns, summary_only: true, ..TextOptions::default() };
-    assert_snapshot!(render(&database(), &options));
 }
 
 #[test]

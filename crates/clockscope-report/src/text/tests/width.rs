@@ -7,7 +7,6 @@ use proptest::sample::select;
 use serde_json::Value;
 
 use super::*;
-use crate::columns::{self, Column};
 use crate::options::{CallersOptions, SortBy};
 use crate::tests::database;
 use clockscope_model::trace::{Clock, VdsoRow};
@@ -75,10 +74,8 @@ fn options() -> impl Strategy<Value = TextOptions> {
     let clock = select(clocks.to_vec());
     (sort, clock, any::<[bool; 4]>()).prop_map(|(sort, clock, flags)| {
         let [per_process, per_thread, summary_only, latency] = flags;
-        let columns = columns::DEFAULT.to_vec();
         TextOptions {
             sort,
-            columns,
             per_process,
             per_thread,
             summary_only,
@@ -102,23 +99,16 @@ proptest! {
     }
 
     #[test]
-    fn any_choice_of_columns_prints_every_row(
-        report in reports(),
-        columns in proptest::sample::subsequence(
-            [&columns::DEFAULT[..], &[Column::P50, Column::P90, Column::P99, Column::Max]].concat(),
-            1..=11,
-        ).prop_shuffle(),
-    ) {
-        let has_shares = columns.contains(&Column::TimePercent);
+    fn every_row_is_printed(report in reports()) {
         let options =
-            TextOptions { columns, all: true, summary_only: true, ..TextOptions::default() };
+            TextOptions { all: true, summary_only: true, ..TextOptions::default() };
         let mut bare = report;
         bare.declines.clear();
         bare.callers = None;
         let rows = bare.vdso.iter().filter(|row| row.calls > 0).count()
             + bare.syscalls.iter().filter(|row| row.calls > 0).count();
         let waits = bare.syscalls.iter().any(|row| row.calls > 0 && row.waits);
-        let legend = usize::from(has_shares && waits);
+        let legend = usize::from(waits);
         let expected = if rows == 0 { 1 } else { rows + 4 + legend };
         prop_assert_eq!(render(&bare, &options).lines().count(), expected);
     }
