@@ -58,16 +58,14 @@ fn beside(suite: &Suite, tracer: Tracer, workload: &Loop) -> Result<Launch> {
 }
 
 /// A traced process that sleeps.
-pub(crate) struct Idle {
+struct Idle {
     tracee: Running,
     attached: Option<Running>,
-    /// Process id of the traced process itself.
-    pub(crate) pid: u32,
 }
 
 impl Idle {
     /// Starts it under the tracer and waits until it runs and the tracer is attached.
-    pub(crate) fn start(suite: &Suite, tracer: Tracer) -> Result<Self> {
+    fn start(suite: &Suite, tracer: Tracer) -> Result<Self> {
         let command: Vec<OsString> =
             vec![suite.workloads.loop_program.clone().into(), "idle".into()];
         let mut tracee = Running::start(&tracer.wrap(&suite.tools, &suite.path("idle"), &command))?;
@@ -79,11 +77,11 @@ impl Idle {
             running.wait_for_line("Tracing", LIMIT)?;
             attached = Some(running);
         }
-        Ok(Self { tracee, attached, pid })
+        Ok(Self { tracee, attached })
     }
 
     /// Lets it end.
-    pub(crate) fn stop(self) -> Result<()> {
+    fn stop(self) -> Result<()> {
         self.tracee.finish(LIMIT)?;
         if let Some(attached) = self.attached {
             attached.signal("INT")?;

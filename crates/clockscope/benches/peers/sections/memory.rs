@@ -1,6 +1,5 @@
-//! Memory: what is mapped into a traced process, what clockscope itself needs, its size on disk.
+//! Memory: what clockscope itself needs, and its size on disk.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -9,7 +8,6 @@ use anyhow::{Context, Result, ensure};
 use crate::figure::exact_verdict;
 use crate::page::Page;
 use crate::process::{self, Running, first_line};
-use crate::sections::bystander::Idle;
 use crate::series::short_reason;
 use crate::suite::Suite;
 use crate::tracer::{STRACE, TRACE_TIME, TRACE_VDSO, Tracer};
@@ -18,94 +16,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     page.heading(2, "Memory and size");
-    mapped(suite, page)?;
     resident(suite, page);
     on_disk(suite, page)
-}
-
-/// Mappings of one kind: executable or not, and the name.
-type Kind = (bool, String);
-
-/// Size and resident size in KiB.
-#[derive(Clone, Copy, Default)]
-struct Size {
-    mapped_kib: i64,
-    resident_kib: i64,
-}
-
-fn mapped(suite: &Suite, page: &mut Page) -> Result<()> {
-    page.heading(3, "mapped into a traced process");
-    if let Some(reason) = suite.refusal(TRACE_VDSO) {
-        page.text(&format!("`{}`: {}", TRACE_VDSO.name(), short_reason(&reason)));
-        return Ok(());
-    }
-    let untraced = mappings_under(suite, Tracer::Untraced)?;
-    let traced = mappings_under(suite, TRACE_VDSO)?;
-    let added: Vec<(Kind, Size)> = traced
-        .into_iter()
-        .map(|(kind, size)| {
-            let before = untraced.get(&kind).copied().unwrap_or_default();
-            let mapped_kib = size.mapped_kib - before.mapped_kib;
-            (kind, Size { mapped_kib, resident_kib: size.resident_kib - before.resident_kib })
-        })
-        .filter(|(_, size)| size.mapped_kib > 0)
-        .collect();
-    let rows: Vec<Vec<String>> =
-        added.iter().map(|(kind, size)| mapping_row(kind, *size)).collect();
-    page.table(&["mapping", "executable", "mapped KiB", "resident KiB"], &rows);
-    let total = |executable: bool| -> i64 {
-        added.iter().filter(|(kind, _)| kind.0 == executable).map(|(_, size)| size.mapped_kib).sum()
-    };
-    let (image, pages) = (total(true), total(false));
-    let found = format!("{image} KiB");
-    page.verdict(&exact_verdict("image mapped", "<= 2 pages (8 KiB)", &found, image <= 8));
-    let found = format!("{pages} KiB");
-    page.verdict(&exact_verdict("shared pages mapped", "<= 256 KiB", &found, pages <= 256));
-    Ok(())
-}
-
-fn mapping_row(kind: &Kind, size: Size) -> Vec<String> {
-    let executable = if kind.0 { "yes" } else { "no" };
-    vec![
-        kind.1.clone(),
-        executable.to_owned(),
-        size.mapped_kib.to_string(),
-        size.resident_kib.to_string(),
-    ]
-}
-
-fn mappings_under(suite: &Suite, tracer: Tracer) -> Result<BTreeMap<Kind, Size>> {
-    let idle = Idle::start(suite, tracer)?;
-    let smaps = std::fs::read_to_string(format!("/proc/{}/smaps", idle.pid));
-    idle.stop()?;
-    Ok(sum_smaps(&smaps.context("failed to read the smaps of the traced process")?))
-}
-
-/// Adds up the mappings of /proc/PID/smaps by kind.
-fn sum_smaps(text: &str) -> BTreeMap<Kind, Size> {
-    let mut sums: BTreeMap<Kind, Size> = BTreeMap::new();
-    let mut current: Kind = (false, String::new());
-    for line in text.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words.as_slice() {
-            ["Size:", kib, "kB"] => {
-                sums.entry(current.clone()).or_default().mapped_kib += kib_of(kib)
-            }
-            ["Rss:", kib, "kB"] => {
-                sums.entry(current.clone()).or_default().resident_kib += kib_of(kib)
-            }
-            [range, permissions, _, _, _, name @ ..] if range.contains('-') => {
-                let name = if name.is_empty() { "anonymous".to_owned() } else { name.join(" ") };
-                current = (permissions.contains('x'), name);
-            }
-            _ => {}
-        }
-    }
-    sums
-}
-
-fn kib_of(word: &str) -> i64 {
-    word.parse().unwrap_or(0)
 }
 
 fn resident(suite: &Suite, page: &mut Page) {
