@@ -2,7 +2,7 @@
 //! call returns `EINTR` that would not have done so without clockscope.
 //!
 //! The ordinary tests attach a few times in each cell. `make test-signals` attaches 200 times in all of them
-//! (`CLOCKSCOPE_ATTACHMENTS=20` is a shorter run), and prints a table.
+//! (`CLOCKSCOPE_ATTACHMENTS=20` is a shorter run), and prints what came of it.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -90,10 +90,10 @@ impl Said {
 }
 
 /// The longest pauses in many attachments, and the number of attachments that left pages mapped.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Slowest {
-    attach_ns: u64,
-    detach_ns: u64,
+    attach: Duration,
+    detach: Duration,
     whole: Duration,
     left_shared: u32,
 }
@@ -116,9 +116,9 @@ fn attach_again_and_again(
         assert_eq!(traced.code(), 0, "attachment {number}: {what}: {traced:?}");
         let row = traced.report().field("attached")[0].clone();
         assert_ne!(row["ended"], "killed", "attachment {number}: {what}: {traced:?}");
-        let pause = |name: &str| row[name].as_u64().unwrap_or(0);
-        slowest.attach_ns = slowest.attach_ns.max(pause("pause_ns"));
-        slowest.detach_ns = slowest.detach_ns.max(pause("detach_pause_ns"));
+        let pause = |name: &str| Duration::from_nanos(row[name].as_u64().unwrap_or(0));
+        slowest.attach = slowest.attach.max(pause("pause_ns"));
+        slowest.detach = slowest.detach.max(pause("detach_pause_ns"));
         slowest.whole = slowest.whole.max(whole);
         slowest.left_shared += u32::from(traced.stderr.contains("stays attached until it ends"));
         before.0.assert_as_before(pid);
@@ -305,7 +305,7 @@ fn servers() -> Vec<(&'static str, Vec<OsString>)> {
 }
 
 /// Launches a server by these words, and asks it so many times.
-fn launched_server(name: &str, command: &[OsString], starter: &[&str], times: u32) {
+fn launched_server(command: &[OsString], starter: &[&str], times: u32) {
     let starter: Vec<OsString> = starter.iter().map(OsString::from).collect();
     let clockscope = [&words![clockscope()], &starter[..], &words!["--"], command].concat();
     let mut server = Conversation::start(&clockscope);
@@ -313,7 +313,6 @@ fn launched_server(name: &str, command: &[OsString], starter: &[&str], times: u3
     (0..times).for_each(|number| server.check_an_answer(number.into()));
     server.end();
     server.ends_well();
-    print_row(name, 1, None, &Slowest::default());
 }
 
 fn attached_to_server(name: &str, command: &[OsString], via: &str, attachments: u32) {
@@ -322,39 +321,12 @@ fn attached_to_server(name: &str, command: &[OsString], via: &str, attachments: 
     let slowest = attach_again_and_again(server.pid(), via, attachments, &name);
     server.end();
     server.check_health();
-    print_row(name, attachments, None, &slowest);
+    print(via, &name, &slowest);
     server.ends_well();
 }
 
-fn print_row(what: &str, times: u32, said: Option<Said>, slowest: &Slowest) {
-    let of = |number: fn(Said) -> u64| said.map_or("-".to_owned(), |said| number(said).to_string());
-    let ms = |ns: u64| Duration::from_nanos(ns).as_secs_f64() * 1e3;
-    let _ = writeln!(
-        stdout(),
-        "{what:<31} {times:>5} {:>9} {:>9} {:>6} {:>8.1} {:>8.1} {:>8.0} {:>6}",
-        of(|said| said.sent),
-        of(|said| said.received),
-        0, // a death ends the test, so the column is always 0
-        ms(slowest.attach_ns),
-        ms(slowest.detach_ns),
-        slowest.whole.as_secs_f64() * 1e3,
-        slowest.left_shared,
-    );
-}
-
-fn print_head(what: &str) {
-    let _ = writeln!(
-        stdout(),
-        "\n{what:<31} {:>5} {:>9} {:>9} {:>6} {:>8} {:>8} {:>8} {:>6}",
-        "times",
-        "sent",
-        "received",
-        "deaths",
-        "attach",
-        "detach",
-        "command",
-        "left"
-    );
+fn print(way: &str, what: &dyn fmt::Display, found: &dyn fmt::Debug) {
+    let _ = writeln!(stdout(), "{way}: {what}: {found:?}");
 }
 
 #[test]
@@ -362,30 +334,23 @@ fn print_head(what: &str) {
 fn the_matrix() {
     let wished = std::env::var("CLOCKSCOPE_ATTACHMENTS").ok();
     let times = wished.map_or(200, |text| text.parse().expect("a number of attachments"));
-    let _ = writeln!(
-        stdout(),
-        "attach, detach: the longest pause, ms; command: the slowest, without its --duration, ms"
-    );
-    let _ = writeln!(stdout(), "left: how often a mapping was left behind");
     let servers = servers();
     for via in ATTACHMENTS {
-        print_head(&format!("trace -p --via {via}"));
         for cell in all_cells() {
-            let Some((said, slowest)) = attached_to(cell, via, times) else { return };
-            print_row(&cell.to_string(), times, Some(said), &slowest);
+            let Some(found) = attached_to(cell, via, times) else { return };
+            print(via, &cell, &found);
         }
         for (name, command) in &servers {
             attached_to_server(name, command, via, times);
         }
     }
     for starter in LAUNCHES {
-        print_head(&starter.join(" "));
         for cell in all_cells().into_iter().filter(|cell| cell.can_be_followed(starter)) {
             let Some(said) = launched(cell, starter, 5 * times) else { return };
-            print_row(&cell.to_string(), 1, Some(said), &Slowest::default());
+            print(&starter.join(" "), &cell, &said);
         }
-        for (name, command) in &servers {
-            launched_server(name, command, starter, times);
+        for (_, command) in &servers {
+            launched_server(command, starter, times);
         }
     }
 }
