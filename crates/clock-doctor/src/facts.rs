@@ -83,8 +83,6 @@ pub struct CpuFacts {
     pub family: Option<Known<u32>>,
     /// Sockets, by the `physical id` of the processor entries.
     pub sockets: Option<u32>,
-    /// CPUs that are online or were brought up.
-    pub count: Option<Known<u32>>,
     /// Processor entries in `/proc/cpuinfo` are those of a 32-bit ARM.
     pub is_arm32: bool,
     /// `uname -m`, or the machine by the log or `/proc/version` (`x86_64`, `aarch64`).

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Files, count_cpus, field, first_line};
+use super::{Files, field, first_line};
 use crate::facts::{CpuFacts, Known};
-use crate::root::{SMALL, paths};
+use crate::root::paths;
 
 const FILE: &str = "proc/cpuinfo";
 /// Minimum number of flags for a complete list: every CPU that runs Linux on x86-64 has more.
@@ -22,8 +22,7 @@ pub(super) fn facts(files: &mut Files) -> CpuFacts {
         value: known.value.split_whitespace().map(str::to_owned).collect::<BTreeSet<_>>(),
         evidence: known.evidence,
     });
-    let processors = processors(&text);
-    let is_real = processors > 0;
+    let is_real = field(&text, "processor").is_some();
     CpuFacts {
         vendor: known("vendor_id"),
         model: known("model name").or_else(|| known("Model")).or_else(|| known("Processor")),
@@ -34,17 +33,9 @@ pub(super) fn facts(files: &mut Files) -> CpuFacts {
             Some(Known { value: known.value.parse().ok()?, evidence: known.evidence })
         }),
         sockets: sockets(&text),
-        count: count(files, &text, processors),
         is_arm32: is_real && is_arm32(&text),
         machine: machine(files),
     }
-}
-
-/// The CPUs that `/proc/cpuinfo` lists.
-fn processors(cpuinfo: &str) -> u32 {
-    let is_one =
-        |line: &&str| line.split_once(':').is_some_and(|(key, _)| key.trim() == "processor");
-    u32::try_from(cpuinfo.lines().filter(is_one).count()).unwrap_or(u32::MAX)
 }
 
 /// The sockets that processor entries name; `None` if they name none.
@@ -52,16 +43,6 @@ fn sockets(cpuinfo: &str) -> Option<u32> {
     let ids = cpuinfo.lines().filter_map(|line| line.strip_prefix("physical id")?.split_once(':'));
     let ids: BTreeSet<&str> = ids.map(|(_, id)| id.trim()).collect();
     u32::try_from(ids.len()).ok().filter(|sockets| *sockets > 0)
-}
-
-fn count(files: &mut Files, cpuinfo: &str, processors: u32) -> Option<Known<u32>> {
-    let online = files.value("sys/devices/system/cpu/online", count_cpus);
-    // A file that reaches the size limit may be cut.
-    let is_whole = (cpuinfo.len() as u64) < SMALL;
-    online.or_else(|| {
-        let text = format!("{processors} processor entries");
-        (processors > 0 && is_whole).then(|| Known::new(processors, FILE, &text))
-    })
 }
 
 /// Whether entries are those of a 32-bit ARM: `CPU architecture: 7`, with flags that have other names on AArch64

@@ -108,7 +108,6 @@ fn is_heavy(kind: &EventKind) -> bool {
                 | EventKind::HotAdded
                 | EventKind::Switched(_)
                 | EventKind::BrokenBiosAdvice
-                | EventKind::LeapSecond
                 | EventKind::Suspended(_)
                 | EventKind::Restored
         )

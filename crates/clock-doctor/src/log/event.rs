@@ -202,32 +202,19 @@ pub enum EventKind {
     DmiAbsent,
     /// `Machine model: ...` of a device tree.
     MachineModel(String),
-    /// `Hypervisor detected: NAME`
+    /// `Hypervisor detected: NAME`, `Booting paravirtualized kernel on NAME`, and systemd's `Detected virtualization NAME.`
     Hypervisor(String),
-    /// `Booting paravirtualized kernel on NAME`
-    Paravirtualised(String),
     /// `kvm-clock: ...`
     KvmClock,
-    /// `Xen version V`
-    XenVersion(String),
-    /// Systemd's `Detected virtualization NAME.`
-    SystemdVirtualisation(String),
-    /// `Hyper-V: ...`, `HyperV: ...`, `hv_vmbus: ...`
-    HyperV,
     /// `Hyper-V: Invariant TSC is unavailable`
     HyperVNoInvariantTsc,
     /// A line printed by one platform's code only: that platform, as in its label.
     OfPlatform(&'static str),
-    /// `CPU MTRRs all blank - virtualized system.`: a virtual machine of any hypervisor.
+    /// `CPU MTRRs all blank - virtualized system.`, `SEV: Status: SEV`: a virtual machine of any hypervisor.
     VirtualMachine,
-    /// `tdx: Guest detected`, `SEV: Status: SEV SEV-ES SEV-SNP SecureTSC`: a guest with memory that its host cannot
-    /// read.
-    Confidential {
-        /// The usual name of the technique.
-        by: &'static str,
-        /// The host cannot change the guest's TSC either.
-        keeps_tsc: bool,
-    },
+    /// `tdx: Guest detected`, `SEV: Status: SEV SEV-ES SEV-SNP SecureTSC`: a guest whose TSC its host cannot change, by
+    /// the usual name of the technique.
+    Confidential(&'static str),
     /// `CPU0: NAME (family: 0xf, ...)`, `smpboot: CPU0: ...`, `CPU: NAME stepping 02`
     CpuModel {
         /// The CPU's name, including the vendor.
@@ -237,8 +224,6 @@ pub enum EventKind {
     },
     /// `CPUn: Booted secondary processor`, `Booting Linux on physical CPU`: ARM.
     ArmBoot,
-    /// `Brought up N nodes, N CPUs`, `Total of N processors activated`
-    CpusUp(u32),
     /// `Detected N MHz processor` The rate is in MHz.
     DetectedProcessor(f64),
     /// `Detected N MHz TSC` The rate is in MHz.
@@ -257,8 +242,6 @@ pub enum EventKind {
     Registered {
         /// The clocksource.
         name: String,
-        /// The counter's mask.
-        mask: u64,
         /// Most cycles between two readings.
         max_cycles: u64,
         /// Longest idle time.
@@ -360,8 +343,6 @@ pub enum EventKind {
         /// The line contains `(not 'OTHER')`.
         is_other: bool,
     },
-    /// `Checking clocksource NAME synchronization from CPU N to CPUs LIST.`
-    SyncChecking,
     /// `CPUs LIST ahead of CPU N`, `CPUs LIST behind CPU N`
     CpusApart {
         /// The list, as printed.
@@ -390,10 +371,8 @@ pub enum EventKind {
     HpetPc10,
     /// `Counter not counting. HPET disabled`, `Will disable the HPET for this platform because it's not reliable`
     HpetDisabled,
-    /// `PM-Timer running at invalid rate`, `PM-Timer had no reasonable result`
+    /// `PM-Timer running at invalid rate`, `PM-Timer had no reasonable result`, `The chipset may have PM-Timer Bug`
     PmTimerBad,
-    /// `The chipset may have PM-Timer Bug`
-    PmTimerBug,
     /// `registered with invalid VDSO mode N. Disabling VDSO support.`
     VdsoModeInvalid(String),
     /// `VDSO_CLOCKMODE_PVCLOCK not supported (tsc unstable)`
@@ -416,8 +395,6 @@ pub enum EventKind {
     SchedClockUnstable,
     /// `TSC found unstable after boot, most likely due to broken BIOS. Use 'tsc=unstable'.`
     BrokenBiosAdvice,
-    /// `Clock: inserting leap second`
-    LeapSecond,
     /// `random: crng reseeded due to virtual machine fork`: vmgenid has changed (5.18 and later).
     Restored,
     /// `PM: suspend entry`, `PM: suspend exit`, `ACPI: PM: Low-level resume complete`, hibernation. `true` on waking.

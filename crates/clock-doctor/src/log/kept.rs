@@ -110,7 +110,6 @@ fn says_the_same_again(kind: &EventKind) -> bool {
     matches!(
         kind,
         EventKind::KvmClock
-            | EventKind::HyperV
             | EventKind::ArmBoot
             | EventKind::ArmTrapping
             | EventKind::SyncCheck(_)

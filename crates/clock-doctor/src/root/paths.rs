@@ -51,7 +51,7 @@ pub const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
 pub(crate) const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 
 /// Short files that stand alone.
-const SINGLE: [&str; 17] = [
+const SINGLE: [&str; 16] = [
     "etc/os-release",
     "usr/lib/os-release",
     "proc/sys/kernel/osrelease",
@@ -64,7 +64,6 @@ const SINGLE: [&str; 17] = [
     "proc/xen/capabilities",
     "sys/devices/system/clocksource/clocksource0/current_clocksource",
     "sys/devices/system/clocksource/clocksource0/available_clocksource",
-    "sys/devices/system/cpu/online",
     "sys/hypervisor/type",
     "run/systemd/container",
     "run/.containerenv",

@@ -19,9 +19,7 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
             .map(|finding| without_hpet(finding, facts, verdict, &machine)),
     );
     findings.extend(of(facts, Label::HpetUnreliable, |kind| *kind == EventKind::HpetDisabled));
-    findings.extend(of(facts, Label::AcpiPmBug, |kind| {
-        matches!(kind, EventKind::PmTimerBad | EventKind::PmTimerBug)
-    }));
+    findings.extend(of(facts, Label::AcpiPmBug, |kind| *kind == EventKind::PmTimerBad));
     findings
 }
 

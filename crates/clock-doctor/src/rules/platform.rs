@@ -97,25 +97,22 @@ impl Hints {
             EventKind::Dmi(text) => self.dmi.push(text.to_lowercase()),
             EventKind::DmiAbsent => self.dmi_absent = true,
             EventKind::MachineModel(name) => self.board |= !name.contains("virt"),
-            EventKind::Paravirtualised(name) if name.contains("bare hardware") => {
+            EventKind::Hypervisor(name) if name.contains("bare hardware") => {
                 self.bare_hardware = true;
             }
-            EventKind::Hypervisor(name)
-            | EventKind::Paravirtualised(name)
-            | EventKind::SystemdVirtualisation(name) => self.names.push(name.to_lowercase()),
-            EventKind::KvmClock => self.names.push("kvm".to_owned()),
-            EventKind::XenVersion(_) => self.names.push("xen".to_owned()),
+            EventKind::Hypervisor(name) => self.names.push(name.to_lowercase()),
+            EventKind::KvmClock => self.lines.push("kvm"),
             EventKind::RateFromHypervisor(_) | EventKind::NoRateFromHypervisor => {
-                self.names.push("vmware".to_owned());
+                self.lines.push("vmware");
             }
-            EventKind::HyperV | EventKind::HyperVNoInvariantTsc => self.lines.push("hyperv"),
+            EventKind::HyperVNoInvariantTsc => self.lines.push("hyperv"),
             // `ARM_ARCH_TIMER_OOL_WORKAROUND` of drivers/clocksource/Kconfig depends on ARM64 (Linux 6.12).
             EventKind::ArmWorkaround(_) | EventKind::ArmTrapping => self.lines.push("arm64"),
             EventKind::HostUnstable => self.lines.push("host"),
             kind if kind.is_about_hyperv() => self.lines.push("hyperv"),
             EventKind::PvclockUnstable => self.lines.push("xen"),
             EventKind::OfPlatform(name) => self.lines.push(name),
-            EventKind::Confidential { .. } | EventKind::VirtualMachine => self.flag = true,
+            EventKind::Confidential(_) | EventKind::VirtualMachine => self.flag = true,
             EventKind::CpuModel { name, .. } => self.cpus.push(name.to_lowercase()),
             EventKind::LinuxVersion(text) => self.kernel.push_str(&text.to_lowercase()),
             kind => self.sources.extend(kind.clocksources().map(str::to_owned)),

@@ -3,14 +3,11 @@
 use super::tokens::{after, phrase};
 use crate::log::event::EventKind;
 
-/// `Hypervisor detected: NAME`
-pub(crate) fn hypervisor(message: &str, _: usize) -> Option<EventKind> {
-    Some(EventKind::Hypervisor(phrase(after(message, "Hypervisor detected: ")?)))
-}
-
-/// `Booting paravirtualized kernel on NAME`
-pub(crate) fn paravirtualised(message: &str, _: usize) -> Option<EventKind> {
-    Some(EventKind::Paravirtualised(phrase(after(message, "paravirtualized kernel on ")?)))
+/// `Hypervisor detected: NAME`, `Booting paravirtualized kernel on NAME`, systemd's `Detected virtualization NAME.`
+pub(crate) fn hypervisor(message: &str, at: usize) -> Option<EventKind> {
+    let words = ["detected: ", "kernel on ", "virtualization "];
+    let name = phrase(words.iter().find_map(|word| after(&message[at..], word))?);
+    Some(EventKind::Hypervisor(name.trim_matches(['.', '\'', ' ']).to_owned()))
 }
 
 /// `kvm-clock: ...` at the beginning of a line; elsewhere it is only the name of a clocksource.
@@ -23,32 +20,14 @@ pub(crate) fn xen(message: &str, at: usize) -> Option<EventKind> {
     let rest = message[at..].strip_prefix("Xen version")?;
     let version = rest.trim_start_matches([':', ' ']);
     let is_it = version.starts_with(|c: char| c.is_ascii_digit());
-    is_it.then(|| EventKind::XenVersion(phrase(version.trim_end_matches('.'))))
-}
-
-/// Systemd's `Detected virtualization NAME.`
-pub(crate) fn systemd(message: &str, _: usize) -> Option<EventKind> {
-    let name = phrase(after(message, "Detected virtualization ")?);
-    Some(EventKind::SystemdVirtualisation(name.trim_matches(['.', '\'', ' ']).to_owned()))
-}
-
-/// `Hyper-V: ...`, `HyperV: ...`, `hv_vmbus: ...`
-pub(crate) fn hyper_v(message: &str, _: usize) -> Option<EventKind> {
-    if message.contains("Invariant TSC is unavailable") {
-        return Some(EventKind::HyperVNoInvariantTsc);
-    }
-    let is_it = ["Hyper-V:", "Hyper-V Host Build", "HyperV:", "hv_vmbus: ", "hv_utils: "]
-        .iter()
-        .any(|start| message.starts_with(start))
-        || message.contains("Hyper-V Virtual Machine detected");
-    is_it.then_some(EventKind::HyperV)
+    is_it.then_some(EventKind::OfPlatform("xen"))
 }
 
 /// Prefixes of lines that only one platform's code prints: `arch/x86/xen/`, `drivers/xen/`, `arch/x86/kernel/kvm.c`,
 /// `cpu/vmware.c`, `drivers/hv/`, `drivers/virt/vboxguest/`, `drivers/firmware/smccc/kvm_guest.c`,
 /// `arch/arm64/kernel/cpufeature.c`, `arch/riscv/kernel/sbi.c`, Linux 6.12. Drivers for devices that other hypervisors
 /// emulate too, such as vmxnet3, are not listed.
-pub(super) const SIGNATURES: [(&str, &str); 27] = [
+pub(super) const SIGNATURES: [(&str, &str); 33] = [
     ("Xen: ", "xen"),
     ("xen: ", "xen"),
     ("xen:events: ", "xen"),
@@ -63,6 +42,12 @@ pub(super) const SIGNATURES: [(&str, &str); 27] = [
     ("kvm-stealtime: ", "kvm"),
     ("KVM setup ", "kvm"),
     ("smccc: KVM: hypervisor services", "kvm"),
+    ("Hyper-V:", "hyperv"),
+    ("Hyper-V Host Build", "hyperv"),
+    ("Hyper-V Virtual Machine detected", "hyperv"),
+    ("HyperV:", "hyperv"),
+    ("hv_vmbus: ", "hyperv"),
+    ("hv_utils: ", "hyperv"),
     ("hv_netvsc", "hyperv"),
     ("hv_storvsc", "hyperv"),
     ("hv_balloon: ", "hyperv"),
@@ -78,10 +63,10 @@ pub(super) const SIGNATURES: [(&str, &str); 27] = [
     ("VirtualBox USB Tablet", "virtualbox"),
 ];
 
-/// The platform of that signature. The names of VirtualBox's devices stand anywhere in a line of its guest.
+/// The platform of that signature. A virtual device's or machine's name stands anywhere in a line of its guest.
 pub(super) fn signature(number: usize, at: usize) -> Option<EventKind> {
     let (text, platform) = SIGNATURES[number];
-    let is_device = text.starts_with("VBOX") || text.starts_with("VirtualBox");
+    let is_device = ["VBOX", "VirtualBox", "Hyper-V Virtual"].iter().any(|it| text.starts_with(it));
     (at == 0 || is_device).then_some(EventKind::OfPlatform(platform))
 }
 
@@ -117,21 +102,18 @@ pub(crate) fn confidential(message: &str, at: usize) -> Option<EventKind> {
         "Memory Encryption Features active: Intel TDX",
         "Detected confidential virtualization tdx",
     ];
-    const SNP: [&str; 3] = [
+    const SEV: [&str; 3] = [
         "SEV: Using SNP CPUID table",
         "SEV: SNP running at",
-        "Detected confidential virtualization sev-snp",
+        "Detected confidential virtualization sev",
     ];
     if begins(&TDX) {
-        return Some(EventKind::Confidential { by: "Intel TDX", keeps_tsc: true });
+        return Some(EventKind::Confidential("Intel TDX"));
     }
     let is_list = begins(&["Memory Encryption Features active:", "SEV: Status:"]);
     let has = |word: &str| said.split([' ', '.', ',']).any(|one| one == word);
-    if is_list && has("SEV-SNP") || begins(&SNP) {
-        let keeps_tsc = is_list && has("SecureTSC");
-        return Some(EventKind::Confidential { by: "AMD SEV-SNP", keeps_tsc });
+    if is_list && has("SEV-SNP") && has("SecureTSC") {
+        return Some(EventKind::Confidential("AMD SEV-SNP"));
     }
-    let is_sev =
-        is_list && has("SEV") || said.starts_with("Detected confidential virtualization sev");
-    is_sev.then_some(EventKind::Confidential { by: "AMD SEV", keeps_tsc: false })
+    (is_list && has("SEV") || begins(&SEV)).then_some(EventKind::VirtualMachine)
 }

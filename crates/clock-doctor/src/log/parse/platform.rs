@@ -1,6 +1,6 @@
 //! Lines about the kernel, its machine and its CPUs.
 
-use super::tokens::{after, decimal, hexadecimal, phrase};
+use super::tokens::{after, hexadecimal, phrase};
 use crate::facts::Kernel;
 use crate::log::event::EventKind;
 
@@ -54,20 +54,6 @@ pub(crate) fn release(message: &str, at: usize) -> Option<EventKind> {
     let (before, _) = after(&message[at..], "ainted")?.split_once(" #")?;
     let release = before.rsplit(' ').next()?;
     Kernel::parse(release).map(|kernel| EventKind::Release(kernel.release))
-}
-
-/// `Brought up 1 node, 4 CPUs`, `Brought up 4 CPUs`, `Total of 4 processors activated`
-pub(crate) fn cpus_up(message: &str, _: usize) -> Option<EventKind> {
-    let count = |label: &str, unit: &str| {
-        let words: Vec<&str> = after(message, label)?.split([' ', ',']).collect();
-        let at = words.iter().position(|word| word.starts_with(unit))?;
-        words.get(at.checked_sub(1)?)?.parse().ok()
-    };
-    let cpus =
-        count("Brought up ", "CPU").or_else(|| count("Booted up ", "CPU")).or_else(|| {
-            decimal(after(message, "Total of ")?).and_then(|(n, _)| u32::try_from(n).ok())
-        })?;
-    (cpus > 0).then_some(EventKind::CpusUp(cpus))
 }
 
 /// `CPU4 has been hot-added`

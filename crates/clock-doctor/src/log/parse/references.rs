@@ -5,13 +5,11 @@ use crate::log::event::EventKind;
 
 /// `drivers/clocksource/acpi_pm.c`
 pub(crate) fn pm_timer(message: &str, at: usize) -> Option<EventKind> {
-    if message.contains("PM-Timer Bug") {
-        return Some(EventKind::PmTimerBug);
-    }
     let rest = message[at..].strip_prefix("PM-Timer ")?;
-    let is_bad = ["running at invalid rate", "had no reasonable", "had inconsistent", "failed"]
-        .iter()
-        .any(|text| rest.starts_with(text));
+    let is_bad =
+        ["Bug", "running at invalid rate", "had no reasonable", "had inconsistent", "failed"]
+            .iter()
+            .any(|text| rest.starts_with(text));
     is_bad.then_some(EventKind::PmTimerBad)
 }
 

@@ -14,11 +14,11 @@ fn is_unit(rest: &str) -> bool {
 /// `clocksource: NAME: mask: 0x.. max_cycles: 0x.., max_idle_ns: N ns`
 pub(crate) fn registered(message: &str, at: usize) -> Option<EventKind> {
     let name = last_name(message[..at].strip_suffix(": ")?)?.to_owned();
-    let (mask, rest) = hexadecimal(&message[at + "mask: ".len()..])?;
+    let (_, rest) = hexadecimal(&message[at + "mask: ".len()..])?;
     let (max_cycles, rest) = hexadecimal(after(rest, "max_cycles:")?)?;
     let (max_idle_ns, rest) = decimal(after(rest, "max_idle_ns:")?)?;
     is_unit(rest).then_some(())?;
-    Some(EventKind::Registered { name, mask, max_cycles, max_idle_ns })
+    Some(EventKind::Registered { name, max_cycles, max_idle_ns })
 }
 
 /// `Switched to clocksource NAME`, `Switching to clocksource NAME`
@@ -262,11 +262,6 @@ pub(crate) fn noise(message: &str, at: usize) -> Option<EventKind> {
         _ => true,
     };
     is_it.then_some(EventKind::WatchdogNoise)
-}
-
-/// `Checking clocksource NAME synchronization from CPU N to CPUs LIST.`
-pub(crate) fn checking(message: &str, at: usize) -> Option<EventKind> {
-    message[at..].contains(" synchronization").then_some(EventKind::SyncChecking)
 }
 
 /// `CPUs LIST ahead of CPU N for clocksource tsc.`, `CPUs LIST behind CPU N for clocksource tsc.`

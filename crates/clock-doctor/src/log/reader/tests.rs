@@ -72,8 +72,9 @@ fn of_real_logs_no_line_on_clocks_is_passed_over() {
         "ommand line",
     ];
     // These lines report a normal state.
-    const USUAL: [&str; 9] = [
+    const USUAL: [&str; 10] = [
         "clocksource_wdtest: --- ",
+        "Checking clocksource",
         "Fast TSC calibration using PIT",
         "tsc: using CPUID[0x15]",
         "TSC deadline timer",

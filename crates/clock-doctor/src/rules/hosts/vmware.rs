@@ -24,7 +24,7 @@ fn trusted(facts: &Facts) -> Option<Finding> {
         _ => None,
     });
     let confidential = facts.events().find_map(|event| match event.kind {
-        EventKind::Confidential { by, keeps_tsc: true } => Some((event.evidence.clone(), by)),
+        EventKind::Confidential(by) => Some((event.evidence.clone(), by)),
         _ => None,
     });
     let tdx = facts.cpu.flag("tdx_guest") == Some(true);
@@ -55,7 +55,7 @@ fn guest_support_missing(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     }
     let knows = |kind: &EventKind| match kind {
         EventKind::RateFromHypervisor(_) | EventKind::NoRateFromHypervisor => true,
-        EventKind::Hypervisor(name) | EventKind::Paravirtualised(name) => name.contains("VMware"),
+        EventKind::Hypervisor(name) => name.contains("VMware"),
         _ => false,
     };
     if facts.logged(knows).is_some() {

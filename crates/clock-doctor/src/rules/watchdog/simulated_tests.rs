@@ -208,13 +208,8 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
             interval_ns,
         },
     );
-    let registered = (any_name(), prop::array::uniform3(any_number())).prop_map(
-        |(name, [mask, max_cycles, max_idle_ns])| EventKind::Registered {
-            name,
-            mask,
-            max_cycles,
-            max_idle_ns,
-        },
+    let registered = (any_name(), prop::array::uniform2(any_number())).prop_map(
+        |(name, [max_cycles, max_idle_ns])| EventKind::Registered { name, max_cycles, max_idle_ns },
     );
     prop_oneof![
         reading,
