@@ -21,6 +21,11 @@ impl Evidence {
     pub fn of(file: &str, text: &str) -> Evidence {
         Evidence { file: file.to_owned(), line: None, text: text.to_owned() }
     }
+
+    /// Evidence from a measurement.
+    pub(crate) fn measured(text: impl AsRef<str>) -> Evidence {
+        Evidence::of("measured", text.as_ref())
+    }
 }
 
 impl fmt::Display for Evidence {

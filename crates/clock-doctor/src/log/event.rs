@@ -297,20 +297,9 @@ pub enum EventKind {
         /// The reference's interval.
         interval_ns: i64,
     },
-    /// `Watchdog NAME interval: Nns` (7.1)
-    ReferenceInterval {
-        /// The watchdog's reference.
-        name: String,
-        /// Its interval.
-        nsec: i64,
-    },
-    /// `Clocksource NAME interval: Nns` (7.1)
-    WatchedInterval {
-        /// The clocksource.
-        name: String,
-        /// Its interval.
-        nsec: i64,
-    },
+    /// `Watchdog NAME interval: Nns`, `Clocksource NAME interval: Nns` (7.1): the clocksource, and its interval in
+    /// nanoseconds.
+    Interval(Role, String, i64),
     /// `CPU1 N < CPU2 N (cycles)` (7.1)
     CpuCycles {
         /// The lower count.
@@ -428,8 +417,7 @@ impl EventKind {
             | EventKind::Marked { name, .. }
             | EventKind::OldDelta { name, .. }
             | EventKind::Reading(_, Count { name, .. })
-            | EventKind::ReferenceInterval { name, .. }
-            | EventKind::WatchedInterval { name, .. }
+            | EventKind::Interval(_, name, _)
             | EventKind::Current { name: Some(name), .. }
             | EventKind::ReadDelay { name: Some(name), .. }
             | EventKind::Override { name, .. }
@@ -447,8 +435,7 @@ impl EventKind {
             EventKind::OldDelta { .. }
                 | EventKind::Reading(..)
                 | EventKind::Skewed { .. }
-                | EventKind::ReferenceInterval { .. }
-                | EventKind::WatchedInterval { .. }
+                | EventKind::Interval(..)
                 | EventKind::CpuCycles { .. }
                 | EventKind::ReadDelay { .. }
         )

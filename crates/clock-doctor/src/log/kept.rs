@@ -134,7 +134,9 @@ fn continues(episodes: &Ends, event: &Event) -> bool {
         return false;
     }
     let slot = |kind: &EventKind| match kind {
-        EventKind::Reading(role, _) => (discriminant(kind), Some(*role)),
+        EventKind::Reading(role, _) | EventKind::Interval(role, ..) => {
+            (discriminant(kind), Some(*role))
+        }
         _ => (discriminant(kind), None),
     };
     // An episode contains each kind of line once, so that its size is bounded.

@@ -101,41 +101,14 @@ impl Archive {
     }
 }
 
-/// Members that were refused for the same reason.
-#[derive(Default)]
-struct Tally {
-    count: u64,
-    /// The first one.
-    example: String,
-}
-
-impl Tally {
-    fn add(&mut self, path: &str) {
-        if self.count == 0 {
-            self.example = short(path);
-        }
-        self.count += 1;
-    }
-
-    /// One line for all of them.
-    fn said(&self, what: &str) -> Option<Unread> {
-        let why = match self.count {
-            0 => return None,
-            1 => format!("has {what}: not read"),
-            count => format!("has {what}, as have {} more members: not read", count - 1),
-        };
-        Some(Unread::new(&self.example, why))
-    }
-}
-
 /// The members of an archive, grouped by the folder that may be the root.
 #[derive(Default)]
 struct Members {
     roots: BTreeMap<String, BTreeMap<String, Kept>>,
     kept: usize,
     count: u64,
-    with_dots: Tally,
-    absolute: Tally,
+    /// Members whose path may lead out of the archive: the first, and the number of all.
+    outside: (String, u64),
     /// An archive inside the archive.
     nested: Option<String>,
     twice: Vec<(String, String)>,
@@ -188,11 +161,13 @@ impl Members {
     fn member(&mut self, path: &[u8], entry: &mut Entry<impl Read>) -> io::Result<()> {
         let path = String::from_utf8_lossy(path);
         let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-        match () {
-            () if parts.contains(&"..") => self.with_dots.add(&path),
-            () if path.starts_with('/') => self.absolute.add(&path),
-            () => self.plain_member(&parts, entry)?,
+        if !parts.contains(&"..") && !path.starts_with('/') {
+            return self.plain_member(&parts, entry);
         }
+        if self.outside.1 == 0 {
+            self.outside.0 = short(&path);
+        }
+        self.outside.1 += 1;
         Ok(())
     }
 
@@ -234,10 +209,11 @@ impl Members {
         let root = self.roots.iter().max_by_key(rank).map(|(root, _)| root.clone());
         let root = root.unwrap_or_default();
         let files = self.roots.remove(&root).unwrap_or_default();
-        let elsewhere =
-            [self.with_dots.said("`..` in its path"), self.absolute.said("an absolute path")];
-        let mut refused: Vec<Unread> = elsewhere.into_iter().flatten().collect();
+        let mut refused: Vec<Unread> = Vec::new();
         let mut say = |file: &str, why: &str| refused.push(Unread::new(file, why));
+        if let (first, count @ 1..) = &self.outside {
+            say(first, &format!("an absolute path or `..` in it, not read; such members: {count}"));
+        }
         self.twice.retain(|(at, _)| *at == root);
         self.twice.dedup();
         for (_, below) in &self.twice {

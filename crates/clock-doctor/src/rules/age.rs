@@ -1,6 +1,6 @@
 //! The kernel's age from the wording of its messages, if its version is unknown.
 
-use crate::facts::{Evidence, Facts};
+use crate::facts::{Evidence, Facts, Kernel};
 use crate::log::event::{Count, Event, EventKind, Mark, UnstableReason};
 
 /// Bounds for the kernel's version.
@@ -49,6 +49,17 @@ impl Age {
     }
 }
 
+/// Whether the kernel is that version, a later one, or `el` of Red Hat; `None` if unknown. Without a version, the wording
+/// of the log bounds the kernel's version.
+pub(in crate::rules) fn kernel_since(
+    facts: &Facts,
+    (major, minor): (u32, u32),
+    el: Option<u32>,
+) -> Option<bool> {
+    let has_it = |kernel: &Kernel| el.is_some() && kernel.el() >= el;
+    if facts.kernel().is_some_and(has_it) { Some(true) } else { age(facts).since(major, minor) }
+}
+
 /// Bounds the kernel's version by its release, or by messages that only some versions print.
 pub(in crate::rules) fn age(facts: &Facts) -> Age {
     if let Some(kernel) = &facts.kernel {
@@ -89,9 +100,7 @@ fn not_before(event: &Event) -> Option<(u32, u32)> {
     let text = message(event);
     match &event.kind {
         EventKind::Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. } => Some((7, 1)),
-        EventKind::ReferenceInterval { .. } | EventKind::WatchedInterval { .. } => {
-            Some(if text.contains(" interval:") { (7, 1) } else { (5, 11) })
-        }
+        EventKind::Interval(..) => Some(if text.contains(" interval:") { (7, 1) } else { (5, 11) }),
         // `Watchdog remote CPU 3 read timed out`, `Watchdog hpet read timed out`.
         EventKind::WatchdogNoise if text.contains("read timed out") => Some((7, 1)),
         EventKind::Marked { .. } if text.contains("watchdog on CPU") => Some((4, 5)),

@@ -1,6 +1,8 @@
 //! The machine's measurements of itself, and properties of the process that measured.
 
 use super::finding::{Finding, Severity, Verdict};
+use super::state::is_device;
+use super::watchdog::figures::cost;
 use crate::facts::{Evidence, Facts};
 use crate::measured::{Discipline, Measured, WarpMeasured};
 use crate::rules::catalogue::{Fix, Label, TRUST};
@@ -12,9 +14,6 @@ const SLOW_NS: f64 = 300.0;
 /// a counter that is read by an instruction: tsc takes 18 to 57 ns, a paravirtual clock twice that, a coarse clock 4 to
 /// 13 ns, and a trap to a hypervisor a microsecond. In an emulator all of them are slow.
 const SLOW_TIMES: f64 = 15.0;
-/// Clocksources that no vDSO of today reads.
-const DEVICES: [&str; 7] =
-    ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "hyperv_clocksource_msr", "sgi_rtc", "i8253"];
 /// Number of steps back that are believed: one in some thousand hand-overs is only reported.
 const BELIEVED: u64 = 2;
 
@@ -34,10 +33,6 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     findings
 }
 
-fn seen(text: impl Into<String>) -> Evidence {
-    Evidence { file: "measured".to_owned(), line: None, text: text.into() }
-}
-
 /// A value of 0 disables the vDSO's `clock_gettime` and `gettimeofday` on kernels up to 3.0.
 ///
 /// `gtod->sysctl_enabled` in `arch/x86/kernel/vsyscall_64.c` (Linux 2.6.36).
@@ -52,22 +47,14 @@ fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
         return None;
     }
     let finding = Finding::new(Label::VdsoOff)
-        .seen(&seen("the process that measured was given no vDSO (AT_SYSINFO_EHDR is missing)"))
+        .seen(&Evidence::measured(
+            "the process that measured was given no vDSO (AT_SYSINFO_EHDR is missing)",
+        ))
         .tell("every-read");
     Some(match facts.line_with("vdso=0") {
         Some(line) => finding.seen(&line.evidence).fix(&[Fix::RemoveParameter]),
         None => finding.tell("process"),
     })
-}
-
-/// A cost in the usual form: `22.7 ns`, `1.53 us`.
-fn cost(ns: f64) -> String {
-    match ns {
-        _ if ns >= 9_950.0 => format!("{:.0} us", ns / 1e3),
-        _ if ns >= 995.0 => format!("{:.2} us", ns / 1e3),
-        _ if ns >= 99.5 => format!("{ns:.0} ns"),
-        _ => format!("{ns:.1} ns"),
-    }
 }
 
 fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Option<Finding> {
@@ -76,18 +63,22 @@ fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Optio
     if by_read.or(measured.host.vdso.falls_back) != Some(true) {
         return None;
     }
-    let mut finding = Finding::new(Label::VdsoFallsBack)
-        .seen(&seen("the vDSO's clock_gettime(CLOCK_MONOTONIC) makes the system call"));
+    let mut finding = Finding::new(Label::VdsoFallsBack).seen(&Evidence::measured(
+        "the vDSO's clock_gettime(CLOCK_MONOTONIC) makes the system call",
+    ));
     if let Some((vdso, syscall)) = read.and_then(|read| Some((read.vdso_ns?, read.syscall_ns?))) {
         finding = finding.tell_with("costs", &[("vdso", &cost(vdso)), ("syscall", &cost(syscall))]);
     }
-    if let Some(device) = source.filter(|name| DEVICES.contains(name)) {
+    if let Some(device) = source.filter(|name| is_device(name)) {
         finding = finding.tell_with("device", &[("device", &device)]);
     }
     let page = measured.pvclock.as_ref().filter(|_| is_paravirtual(source));
     if let Some(page) = page.filter(|page| !page.is_stable) {
         finding = finding
-            .seen(&seen(format!("the page of the {} clock says that it is not stable", page.kind)))
+            .seen(&Evidence::measured(format!(
+                "the page of the {} clock says that it is not stable",
+                page.kind
+            )))
             .tell("unstable-page");
     }
     let coarse = measured.read("CLOCK_MONOTONIC_COARSE");
@@ -125,7 +116,7 @@ pub(crate) fn trapped(measured: &Measured) -> Option<(f64, f64)> {
 fn slow_read(measured: &Measured, source: Option<&str>) -> Option<Finding> {
     let (ns, coarse) = trapped(measured)?;
     let finding = Finding::new(Label::SlowReadMeasured)
-        .seen(&seen(format!(
+        .seen(&Evidence::measured(format!(
             "CLOCK_MONOTONIC by the vDSO, without a system call: {}; CLOCK_MONOTONIC_COARSE: {}",
             cost(ns),
             cost(coarse)
@@ -150,14 +141,14 @@ fn offset(warp: &WarpMeasured, measured: &Measured, source: Option<&str>) -> Opt
     let severity = if is_believed && reads_tsc { Severity::Wrong } else { Severity::Note };
     let mut finding = Finding::new(Label::TscOffsetMeasured).severity(severity);
     if warp.backwards > 0 {
-        finding = finding.seen(&seen(format!(
+        finding = finding.seen(&Evidence::measured(format!(
             "{} of {} hand-overs between CPUs went back, by {} ticks at worst; pairs of CPUs compared: {}",
             warp.backwards, warp.handovers, warp.worst_ticks, warp.pairs
         )));
     }
     if let Some(((first, second, ns), bound)) = beyond {
         let way = if ns > 0.0 { "ahead of" } else { "behind" };
-        finding = finding.seen(&seen(format!(
+        finding = finding.seen(&Evidence::measured(format!(
             "CPU {second} is {} {way} CPU {first}, give or take {}",
             cost(ns.abs()),
             cost(bound)
@@ -179,7 +170,7 @@ fn offset(warp: &WarpMeasured, measured: &Measured, source: Option<&str>) -> Opt
 fn tsc_denied(measured: &Measured) -> Option<Finding> {
     (measured.tsc_allowed == Some(false)).then(|| {
         Finding::new(Label::TscDeniedToProcess)
-            .seen(&seen("prctl(PR_GET_TSC) answers PR_TSC_SIGSEGV"))
+            .seen(&Evidence::measured("prctl(PR_GET_TSC) answers PR_TSC_SIGSEGV"))
             .tell("denied")
     })
 }
@@ -191,12 +182,15 @@ fn traced(measured: &Measured) -> Option<Finding> {
     }
     let mut finding = Finding::new(Label::SyscallsTraced).fix(&[Fix::StopTracing]);
     if tracing.who.is_empty() {
-        finding = finding.seen(&seen("something is done beside every system call"));
+        finding = finding.seen(&Evidence::measured("something is done beside every system call"));
     } else {
         // Notes are printed without their evidence, so the tracing process is named in the detail.
         finding = finding.tell_with("who", &[("who", &tracing.who.join("; "))]);
     }
-    finding = tracing.who.iter().fold(finding, |finding, who| finding.seen(&seen(who.as_str())));
+    finding = tracing
+        .who
+        .iter()
+        .fold(finding, |finding, who| finding.seen(&Evidence::measured(who.as_str())));
     if let Some(note) = &tracing.note {
         finding = finding.tell_with("not-seen", &[("note", note)]);
     }
@@ -213,12 +207,12 @@ fn process(measured: &Measured) -> impl Iterator<Item = Finding> {
     let host = &measured.host;
     let traced = host.traced_by.map(|pid| {
         Finding::new(Label::TracedByPtrace)
-            .seen(&seen(format!("TracerPid: {pid} in /proc/self/status")))
+            .seen(&Evidence::measured(format!("TracerPid: {pid} in /proc/self/status")))
     });
     let is_filtered = host.seccomp.as_deref() == Some("filter");
     let filtered = is_filtered.then(|| {
-        let finding =
-            Finding::new(Label::SeccompFilter).seen(&seen("Seccomp: 2 in /proc/self/status"));
+        let finding = Finding::new(Label::SeccompFilter)
+            .seen(&Evidence::measured("Seccomp: 2 in /proc/self/status"));
         match measured.read("CLOCK_MONOTONIC").and_then(|read| read.syscall_ns) {
             Some(ns) => finding.tell_with("filtered", &[("ns", &cost(ns))]),
             None => finding,
@@ -227,7 +221,7 @@ fn process(measured: &Measured) -> impl Iterator<Item = Finding> {
     let offsets = host.time_namespace.as_deref().filter(|offsets| *offsets != "none");
     let shifted = offsets.map(|offsets| {
         Finding::new(Label::InTimeNamespace)
-            .seen(&seen(format!("time namespace: {offsets}")))
+            .seen(&Evidence::measured(format!("time namespace: {offsets}")))
             .tell("namespace")
     });
     [traced, filtered, shifted].into_iter().flatten()
@@ -240,14 +234,14 @@ fn discipline(one: &Discipline, measured: &Measured) -> impl Iterator<Item = Fin
         let error = one.max_error_us as f64 / 1e6;
         let text = format!("adjtimex: STA_UNSYNC is set, greatest error {error:.1} s");
         Finding::new(Label::TimeNotSynchronised)
-            .seen(&seen(text))
+            .seen(&Evidence::measured(text))
             .fix(&[Fix::Synchronise])
             .tell_if(is_guest(measured), "guest")
     });
     let leap = matches!(one.leap.as_str(), "insert" | "delete").then(|| {
         let is_to_be = one.leap.trim_end_matches('e');
         let text = format!("adjtimex: a leap second is to be {is_to_be}ed");
-        Finding::new(Label::LeapSecondPending).seen(&seen(text))
+        Finding::new(Label::LeapSecondPending).seen(&Evidence::measured(text))
     });
     unsynchronised.into_iter().chain(leap)
 }

@@ -213,12 +213,3 @@ fn the_old_switch_of_the_vdso_needs_no_measurement() {
     assert_eq!((findings[0].label, findings[0].severity), (Label::Vsyscall64Off, Severity::Slow));
     assert_eq!(findings[0].fixes, [Fix::Vsyscall64]);
 }
-
-#[test]
-fn costs_have_three_digits() {
-    let texts = [4.6012, 99.44, 99.51, 540.2, 994.0, 996.0, 1534.0, 20_400.0].map(cost);
-    assert_eq!(
-        texts,
-        ["4.6 ns", "99.4 ns", "100 ns", "540 ns", "994 ns", "1.00 us", "1.53 us", "20 us"]
-    );
-}

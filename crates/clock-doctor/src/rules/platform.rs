@@ -28,36 +28,28 @@ struct Hints {
     flag: bool,
 }
 
-type Words = &'static [&'static str];
-
-/// Words that show a platform: in DMI, in names of hypervisors, and beginnings of names of clocksources.
-const WORDS: [(&str, Words, Words, Words); 11] = [
-    ("virtualbox", &["virtualbox", "innotek"], &["oracle", "vboxvbox"], &[]),
-    ("vmware", &["vmware"], &["vmware"], &[]),
-    ("xen", &["xen"], &["xen"], &["xen"]),
-    (
-        "kvm",
-        &[
-            "kvm",
-            "openstack",
-            "kubevirt",
-            "ovirt",
-            "nutanix",
-            "alibaba cloud",
-            "digitalocean",
-            "rhev",
-        ],
-        &["kvm", "linux kvm", "linux,kvm"],
-        &["kvm-clock"],
-    ),
-    ("qemu", &["qemu", "bochs", "red hat kvm", "standard pc ("], &["qemu", "tcgtcg"], &[]),
-    ("hyperv", &["hyper-v"], &["microsoft", "hyper-v", "hyperv"], &["hyperv_clocksource"]),
-    ("aws", &["amazon"], &["amazon"], &[]),
-    ("gce", &["google compute engine"], &["google"], &[]),
-    ("bhyve", &["bhyve"], &["bhyve"], &[]),
-    ("cloud-hypervisor", &["cloud hypervisor", "cloud-hypervisor"], &[], &[]),
-    ("riscv64", &[], &[], &["riscv_clocksource"]),
+/// Words that show a platform, separated by `|`: in DMI, in names of hypervisors, and beginnings of names of
+/// clocksources.
+const WORDS: [(&str, &str, &str, &str); 11] = [
+    ("virtualbox", "virtualbox|innotek", "oracle|vboxvbox", ""),
+    ("vmware", "vmware", "vmware", ""),
+    ("xen", "xen", "xen", "xen"),
+    ("kvm", KVM, "kvm|linux kvm|linux,kvm", "kvm-clock"),
+    ("qemu", "qemu|bochs|red hat kvm|standard pc (", "qemu|tcgtcg", ""),
+    ("hyperv", "hyper-v", "microsoft|hyper-v|hyperv", "hyperv_clocksource"),
+    ("aws", "amazon", "amazon", ""),
+    ("gce", "google compute engine", "google", ""),
+    ("bhyve", "bhyve", "bhyve", ""),
+    ("cloud-hypervisor", "cloud hypervisor|cloud-hypervisor", "", ""),
+    ("riscv64", "", "", "riscv_clocksource"),
 ];
+/// Makers of KVM guests.
+const KVM: &str = "kvm|openstack|kubevirt|ovirt|nutanix|alibaba cloud|digitalocean|rhev";
+
+/// The words of such a list.
+fn words(list: &str) -> impl Iterator<Item = &str> {
+    list.split('|').filter(|word| !word.is_empty())
+}
 
 impl Hints {
     fn of(facts: &Facts) -> Hints {
@@ -124,19 +116,21 @@ impl Hints {
         let words = WORDS.iter().find(|(name, ..)| *name == platform);
         self.lines.contains(&platform)
             || words.is_some_and(|(_, dmi, names, sources)| {
-                self.dmi(dmi) || self.named(names) || sources.iter().any(|name| self.source(name))
+                self.dmi(dmi)
+                    || self.named(names)
+                    || self::words(sources).any(|name| self.source(name))
             })
     }
 
-    fn dmi(&self, words: &[&str]) -> bool {
-        self.dmi.iter().any(|field| words.iter().any(|word| field.contains(word)))
+    fn dmi(&self, list: &str) -> bool {
+        self.dmi.iter().any(|field| words(list).any(|word| field.contains(word)))
     }
 
     /// Whether one of the names begins with one of the words, or has it after a blank.
-    fn named(&self, words: &[&str]) -> bool {
+    fn named(&self, list: &str) -> bool {
         let is =
             |name: &str, word: &str| name.starts_with(word) || name.contains(&format!(" {word}"));
-        self.names.iter().any(|name| words.iter().any(|word| is(name, word)))
+        self.names.iter().any(|name| words(list).any(|word| is(name, word)))
     }
 
     fn source(&self, start: &str) -> bool {
@@ -144,34 +138,32 @@ impl Hints {
     }
 
     fn is_qemu(&self) -> bool {
-        const CPUS: [&str; 3] =
-            ["qemu virtual cpu", "common kvm processor", "32-bit kvm processor"];
-        self.show("qemu") || self.cpus.iter().any(|name| CPUS.iter().any(|cpu| name.contains(cpu)))
+        const CPUS: &str = "qemu virtual cpu|common kvm processor|32-bit kvm processor";
+        self.show("qemu") || self.cpus.iter().any(|name| words(CPUS).any(|cpu| name.contains(cpu)))
     }
 
     fn is_hyperv(&self) -> bool {
-        let machine = self.dmi(&["microsoft corporation"]) && self.dmi(&["virtual machine"]);
+        let machine = self.dmi("microsoft corporation") && self.dmi("virtual machine");
         machine || self.show("hyperv")
     }
 
     fn is_wsl(&self) -> bool {
-        self.kernel.contains("microsoft") || self.kernel.contains("-wsl2") || self.named(&["wsl"])
+        self.kernel.contains("microsoft") || self.kernel.contains("-wsl2") || self.named("wsl")
     }
 
     /// The kernel of Docker's virtual machine on a Mac; later ones run on Apple's own hypervisor.
     fn is_hyperkit(&self, facts: &Facts) -> bool {
         let linuxkit = self.kernel.contains("linuxkit");
         let old = facts.kernel().is_some_and(|kernel| !kernel.at_least(5, 15));
-        let bhyve = self.dmi(&["bhyve"]) || self.named(&["bhyve"]);
-        self.dmi(&["hyperkit"])
-            || linuxkit && (bhyve || old && !self.is_hyperv() && !self.show("kvm"))
+        let bhyve = self.dmi("bhyve") || self.named("bhyve");
+        self.dmi("hyperkit") || linuxkit && (bhyve || old && !self.is_hyperv() && !self.show("kvm"))
     }
 
     /// The fixed version that gVisor's Sentry reports.
     fn is_gvisor(&self) -> bool {
         let fixed =
             self.kernel.contains("4.4.0 ") && self.kernel.contains("sun jan 10 15:06:54 pst 2016");
-        fixed || self.named(&["gvisor"])
+        fixed || self.named("gvisor")
     }
 }
 
@@ -181,7 +173,7 @@ const MAKERS: &str = "acer|apple inc|asrock|asus|biostar|cisco systems|clevo|del
     gigabyte|hewlett-packard|hewlett packard|hp |huawei|ibm|inspur|intel corp|lenovo|medion|micro-star|msi |packard bell|\
     panasonic|quanta|razer|samsung|sony|supermicro|to be filled by o.e.m|toshiba|tuxedo|tyan";
 /// Words in DMI that show a virtual machine of any hypervisor.
-const VIRTUAL: &str = "virt kvm qemu cloud compute bhyve oxide stack droplet xen vm hypervisor";
+const VIRTUAL: &str = "virt|kvm|qemu|cloud|compute|bhyve|oxide|stack|droplet|xen|vm|hypervisor";
 
 fn is_bare_metal(hints: &Hints, facts: &Facts) -> bool {
     let measured = facts.measured.as_ref();
@@ -190,11 +182,10 @@ fn is_bare_metal(hints: &Hints, facts: &Facts) -> bool {
     if hints.flag || said.is_some_and(|name| name != "none") || by_cpuid == Some(false) {
         return false;
     }
-    let maker = |field: &String| {
-        MAKERS.split('|').any(|name| field.starts_with(name) || field == name.trim())
-    };
+    let maker =
+        |field: &String| words(MAKERS).any(|name| field.starts_with(name) || field == name.trim());
     let has_maker = hints.dmi.iter().any(maker) || hints.bare_hardware && !hints.dmi.is_empty();
-    let made = has_maker && !hints.dmi(&VIRTUAL.split(' ').collect::<Vec<_>>());
+    let made = has_maker && !hints.dmi(VIRTUAL);
     let unflagged =
         facts.cpu.flag("hypervisor") == Some(false) && facts.cpu.flag("tsc") == Some(true);
     // A host of guests, whose log begins at the boot and names no hypervisor.
@@ -235,11 +226,11 @@ fn virtual_platforms(hints: &Hints, facts: &Facts) -> Vec<&'static str> {
     let release = |word: &str| hints.kernel.contains(word);
     let of_aws = (kvm || xen) && !qemu && (release("-aws") || release(".amzn"));
     let by_google = hints.dmi.iter().any(|field| field == "google") && (kvm || hints.flag);
-    let tag = hints.dmi(&["7783-7084-3265-9085-8269-3286-77"]);
+    let tag = hints.dmi("7783-7084-3265-9085-8269-3286-77");
     let hyperkit = hints.is_hyperkit(facts);
 
     // Two hypervisors that do not belong together: the log names the inner one.
-    let nested = xen && (qemu || vmware || hints.dmi(&["virtual machine"]));
+    let nested = xen && (qemu || vmware || hints.dmi("virtual machine"));
     let no_dmi = kvm && hints.dmi_absent && !hyperv && !boots_arm64(facts);
 
     let all = [

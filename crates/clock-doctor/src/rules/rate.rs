@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use super::finding::{Finding, Verdict, append, merged};
+use super::state::is_device;
 use super::state::source::is_tsc;
 use super::watchdog::figures::{a_day, hertz, share};
 use super::watchdog::labels::FASTEST_HZ;
@@ -42,8 +43,7 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
 
 /// Whether the system clock runs at the TSC's rate: not if another counter is read.
 fn reads_tsc(verdict: &Verdict) -> bool {
-    let others = ["acpi_pm", "hpet", "jiffies", "refined-jiffies", "sgi_rtc", "pit", "i8253"];
-    let other = |name: &str| others.contains(&name) || name.starts_with("arm,");
+    let other = |name: &str| is_device(name) && !name.starts_with("hyperv");
     !verdict.source.as_deref().is_some_and(|name| other(name) || name == "arch_sys_counter")
 }
 
@@ -137,7 +137,7 @@ fn by_correction(facts: &Facts) -> Option<Finding> {
     let by_tick =
         if discipline.tick_us > 0 { (discipline.tick_us - 10_000) as f64 * 100.0 } else { 0.0 };
     let text = format!("frequency {} ppm, tick {}", discipline.frequency_ppm, discipline.tick_us);
-    let evidence = Evidence::of("measured", &text);
+    let evidence = Evidence::measured(text);
     let found = off_by(discipline.frequency_ppm + by_tick, &evidence, "by-correction")?;
     Some(found.fix(&[Fix::BiosUpdate, Fix::TscRecalibrate]))
 }
@@ -162,7 +162,7 @@ fn by_measurement(facts: &Facts) -> Option<Finding> {
     let from = host.tsc_hz_source.as_deref().unwrap_or("the kernel");
     let (measured, kernel) = (hertz(measured), hertz(kernel));
     let text = format!("TSC {measured} measured, {kernel} by {from}");
-    let finding = Finding::new(Label::TscRateWrong).seen(&Evidence::of("measured", &text));
+    let finding = Finding::new(Label::TscRateWrong).seen(&Evidence::measured(text));
     let values: [(&str, &dyn Display); 5] = [
         ("measured", &measured),
         ("kernel", &kernel),

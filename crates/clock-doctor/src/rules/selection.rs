@@ -3,7 +3,8 @@
 mod missing;
 
 use super::finding::{Finding, Severity, State, Verdict};
-use super::state::source::{self, counts_ticks, is_tsc};
+use super::state::is_device;
+use super::state::source::{self, counts_ticks, is_tsc, rank};
 use super::trust;
 use super::{params, state};
 use crate::facts::{Evidence, Facts};
@@ -51,7 +52,7 @@ fn tsc_available(facts: &Facts) -> Option<Evidence> {
         return None;
     }
     if let Some(list) = &facts.available {
-        return list.value.iter().any(|name| name == "tsc").then(|| list.evidence.clone());
+        return (facts.lists("tsc") == Some(true)).then(|| list.evidence.clone());
     }
     let registers =
         |kind: &EventKind| matches!(kind, EventKind::Registered { name, .. } if name == "tsc");
@@ -97,28 +98,11 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let current = verdict.source.as_deref()?;
     let list = facts.available.as_ref()?;
     let has = |name: &str| facts.lists(name) == Some(true);
-    // Best first, by rating: 400, 400, 250, 200, 110, 110. A later one may be current although an earlier one is
-    // available.
-    const ORDER: [&str; 8] = [
-        "kvm-clock",
-        "hyperv_clocksource_tsc_page",
-        "hpet",
-        "acpi_pm",
-        "pit",
-        "i8253",
-        "refined-jiffies",
-        "jiffies",
-    ];
-    let asks = matches!(current, "hyperv_clocksource_msr" | "hyperv_clocksource");
-    let rank = ORDER.iter().position(|name| *name == current).or(asks.then_some(2))?;
-    if usable_tsc(facts, verdict) {
+    const BETTER: [&str; 4] = ["kvm-clock", "hyperv_clocksource_tsc_page", "hpet", "acpi_pm"];
+    if !is_device(current) || current.starts_with("arm") || usable_tsc(facts, verdict) {
         return None;
     }
-    let better = ORDER[..rank.min(4)].iter().find(|name| has(name))?;
-    // The paravirtual clocks are equally good.
-    if rank < 2 {
-        return None;
-    }
+    let better = BETTER.iter().find(|name| has(name) && rank(name) < rank(current))?;
     let found = Finding::new(Label::BetterSourceAvailable).seen(&list.evidence);
     let found = found.seen_all(&verdict.source_evidence);
     let (key, fix) = match *better {

@@ -92,7 +92,7 @@ pub(super) fn disagreement(facts: &Facts) -> Option<Finding> {
     if !opposite || name == "hpet" {
         return None;
     }
-    let found = Finding::new(Label::MeasurementDisagrees).seen(&Evidence::of("measured", &text));
+    let found = Finding::new(Label::MeasurementDisagrees).seen(&Evidence::measured(&text));
     Some(found.tell_with(
         "disagrees",
         &[("name", &name), ("expectation", &state), ("because", &because), ("text", &text)],
@@ -135,6 +135,11 @@ fn expected(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (St
     }
 }
 
+/// Whether no vDSO reads the clocksource.
+pub(super) fn is_device(name: &str) -> bool {
+    DEVICES.iter().any(|(device, _)| *device == name)
+}
+
 /// Whether the clocksource is the counter of another architecture than x86 and ARM.
 pub(super) fn is_elsewhere(name: &str) -> bool {
     ELSEWHERE.contains(&name)
@@ -161,8 +166,7 @@ fn release(kernel: &Kernel) -> [(&'static str, String); 1] {
 /// Without a name, the remaining clocksources may still be known to be slow.
 fn unnamed(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (State, String) {
     if let Some(list) = &facts.available {
-        let is_device = |name: &String| DEVICES.iter().any(|(device, _)| device == name);
-        if !list.value.is_empty() && list.value.iter().all(is_device) {
+        if !list.value.is_empty() && list.value.iter().all(|name| is_device(name)) {
             return slow("nothing-but", &[("names", list.value.join(" and "))]);
         }
         if list.value.first().is_some_and(|name| source::is_tsc(name)) {

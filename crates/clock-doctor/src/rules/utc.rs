@@ -67,8 +67,10 @@ fn weighed(facts: &Facts, is_guest: bool) -> Option<(Weighed<'_>, Option<&Event>
 fn seen(reference: &Reference) -> Evidence {
     let sign = if reference.behind_ns < 0 { '-' } else { '+' };
     let (apart, error) = (duration(reference.behind_ns), duration(reference.error_ns));
-    let text = format!("{} minus CLOCK_REALTIME: {sign}{apart}, +/- {error}", reference.name);
-    Evidence { file: "measured".to_owned(), line: None, text }
+    Evidence::measured(format!(
+        "{} minus CLOCK_REALTIME: {sign}{apart}, +/- {error}",
+        reference.name
+    ))
 }
 
 /// The reading as a clause: `the clock is 60 s behind rtc0, give or take 1 s`.

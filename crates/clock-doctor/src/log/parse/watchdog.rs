@@ -117,12 +117,7 @@ pub(crate) fn reading_with_interval(message: &str, at: usize) -> Option<EventKin
         return Some(reading);
     }
     // The rest is missing, or was copied by hand with other names.
-    let name = name.to_owned();
-    match role {
-        Role::Reference => Some(EventKind::ReferenceInterval { name, nsec }),
-        Role::SecondReference => None,
-        Role::Watched => Some(EventKind::WatchedInterval { name, nsec }),
-    }
+    (role != Role::SecondReference).then(|| EventKind::Interval(role, name.to_owned(), nsec))
 }
 
 /// `Long readout interval, skipping watchdog check: cs_nsec: N wd_nsec: N`: 6.2 and later.
@@ -213,11 +208,9 @@ pub(crate) fn interval(message: &str, at: usize) -> Option<EventKind> {
     let name = last_name(before)?;
     let who = before.trim_end().trim_end_matches('\'');
     let who = who.strip_suffix(name)?.trim_end_matches('\'').trim_end();
-    let name = name.to_owned();
-    if who.ends_with("atchdog") {
-        return Some(EventKind::ReferenceInterval { name, nsec });
-    }
-    who.ends_with("locksource").then_some(EventKind::WatchedInterval { name, nsec })
+    let roles = [("atchdog", Role::Reference), ("locksource", Role::Watched)];
+    let (_, role) = roles.into_iter().find(|(end, _)| who.ends_with(end))?;
+    Some(EventKind::Interval(role, name.to_owned(), nsec))
 }
 
 /// `CPU1 N < CPU2 N (cycles)`: 7.1.

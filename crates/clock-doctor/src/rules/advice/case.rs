@@ -1,7 +1,7 @@
 //! A machine and the findings that a fix is written out for.
 
 use crate::facts::{Facts, Sign};
-use crate::rules::age::age;
+use crate::rules::age::kernel_since;
 use crate::rules::catalogue::{Label, Says};
 use crate::rules::finding::{Finding, Severity, Verdict};
 use crate::rules::platform;
@@ -43,14 +43,9 @@ impl Case<'_> {
         self.facts.signs.iter().any(|sign| matches!(sign.value, Sign::Container(_)))
     }
 
-    /// Whether the kernel is that version, a later one, or `el` of Red Hat; `None` if unknown. Without a version, the
-    /// wording of a log bounds the kernel's version.
+    /// As [`kernel_since`].
     pub(super) fn kernel_since(&self, major: u32, minor: u32, el: Option<u32>) -> Option<bool> {
-        let Some(kernel) = self.facts.kernel() else {
-            return age(self.facts).since(major, minor);
-        };
-        let backported = el.is_some_and(|el| kernel.el().is_some_and(|this| this >= el));
-        Some(kernel.at_least(major, minor) || backported)
+        kernel_since(self.facts, (major, minor), el)
     }
 
     /// Whether the command line lacks this word, or is unknown.

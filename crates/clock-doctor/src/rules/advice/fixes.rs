@@ -8,15 +8,12 @@ use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label, Says, capitalised};
 use crate::rules::finding::State;
 use crate::rules::params;
-use crate::rules::state::source::{counts_ticks, is_tsc};
+use crate::rules::state::source::{counts_ticks, is_tsc, rank};
 use crate::rules::trust::uses_tsc;
 use crate::utc::{Kind, Reference};
 
 /// Platforms whose hypervisor belongs to a provider.
 const CLOUDS: &str = "aws gce azure firecracker";
-
-/// Clocksources from cheap to expensive, for a machine with several of them.
-const CHEAPEST_FIRST: &str = "tsc arch_sys_counter hyperv_clocksource_tsc_page kvm-clock xen tsc-early hpet hyperv_clocksource_msr acpi_pm";
 
 /// `None` if the fix does not apply.
 pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
@@ -143,9 +140,6 @@ fn switch<'a>(case: &Case<'a>, name: &'a str) -> Option<Draft<'a>> {
 
 /// `None` if no available clocksource, except the TSC, is cheaper than the current one.
 fn switch_to_best<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
-    let rank = |name: &str| {
-        CHEAPEST_FIRST.split(' ').position(|one| one == name).unwrap_or(CHEAPEST_FIRST.len())
-    };
     let now = case.verdict.source.as_deref()?;
     let available = case.facts.available.as_ref()?.value.iter();
     let best = available.filter(|name| !is_tsc(name)).min_by_key(|name| rank(name))?;

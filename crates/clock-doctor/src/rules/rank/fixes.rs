@@ -1,14 +1,12 @@
 //! The advised fixes: those that findings suggest, without those that any finding rules out.
 
 use super::super::advice;
+use super::super::age::kernel_since;
 use super::super::catalogue::{Fix, Says};
 use super::super::finding::{Advice, Finding, Severity, State, Verdict};
+use super::super::state::is_device;
 use super::super::trust::{self, AIMS_AT_TSC, Doubt, uses_tsc};
 use crate::facts::Facts;
-
-/// Clocksources that an x86 kernel uses instead of the TSC.
-const FALLBACKS: [&str; 7] =
-    ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "sgi_rtc", "hyperv_clocksource_msr"];
 
 /// Whether any finding rules out that fix.
 pub(super) fn is_forbidden(fix: Fix, findings: &[Finding]) -> bool {
@@ -46,7 +44,7 @@ pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> 
         // tsc=reliable replaces it on kernels without tsc=nowatchdog.
         let advice = advice.or_else(|| {
             let stands_in = fix == Fix::TscNowatchdog
-                && lacks_nowatchdog(facts)
+                && kernel_since(facts, (5, 2), Some(8)) == Some(false)
                 && !fixes.contains(&Fix::TscReliable)
                 && !is_forbidden(Fix::TscReliable, findings);
             if stands_in { write(Fix::TscReliable, fix) } else { None }
@@ -122,19 +120,14 @@ fn may_ask(finding: &Finding, fix: Fix) -> bool {
     }
 }
 
-fn lacks_nowatchdog(facts: &Facts) -> bool {
-    let kernel = facts.kernel();
-    kernel.is_some_and(|kernel| !kernel.at_least(5, 2) && kernel.el().is_none_or(|el| el < 8))
-}
-
 /// Whether the clocksource is a slow fallback without a known cause.
 fn asks_for_log(verdict: &Verdict, findings: &[Finding], written: &[Advice]) -> bool {
-    let is_fallback = verdict.source.as_deref().is_some_and(|name| FALLBACKS.contains(&name));
+    let is_fallback = |name: &str| is_device(name) && !name.starts_with("arm");
     let has_cause = findings.iter().any(|finding| {
         finding.severity >= Severity::Slow && !finding.says(Says::NoCauseOfSlowness)
     });
     verdict.state == State::Slow
-        && is_fallback
+        && verdict.source.as_deref().is_some_and(is_fallback)
         && !has_cause
         && !written.iter().any(|advice| advice.is(Fix::ReadLog))
 }

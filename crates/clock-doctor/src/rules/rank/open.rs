@@ -3,6 +3,7 @@
 use super::super::advice::tsc_guards;
 use super::super::catalogue::{Fix, Label, Says};
 use super::super::finding::{Cost, Diagnosis, Severity, State};
+use super::super::watchdog::figures::cost;
 use crate::facts::{Facts, Log};
 use crate::log::event::{EventKind, Role};
 
@@ -56,27 +57,17 @@ pub(super) fn meanwhile(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
 fn coarse_cost(facts: &Facts) -> String {
     let measured = facts.measured.as_ref();
     let read = measured.and_then(|measured| measured.read("CLOCK_MONOTONIC_COARSE"));
-    read.and_then(|read| read.vdso_ns).map_or_else(|| "4 to 13 ns".to_owned(), duration)
+    read.and_then(|read| read.vdso_ns).map_or_else(|| "4 to 13 ns".to_owned(), cost)
 }
 
-fn instead_of(cost: &Cost) -> String {
-    let (low, high) = (duration(cost.low_ns), duration(cost.high_ns));
+fn instead_of(of: &Cost) -> String {
+    let (low, high) = (cost(of.low_ns), cost(of.high_ns));
     if low == high {
         return format!(" instead of {low}");
     }
     let unit = high.split_once(' ').map_or("", |(_, unit)| unit);
     let low = low.strip_suffix(unit).map_or(low.as_str(), str::trim_end);
     format!(" instead of {low} to {high}")
-}
-
-/// A duration with two significant digits, enough for comparing.
-fn duration(ns: f64) -> String {
-    if ns < 10.0 {
-        return format!("{ns:.0} ns");
-    }
-    let step = 10_f64.powf(ns.log10().floor() - 1.0);
-    let rounded = (ns / step).round() * step;
-    if rounded < 1000.0 { format!("{rounded:.0} ns") } else { format!("{} us", rounded / 1000.0) }
 }
 
 /// Open questions with decisive answers, with the command that answers each.
@@ -134,7 +125,7 @@ fn has_numbers(facts: &Facts) -> bool {
             event.kind,
             EventKind::Reading(Role::Reference, _)
                 | EventKind::Skewed { .. }
-                | EventKind::ReferenceInterval { .. }
+                | EventKind::Interval(Role::Reference, ..)
                 | EventKind::CpuCycles { .. }
                 | EventKind::OldDelta { .. }
         )

@@ -4,8 +4,8 @@ use crate::facts::Facts;
 use crate::log::event::{Event, EventKind};
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Severity, State, Verdict};
-use crate::rules::state::is_elsewhere;
 use crate::rules::state::source::{lists_tsc, tsc_given_up};
+use crate::rules::state::{is_device, is_elsewhere};
 use crate::rules::{arm, params, refused, watchdog};
 
 /// The findings of these rules.
@@ -73,7 +73,7 @@ fn without_reason(event: &Event) -> Option<Finding> {
 fn needs_log(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let listed = lists_tsc(facts);
     let current = verdict.source.as_deref();
-    let device = matches!(current, Some("hpet" | "acpi_pm" | "jiffies" | "refined-jiffies"));
+    let device = current.is_some_and(is_device);
     let asked = params::asked(facts);
     let chosen = asked.is_some() && asked == current;
     // A missing tsc is a question only if the remaining clocksource is slow, or may be.

@@ -24,7 +24,7 @@ pub(crate) struct Episode {
     pub marked: Option<(String, Mark)>,
     /// `Marking TSC unstable due to clocksource watchdog`.
     pub is_declared: bool,
-    /// `Clocksource tsc unstable (delta = N ns)`.
+    /// `Clocksource tsc unstable (delta = N ns)`, `skewed N ns`.
     pub delta_ns: Option<i64>,
     /// The reference's counter.
     pub reference: Option<Count>,
@@ -32,11 +32,9 @@ pub(crate) struct Episode {
     pub second: Option<Count>,
     /// The TSC's counter.
     pub watched: Option<Count>,
-    /// `skewed N ns over watchdog 'NAME' interval of N ns`: skew, reference, interval.
-    pub skewed: Option<(i64, String, i64)>,
-    /// `Watchdog NAME interval: Nns`.
+    /// `Watchdog NAME interval: Nns`, `over watchdog 'NAME' interval of N ns`.
     pub reference_interval: Option<(String, i64)>,
-    /// `Clocksource tsc interval: Nns`, in nanoseconds.
+    /// `Clocksource tsc interval: Nns`, or the reference's with the skew, in nanoseconds.
     pub watched_interval: Option<i64>,
     /// `CPU1 N < CPU2 N (cycles)`.
     pub cycles: Option<(u64, u64)>,
@@ -66,9 +64,8 @@ impl Episode {
     /// The names of the reference in its lines.
     pub(crate) fn references(&self) -> impl Iterator<Item = &String> {
         let count = self.reference.as_ref().map(|count| &count.name);
-        let skewed = self.skewed.as_ref().map(|(_, name, _)| name);
         let interval = self.reference_interval.as_ref().map(|(name, _)| name);
-        count.into_iter().chain(skewed).chain(interval)
+        count.into_iter().chain(interval)
     }
 
     /// Whether the watchdog gave the clocksource up because of its count.
@@ -123,14 +120,18 @@ impl Episode {
                 Role::Watched => self.named(&count.name) && put(&mut self.watched, count.clone()),
             },
             EventKind::Skewed { name, skew_ns, reference, interval_ns } => {
-                let skewed = (*skew_ns, reference.clone(), *interval_ns);
-                self.named(name) && put(&mut self.skewed, skewed)
+                let fits = self.named(name) && put(&mut self.delta_ns, *skew_ns);
+                if fits {
+                    self.reference_interval.get_or_insert((reference.clone(), *interval_ns));
+                    self.watched_interval.get_or_insert(interval_ns.saturating_add(*skew_ns));
+                }
+                fits
             }
-            EventKind::ReferenceInterval { name, nsec } => {
-                put(&mut self.reference_interval, (name.clone(), *nsec))
-            }
-            EventKind::WatchedInterval { name, nsec } => {
+            EventKind::Interval(Role::Watched, name, nsec) => {
                 self.named(name) && put(&mut self.watched_interval, *nsec)
+            }
+            EventKind::Interval(_, name, nsec) => {
+                put(&mut self.reference_interval, (name.clone(), *nsec))
             }
             EventKind::CpuCycles { first, second } => put(&mut self.cycles, (*first, *second)),
             EventKind::ReadDelay { name, nsec, alone, marks } => {

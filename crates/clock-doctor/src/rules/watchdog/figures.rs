@@ -1,6 +1,7 @@
 //! Formats durations, rates and shares for the sentences of these rules.
 
 pub(crate) use clockscope_text::units::count;
+use clockscope_text::units::picos;
 
 /// Nanoseconds in a unit, and the unit's name.
 const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
@@ -26,6 +27,12 @@ pub(crate) fn fine(ns: f64, detail_ns: f64) -> String {
     };
     let decimals = usize::try_from(decimals).unwrap_or(0);
     format!("{:.decimals$} {name}", ns / unit)
+}
+
+/// The cost of a read in nanoseconds, with up to three digits: `22.7 ns`, `1.2 us`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; saturates")]
+pub(crate) fn cost(ns: f64) -> String {
+    picos((ns * 1e3).round() as u64)
 }
 
 /// Seconds since the start: `12 s`, `40 min`, `2.5 h`, `12 days`.

@@ -119,12 +119,8 @@ impl Interval {
                 self.cycles = (!self.is_backwards).then_some(cycles);
             }
         }
-        let by_skewed = |(skew, _, interval): &(i64, String, i64)| *interval as f64 + *skew as f64;
         let printed = episode.watched.as_ref().and_then(|count| count.nsec);
-        self.counted_ns = printed
-            .or(episode.watched_interval)
-            .map(|ns| ns as f64)
-            .or_else(|| episode.skewed.as_ref().map(by_skewed));
+        self.counted_ns = printed.or(episode.watched_interval).map(|ns| ns as f64);
         if let (None, Some(cycles), Some(tsc)) = (self.counted_ns, self.cycles, &self.tsc) {
             self.counted_ns = Some(cycles as f64 / tsc.hz * 1e9);
             self.doubt_ns = tsc.doubt() * cycles as f64 / tsc.hz * 1e9;
@@ -134,8 +130,7 @@ impl Interval {
     fn count_reference(&mut self, episode: &Episode, rates: &Rates) {
         let printed = episode.reference.as_ref().and_then(|count| count.nsec);
         let interval = episode.reference_interval.as_ref().map(|(_, ns)| *ns);
-        let skewed = episode.skewed.as_ref().map(|(_, _, ns)| *ns);
-        self.elapsed_ns = printed.or(interval).or(skewed).map(|ns| ns as f64);
+        self.elapsed_ns = printed.or(interval).map(|ns| ns as f64);
         let Some(name) = self.reference.clone() else { return };
         let mut rate = rates.reference(&name);
         if let Some(count) = &episode.reference {
@@ -171,13 +166,12 @@ impl Interval {
     }
 
     fn compare(&mut self, episode: &Episode) {
-        let stated = episode.skewed.as_ref().map(|(skew, ..)| *skew).or(episode.delta_ns);
-        self.skew_ns = match (stated, self.counted_ns, self.elapsed_ns) {
+        self.skew_ns = match (episode.delta_ns, self.counted_ns, self.elapsed_ns) {
             (Some(skew), ..) => Some(skew as f64),
             (None, Some(counted), Some(elapsed)) => Some(counted - elapsed),
             _ => None,
         };
-        if self.is_backwards && stated.is_none() {
+        if self.is_backwards && episode.delta_ns.is_none() {
             self.skew_ns = None;
         }
         let elapsed = self.elapsed_ns.filter(|ns| *ns > 0.0);

@@ -2,7 +2,7 @@
 
 use crate::facts::{Facts, Kernel};
 use crate::log::event::EventKind;
-use crate::rules::age::{Age, age};
+use crate::rules::age::{Age, age, kernel_since};
 use crate::rules::finding::Verdict;
 use crate::rules::platform;
 
@@ -19,6 +19,8 @@ pub(crate) struct Machine {
     pub source: Option<String>,
     /// The CPU is AMD's (or Hygon's): without `TSC_ADJUST`, so the kernel cannot repair it and always watches it.
     pub is_amd: bool,
+    /// Whether the kernel supports `tsc=nowatchdog`: 5.2 and later, and Red Hat's from 8 on; `None` if unknown.
+    pub has_nowatchdog: Option<bool>,
     /// The kernel's release, if stated.
     kernel: Option<Kernel>,
     /// The kernel's version, or the range of versions that the wording of its log permits.
@@ -42,6 +44,7 @@ impl Machine {
                     EventKind::CpuModel { name, .. } => is_amd(name),
                     _ => false,
                 }),
+            has_nowatchdog: kernel_since(facts, (5, 2), Some(8)),
             kernel: facts.kernel().cloned(),
             age: age(facts),
         }
@@ -50,12 +53,6 @@ impl Machine {
     /// Whether the kernel is that version or a later one; `None` if unknown.
     pub(crate) fn since(&self, major: u32, minor: u32) -> Option<bool> {
         self.age.since(major, minor)
-    }
-
-    /// Whether the kernel supports `tsc=nowatchdog`: 5.2 and later, and Red Hat's from 8 on; `None` if unknown.
-    pub(crate) fn has_nowatchdog(&self) -> Option<bool> {
-        let el = self.kernel.as_ref().and_then(Kernel::el);
-        if el.is_some_and(|release| release >= 8) { Some(true) } else { self.since(5, 2) }
     }
 
     /// The kernel in words: its release, or the range of versions that its log's wording permits.

@@ -7,7 +7,7 @@ use crate::rules::finding::Finding;
 /// Fixes that disable the watchdog for the TSC: `tsc=nowatchdog` if the kernel supports it, which keeps the check of
 /// the CPUs' counters; else `tsc=reliable`, which 4.16 to 5.4 ignored for `tsc-early`.
 fn no_watchdog(machine: &Machine) -> &'static [Fix] {
-    match (machine.has_nowatchdog(), machine.since(3, 3)) {
+    match (machine.has_nowatchdog, machine.since(3, 3)) {
         (Some(true) | None, _) => &[Fix::TscNowatchdog],
         (Some(false), Some(true)) => &[Fix::Measure, Fix::TscReliable],
         (Some(false), _) => &[Fix::NewerKernel],

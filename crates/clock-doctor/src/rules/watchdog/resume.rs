@@ -8,7 +8,7 @@ use crate::facts::Facts;
 use crate::log::event::{Event, EventKind, UnstableReason};
 use crate::rules::catalogue::Label;
 use crate::rules::finding::{Finding, Severity};
-use crate::rules::state::source::is_tsc;
+use crate::rules::state::source::gives_tsc_up;
 
 /// A loss within this time after waking is a consequence of it, in seconds.
 const AFTER_S: f64 = 60.0;
@@ -19,7 +19,7 @@ pub(crate) fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
     for event in facts.events() {
         match &event.kind {
             EventKind::Suspended(true) => woke = Some(event),
-            kind if is_loss(kind) => {
+            _ if is_loss(event) => {
                 if let Some(before) = woke.filter(|before| is_soon(before, event)) {
                     return Some(after(before, event, machine));
                 }
@@ -68,20 +68,17 @@ fn restored(facts: &Facts) -> Option<Finding> {
     let is_restoring = |kind: &EventKind| matches!(kind, EventKind::AdjustDiffers(true));
     let line = facts.logged(is_restoring)?;
     let finding = Finding::new(Label::AfterResume).seen(&line.evidence);
-    Some(match facts.logged(is_loss) {
-        Some(_) => finding,
-        None => finding.severity(Severity::Note).tell("put-back"),
+    Some(match facts.events().any(is_loss) {
+        true => finding,
+        false => finding.severity(Severity::Note).tell("put-back"),
     })
 }
 
 /// Whether a line reports that the TSC was given up.
-fn is_loss(kind: &EventKind) -> bool {
-    match kind {
-        EventKind::Marked { name, .. }
-        | EventKind::OldDelta { name, .. }
-        | EventKind::Skewed { name, .. } => is_tsc(name),
-        EventKind::Unstable { reason: UnstableReason::BootParameter, is_whole, .. } => !is_whole,
-        EventKind::Unstable { .. } => !kind.is_about_hyperv(),
-        kind => kind.is_warp(),
-    }
+fn is_loss(event: &Event) -> bool {
+    use UnstableReason::BootParameter;
+    let is_chosen =
+        matches!(event.kind, EventKind::Unstable { reason: BootParameter, is_whole: true, .. });
+    let is_later = matches!(event.kind, EventKind::HostUnstable | EventKind::SchedClockUnstable);
+    gives_tsc_up(event) && !is_chosen && !is_later && !event.kind.is_about_hyperv()
 }

@@ -218,10 +218,16 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
         (any_name(), why).prop_map(|(name, why)| EventKind::Marked { name, why }),
         (any_name(), any_signed())
             .prop_map(|(name, delta_ns)| EventKind::OldDelta { name, delta_ns }),
-        (any_name(), any_signed())
-            .prop_map(|(name, nsec)| EventKind::ReferenceInterval { name, nsec }),
-        (any_name(), any_signed())
-            .prop_map(|(name, nsec)| EventKind::WatchedInterval { name, nsec }),
+        (any_name(), any_signed()).prop_map(|(name, nsec)| EventKind::Interval(
+            Role::Reference,
+            name,
+            nsec
+        )),
+        (any_name(), any_signed()).prop_map(|(name, nsec)| EventKind::Interval(
+            Role::Watched,
+            name,
+            nsec
+        )),
         (any_number(), any_number())
             .prop_map(|(first, second)| EventKind::CpuCycles { first, second }),
         (any_number(), any::<bool>()).prop_map(|(nsec, marks)| EventKind::ReadDelay {
