@@ -52,9 +52,7 @@ pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)
         available: files.value(&clocksource("available"), |text| {
             Some(text.split_whitespace().filter(|name| is_name(name)).map(str::to_owned).collect())
         }),
-        distribution: ["etc/os-release", "usr/lib/os-release"]
-            .iter()
-            .find_map(|file| files.value(file, distribution)),
+        distribution: files.first(&["etc/os-release", "usr/lib/os-release"], distribution),
         cpu: cpu::facts(&mut files),
         signs: signs::machine(&mut files),
         drift_ppm: drift(&mut files),

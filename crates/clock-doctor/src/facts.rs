@@ -109,16 +109,11 @@ impl CpuFacts {
 pub enum Sign {
     /// A DMI field: name (`sys_vendor`) and value.
     Dmi(String, String),
-    /// `/sys/hypervisor/type`.
-    SysHypervisor(String),
-    /// `/proc/xen/capabilities`; `control_d` is in it for dom0.
-    XenCapabilities(String),
-    /// The hypervisor's signature by CPUID leaf 0x4000_0000 (live or captured only).
-    Cpuid(String),
+    /// A guest's hypervisor: `/sys/hypervisor/type`, the signature by CPUID leaf 0x4000_0000 (live or captured only), or
     /// `compatible` of the device tree's `hypervisor` node.
-    DeviceTree(String),
-    /// The CPU flag `hypervisor`.
-    HypervisorFlag,
+    Hypervisor(String),
+    /// `/proc/xen/capabilities` exists, in a guest or in dom0.
+    Xen,
     /// A container, by name (`lxc`, `docker`, ...), as far as the files show it.
     Container(String),
 }
@@ -184,7 +179,7 @@ impl Facts {
     pub fn with_signature(mut self) -> Facts {
         if let Some(signature) = self.cpuid().and_then(|cpuid| cpuid.hypervisor.clone()) {
             let text = format!("CPUID leaf 0x40000000 says {signature:?}");
-            self.signs.push(Known::new(Sign::Cpuid(signature), "measured", &text));
+            self.signs.push(Known::new(Sign::Hypervisor(signature), "measured", &text));
         }
         self
     }
@@ -212,6 +207,12 @@ impl Facts {
     /// The CPUID leaves of the measurement.
     pub(crate) fn cpuid(&self) -> Option<&Cpuid> {
         self.measured.as_ref()?.cpuid.as_ref()
+    }
+
+    /// Whether the CPU has this flag of an invariant TSC (`constant_tsc`, `nonstop_tsc`), by CPUID or its list.
+    pub(crate) fn tsc_flag(&self, name: &str) -> Option<bool> {
+        let is_invariant = self.cpuid().is_some_and(|cpuid| cpuid.invariant_tsc);
+        if is_invariant { Some(true) } else { self.cpu.flag(name) }
     }
 
     /// The kernel's version, if known.

@@ -74,20 +74,11 @@ fn from_files(files: &mut Files, has_own: bool) -> Vec<Log> {
 fn best(logs: &[Log], release: Option<&str>) -> Option<usize> {
     let rank = |(at, log): &(usize, &Log)| {
         let is_of_other =
-            release.is_some_and(|release| self::release(log).is_some_and(|own| own != release));
+            release.is_some_and(|release| log.release().is_some_and(|own| own != release));
         let heavy = log.events.iter().filter(|event| is_heavy(&event.kind)).count();
         (!is_of_other, log.begins_at_boot, heavy, log.events.len(), Reverse(*at))
     };
     logs.iter().enumerate().max_by_key(rank).map(|(at, _)| at)
-}
-
-/// The kernel release that a log states.
-fn release(log: &Log) -> Option<&str> {
-    let mut releases = log.events.iter().filter_map(|event| match &event.kind {
-        EventKind::LinuxVersion(release) => release.split_whitespace().next(),
-        _ => None,
-    });
-    releases.next_back()
 }
 
 /// Whether a line reports an event rather than hardware.
@@ -139,7 +130,7 @@ fn goes_on(one: &Log, other: &Log) -> bool {
     let stamps = |log: &Log| log.events.iter().map(|event| event.at).collect::<Option<Vec<f64>>>();
     let (Some(before), Some(after)) = (stamps(one), stamps(other)) else { return false };
     let last = before.into_iter().fold(0.0, f64::max);
-    let is_same_kernel = release(other).is_none_or(|own| release(one) == Some(own));
+    let is_same_kernel = other.release().is_none_or(|own| one.release() == Some(own));
     !other.begins_at_boot
         && is_same_kernel
         && !after.is_empty()

@@ -1,28 +1,17 @@
 //! Signs of the machine, the hypervisor or the container, and the device tree's timer.
 
-use super::{Files, field, first_line, first_word};
+use super::{Files, first_line, first_word};
 use crate::facts::{Evidence, Known, Sign};
 use crate::root::paths;
 
 /// All signs, the strongest first.
 pub(super) fn machine(files: &mut Files) -> Vec<Known<Sign>> {
     let mut signs = dmi(files);
-    signs.extend(
-        files.value("sys/hypervisor/type", |text| first_word(text).map(Sign::SysHypervisor)),
-    );
-    signs.extend(files.value("proc/xen/capabilities", |text| {
-        Some(Sign::XenCapabilities(text.trim().to_owned()))
-    }));
+    signs.extend(files.value("sys/hypervisor/type", |text| first_word(text).map(Sign::Hypervisor)));
+    signs.extend(files.value("proc/xen/capabilities", |_| Some(Sign::Xen)));
     signs.extend(device_tree(files, "hypervisor/compatible", |text| {
-        first_word(text).map(Sign::DeviceTree)
+        first_word(text).map(Sign::Hypervisor)
     }));
-    let flag = files.value("proc/cpuinfo", |text| {
-        let flags = field(text, "flags")?;
-        flags.split_whitespace().any(|flag| flag == "hypervisor").then_some(Sign::HypervisorFlag)
-    });
-    signs.extend(
-        flag.map(|known| Known::new(known.value, &known.evidence.file, "flags: hypervisor")),
-    );
     signs
         .extend(files.value("run/systemd/container", |text| first_word(text).map(Sign::Container)));
     signs.extend(files.value("run/.containerenv", |_| Some(Sign::Container("podman".to_owned()))));
@@ -31,22 +20,20 @@ pub(super) fn machine(files: &mut Files) -> Vec<Known<Sign>> {
 
 /// DMI fields from `/sys`, or from `dmidecode`'s output.
 fn dmi(files: &mut Files) -> Vec<Known<Sign>> {
+    let mut found = Vec::new();
     for place in paths::DMI {
-        let read = |name: &&str| {
-            files.value(&format!("{place}/{name}"), |text| dmi_sign(name, text.trim()))
-        };
-        let signs: Vec<_> = paths::DMI_FIELDS.iter().filter_map(read).collect();
-        if !signs.is_empty() {
-            return signs;
+        if found.is_empty() {
+            let path = |name: &str| format!("{place}/{name}");
+            let read = |name: &&str| files.value(&path(name), |text| dmi_sign(name, text.trim()));
+            found.extend(paths::DMI_FIELDS.iter().filter_map(read));
         }
     }
     for file in paths::DMIDECODE {
-        let signs = files.text(file).map(|text| dmidecode(file, &text)).unwrap_or_default();
-        if !signs.is_empty() {
-            return signs;
+        if found.is_empty() {
+            found.extend(files.text(file).iter().flat_map(|text| dmidecode(file, text)));
         }
     }
-    Vec::new()
+    found
 }
 
 fn dmi_sign(name: &str, value: &str) -> Option<Sign> {

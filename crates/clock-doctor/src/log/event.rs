@@ -49,6 +49,14 @@ impl Log {
         self.begins_at_boot && self.left_out.is_empty()
     }
 
+    /// The kernel's release by its last `Linux version` line.
+    pub(crate) fn release(&self) -> Option<&str> {
+        self.events.iter().rev().find_map(|event| match &event.kind {
+            EventKind::LinuxVersion(release) => release.split_whitespace().next(),
+            _ => None,
+        })
+    }
+
     /// Adds the counts of events that were left out of another log of the same boot.
     pub fn leave_out(&mut self, other: HashMap<Discriminant<EventKind>, u64>) {
         for (kind, count) in other {

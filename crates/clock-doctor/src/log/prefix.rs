@@ -122,12 +122,6 @@ fn level(text: &str) -> Option<&str> {
     is_number.then_some(after)
 }
 
-/// `123:` of `grep -n`, before another prefix.
-fn grep_number(text: &str) -> Option<&str> {
-    let after = text.trim_start_matches(|c: char| c.is_ascii_digit()).strip_prefix(':')?;
-    after.starts_with(['[', '<']).then_some(after)
-}
-
 /// `192.0.2.21:` of `talosctl dmesg`, before the facility.
 fn node(text: &str) -> Option<&str> {
     let (address, after) = text.split_once(": ")?;
@@ -149,24 +143,18 @@ fn named<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         // The protocol version of RFC 5424, before a date.
         let rfc5424 = || text.strip_prefix("1 ").filter(|rest| dates::taken_off(rest).is_some());
-        return grep_number(text).or_else(rfc5424).or_else(|| node(text));
+        return rfc5424().or_else(|| node(text));
     }
     let end = text.find(' ').unwrap_or(text.len());
     let (word, after) = text.split_at(end);
     let after = after.trim_start_matches(' ');
-    if is_tag_of_kernel(word) || (word.ends_with(':') && starts_with_stamp(after)) {
+    if is_tag_of_kernel(word) {
         return Some(after);
     }
     stream(word, after, seen.time)
         .or_else(|| facility(word, after))
         .or_else(|| grep_file(text))
         .or_else(|| host(word, after, seen.time))
-}
-
-/// After any tag, a stamp is the kernel's: a service forwards a guest's console.
-fn starts_with_stamp(text: &str) -> bool {
-    let inner = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-    inner.is_some_and(|(inner, _)| stamps::stamp(inner).is_some())
 }
 
 /// `kernel:`, `kernel[0]:`

@@ -1,7 +1,7 @@
 //! Pages of labels, as text for the terminal.
 
 use super::text::indented;
-use crate::rules::catalogue::{Page, pages};
+use crate::rules::catalogue::{self, Page, pages};
 use crate::rules::finding::Severity;
 use clockscope_text::names::nearest;
 
@@ -15,9 +15,9 @@ const PREFIXES: [&str; 4] = ["state:", "source:", "platform:", "fix:"];
 /// If there is no such label: a clause that names the nearest one.
 pub fn page(word: &str) -> Result<&'static Page, String> {
     let word = word.trim();
-    let exact = |name: &str| pages().iter().find(|page| page.label == name);
-    let with_prefix = PREFIXES.iter().find_map(|prefix| exact(&format!("{prefix}{word}")));
-    exact(word).or(with_prefix).ok_or_else(|| {
+    let with_prefix =
+        PREFIXES.iter().find_map(|prefix| catalogue::page(&format!("{prefix}{word}")));
+    catalogue::page(word).or(with_prefix).ok_or_else(|| {
         let names = pages().iter().map(|page| page.label);
         let bare = names.clone().map(|name| name.split_once(':').map_or(name, |(_, bare)| bare));
         let hint = match nearest(word, names.chain(bare)) {

@@ -26,27 +26,19 @@ const NANOS_A_SECOND: f64 = 1e9;
 ///
 /// None for any report.
 pub fn render(facts: &Facts, report: &DoctorReport, judged_at: f64) -> Result<String, fmt::Error> {
-    let mut families = verdict(report);
-    families.push(verdict_in_words(report));
-    families.push(
-        Family::gauge(
-            "clockscope_doctor_run_timestamp_seconds",
-            "When doctor judged, in seconds since 1970",
-        )
-        .with(&[], judged_at),
-    );
-    families.push(boot(facts));
-    families.push(findings(report));
+    let mut families = verdict(report, judged_at);
+    families.extend([verdict_in_words(report), boot(facts), findings(report)]);
     families.extend(clocksources(report));
-    families.push(unstable(facts));
-    families.push(warp(facts));
+    families.extend([unstable(facts), warp(facts)]);
     families.extend(report.measured.iter().flat_map(measurements));
     families.extend(time_of_day(report));
     families::render(families)
 }
 
-fn verdict(report: &DoctorReport) -> Vec<Family> {
+fn verdict(report: &DoctorReport, judged_at: f64) -> Vec<Family> {
+    let when = "When doctor judged, in seconds since 1970";
     vec![
+        Family::gauge("clockscope_doctor_run_timestamp_seconds", when).with(&[], judged_at),
         Family::gauge("clockscope_build_info", "The version of clockscope that judged")
             .with(&[("version", &report.clockscope)], 1.0),
         Family::gauge("clockscope_doctor_state_info", "How the clock is read")
@@ -84,8 +76,7 @@ fn findings(report: &DoctorReport) -> Family {
     let family = Family::gauge("clockscope_doctor_finding_info", "What doctor found");
     report.findings.iter().fold(family, |family, finding| {
         let severity = finding.severity.name();
-        let page = catalogue::pages().iter().find(|page| page.label == finding.id);
-        let rule = page.map_or("", |page| page.group);
+        let rule = catalogue::page(&finding.id).map_or("", |page| page.group);
         family.with(&[("rule", rule), ("label", &finding.id), ("severity", severity)], 1.0)
     })
 }

@@ -15,7 +15,6 @@ pub(crate) const TRUST: &[Fix] =
     &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc];
 
 const TEXT: &str = include_str!("catalogue/pages.md");
-const PLATFORM: &str = "platform:";
 
 /// The text about one label, fix or platform, independent of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -88,9 +87,9 @@ pub fn pages() -> &'static [Page] {
     &PAGES
 }
 
-/// The page of that platform, if it has one.
-pub fn platform(name: &str) -> Option<&'static Page> {
-    PAGES.iter().find(|page| page.label.strip_prefix(PLATFORM) == Some(name))
+/// The page of that label, with its prefix.
+pub fn page(label: &str) -> Option<&'static Page> {
+    PAGES.iter().find(|page| page.label == label)
 }
 
 /// Words that stay in lower case at the beginning of a sentence.

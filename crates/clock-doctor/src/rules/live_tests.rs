@@ -140,7 +140,7 @@ fn counters_that_are_apart_forbid_what_would_trust_them() {
     assert!(finding.forbids.contains(&Fix::TscReliable));
     insta::assert_snapshot!(says(&finding), @"
         [17 of 20000 hand-overs between CPUs went back, by 2090 ticks at worst; pairs of CPUs compared: 1]
-        [CPU 3 is 812 ns behind CPU 0, give or take 45.0 ns]
+        [CPU 3 is 812 ns behind CPU 0, give or take 45 ns]
         A read takes 22.7 ns: a thread that moves to another CPU, or that compares its time with another thread's, can see time go back.
         ");
 }

@@ -57,15 +57,12 @@ impl Hints {
         for sign in &facts.signs {
             match &sign.value {
                 Sign::Dmi(_, value) => hints.dmi.push(value.to_lowercase()),
-                Sign::SysHypervisor(name) | Sign::Cpuid(name) | Sign::DeviceTree(name) => {
-                    hints.names.push(name.to_lowercase());
-                }
-                Sign::XenCapabilities(_) => hints.names.push("xen".to_owned()),
-                Sign::HypervisorFlag => hints.flag = true,
+                Sign::Hypervisor(name) => hints.names.push(name.to_lowercase()),
+                Sign::Xen => hints.lines.push("xen"),
                 Sign::Container(name) => hints.names.push(format!("container {name}")),
             }
         }
-        hints.flag |= facts.cpu.flag("hypervisor") == Some(true);
+        hints.flag = facts.cpu.flag("hypervisor") == Some(true);
         for event in facts.events() {
             hints.line(&event.kind);
         }
@@ -275,9 +272,7 @@ pub(super) fn has_hypervisor(facts: &Facts, platforms: &[&str]) -> bool {
 /// Whether any fact shows that this is a guest. A cloud's machine counts as a guest unless a fact shows a whole
 /// machine; a hypervisor without a name counts too.
 pub(super) fn is_guest(facts: &Facts, platforms: &[&str]) -> bool {
-    let signed = |sign: &Known<Sign>| {
-        matches!(sign.value, Sign::Cpuid(_) | Sign::SysHypervisor(_) | Sign::DeviceTree(_))
-    };
+    let signed = |sign: &Known<Sign>| matches!(sign.value, Sign::Hypervisor(_));
     !platforms.contains(&"bare-metal")
         && (has_hypervisor(facts, platforms)
             || platforms.contains(&"aws")

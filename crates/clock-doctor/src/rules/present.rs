@@ -3,7 +3,7 @@
 use super::catalogue::{Fix, Label, TRUST};
 use super::finding::Finding;
 use super::state::source::{gives_tsc_up, is_tsc};
-use crate::facts::Facts;
+use crate::facts::{Facts, Log};
 use crate::log::event::{Event, EventKind};
 
 /// The facts without the lines that the files contradict, and what is to be said of that; `None` if they agree. A kernel
@@ -17,10 +17,7 @@ pub(super) fn of(facts: &Facts) -> Option<(Facts, Finding)> {
     let line = facts.events().find(proves)?;
     let found = Finding::new(Label::LogContradictsSysfs).seen(&line.evidence).seen(file);
     let found = found.forbid(TRUST).fix(&[Fix::ReadLog, Fix::Measure]);
-    let release = facts.events().rev().find_map(|event| match &event.kind {
-        EventKind::LinuxVersion(text) => text.split_whitespace().next(),
-        _ => None,
-    });
+    let release = facts.log.as_ref().and_then(Log::release);
     let running = facts.kernel().map(|kernel| &kernel.release[..]);
     let found = match (release.zip(running).filter(|(log, now)| log != now), current) {
         (Some((log, now)), _) => found.tell_with("other-kernel", &[("log", &log), ("now", &now)]),

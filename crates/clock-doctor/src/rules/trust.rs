@@ -61,11 +61,7 @@ pub(crate) fn doubt(facts: &Facts, platforms: &[&str]) -> Option<Doubt> {
     if hosts::vouches_for_tsc(facts) || platforms.contains(&"aws") {
         return None;
     }
-    let flag = |name| match facts.cpuid() {
-        Some(cpuid) if cpuid.invariant_tsc => Some(true),
-        _ => facts.cpu.flag(name),
-    };
-    match (flag("constant_tsc"), flag("nonstop_tsc")) {
+    match (facts.tsc_flag("constant_tsc"), facts.tsc_flag("nonstop_tsc")) {
         (Some(true), Some(true)) if facts.cpu.sockets.is_some_and(|sockets| sockets > SOCKETS) => {
             of("more than four sockets may count apart")
         }

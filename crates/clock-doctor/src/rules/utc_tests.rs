@@ -182,7 +182,11 @@ fn the_answer_is_a_sentence_with_the_figures() {
     let wanted = "the time is within 1 s: the kernel states 20 ms";
     assert_eq!(said(&facts, SECOND), wanted);
     facts.log = None;
-    facts.signs.push(crate::facts::Known::new(crate::facts::Sign::HypervisorFlag, "", ""));
+    facts.signs.push(crate::facts::Known::new(
+        crate::facts::Sign::Hypervisor("KVM".to_owned()),
+        "",
+        "",
+    ));
     let utc = facts.measured.as_mut().unwrap().utc.as_mut().unwrap();
     utc.unread.push("/dev/ptp0 (KVM virtual PTP): permission denied; try as root".to_owned());
     let wanted = "not known whether the time is within 1 s: there is no clock to compare with; the \

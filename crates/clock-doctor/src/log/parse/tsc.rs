@@ -24,8 +24,15 @@ pub(crate) fn of_tsc(message: &str, at: usize) -> Option<EventKind> {
         "calibration" => {
             rest.starts_with("calibration failed").then_some(EventKind::CalibrationNote)
         }
-        "clocksource" => refined(message),
-        "is" => sync_skipped(message),
+        // `Refined TSC clocksource calibration: N MHz`
+        "clocksource" => {
+            megahertz(rest.strip_prefix("clocksource calibration:")?).map(EventKind::Refined)
+        }
+        // `Skipped synchronization checks as TSC is reliable`
+        "is" => message
+            .to_ascii_lowercase()
+            .contains("skipped synchronization check")
+            .then_some(EventKind::SyncSkipped),
         _ => None,
     }
 }
@@ -85,41 +92,7 @@ fn rate(message: &str, at: usize) -> Option<EventKind> {
     None
 }
 
-/// `Refined TSC clocksource calibration: N MHz`
-fn refined(message: &str) -> Option<EventKind> {
-    let mhz = megahertz(after(message, "Refined TSC clocksource calibration:")?)?;
-    Some(EventKind::Refined(mhz))
-}
-
-/// `Skipped synchronization checks as TSC is reliable`
-fn sync_skipped(message: &str) -> Option<EventKind> {
-    let is_it = message.to_ascii_lowercase().contains("skipped synchronization check");
-    is_it.then_some(EventKind::SyncSkipped)
-}
-
-/// `Detected N MHz TSC`
-pub(crate) fn detected_tsc(message: &str, at: usize) -> Option<EventKind> {
-    let is_it = message[..at].contains("Detected ");
-    megahertz_before(message, at).filter(|_| is_it).map(EventKind::DetectedTsc)
-}
-
-/// `Detected N MHz processor`
-pub(crate) fn detected_processor(message: &str, at: usize) -> Option<EventKind> {
-    let is_it = message[..at].contains("Detected ");
-    megahertz_before(message, at).filter(|_| is_it).map(EventKind::DetectedProcessor)
-}
-
-/// `time.c: Using 3.579545 MHz WALL PM GTOD PM timer.`: x86-64's name of its clock up to 2.6.20, before it had
-/// clocksources (`arch/x86_64/kernel/time.c`).
-pub(crate) fn gtod(message: &str, at: usize) -> Option<EventKind> {
-    let rest = message[at..].strip_prefix(" GTOD ")?;
-    let (timer, rest) = rest.split_once(' ')?;
-    let name = match timer {
-        "HPET" => "hpet",
-        "PM" => "acpi_pm",
-        "TSC" | "HPET/TSC" | "PIT/TSC" | "PM/TSC" => "tsc",
-        "PIT" => "pit",
-        _ => return None,
-    };
-    rest.starts_with("timer").then(|| EventKind::Switched(name.to_owned()))
+/// `Detected N MHz TSC`, `Detected N MHz processor`
+pub(crate) fn detected(message: &str, at: usize) -> Option<f64> {
+    megahertz_before(message, at).filter(|_| message[..at].contains("Detected "))
 }

@@ -21,12 +21,13 @@ pub(super) fn render(report: &DoctorReport, options: &TextOptions) -> String {
     let mut shown = HashSet::new();
     let mut out = String::new();
     let mut heading = "Why: ";
-    for root in roots(report).filter(|root| root.severity >= Severity::Slow) {
-        out.push('\n');
-        out += &cause(heading, root, &mut shown, options);
-        for (row, depth) in below(report, root) {
+    for (row, depth) in rows(report, true) {
+        if depth > 0 {
             out += &consequence(row, 2 * depth, &mut shown, options);
+            continue;
         }
+        out.push('\n');
+        out += &cause(heading, row, &mut shown, options);
         heading = "Also: ";
     }
     out
@@ -34,16 +35,11 @@ pub(super) fn render(report: &DoctorReport, options: &TextOptions) -> String {
 
 /// Notes, then harmless findings: each with the reason and its lines.
 pub(super) fn remarks(report: &DoctorReport, options: &TextOptions) -> String {
-    let rows: Vec<&FindingRow> = roots(report)
-        .filter(|root| root.severity < Severity::Slow)
-        .flat_map(|root| {
-            std::iter::once(root).chain(below(report, root).into_iter().map(|(row, _)| row))
-        })
-        .collect();
+    let rows = rows(report, false);
     let mut shown = HashSet::new();
     let mut out = String::new();
     for (heading, is_ok) in [("Note: ", false), ("Harmless: ", true)] {
-        for row in rows.iter().filter(|row| (row.severity == Severity::Ok) == is_ok) {
+        for (row, _) in rows.iter().filter(|(row, _)| (row.severity == Severity::Ok) == is_ok) {
             out += &wrapped(heading, 2, &remark(row));
             out += &evidence(4, row, &mut shown, options);
         }
@@ -51,32 +47,20 @@ pub(super) fn remarks(report: &DoctorReport, options: &TextOptions) -> String {
     out
 }
 
-/// Findings that do not follow from another one in the report.
-fn roots(report: &DoctorReport) -> impl Iterator<Item = &FindingRow> {
-    report.findings.iter().filter(|row| parent(report, row).is_none())
-}
-
-fn parent<'a>(report: &'a DoctorReport, row: &FindingRow) -> Option<&'a FindingRow> {
-    let name = row.follows_from.as_deref()?;
-    report.findings.iter().find(|other| other.id == name && other.id != row.id)
-}
-
-/// All findings that follow from `root`, each below its own cause, with its depth from 1. Each is listed once, even if
-/// two name each other.
-fn below<'a>(report: &'a DoctorReport, root: &'a FindingRow) -> Vec<(&'a FindingRow, usize)> {
-    let mut seen = HashSet::from([root.id.as_str()]);
-    let mut found = Vec::new();
-    let mut waiting = vec![(root, 0)];
-    while let Some((cause, depth)) = waiting.pop() {
-        if depth > 0 {
-            found.push((cause, depth));
-        }
-        let follows = |row: &&FindingRow| row.follows_from.as_deref() == Some(cause.id.as_str());
-        let mut next: Vec<&FindingRow> = report.findings.iter().filter(follows).collect();
-        next.retain(|row| seen.insert(row.id.as_str()));
-        waiting.extend(next.into_iter().rev().map(|row| (row, depth + 1)));
+/// The findings that cost time, or the others, each with its depth: 0 for one that follows from no finding before it.
+/// What follows from a finding goes with it.
+fn rows(report: &DoctorReport, cost: bool) -> Vec<(&FindingRow, usize)> {
+    let mut rows: Vec<(&FindingRow, usize, bool)> = Vec::new();
+    for row in &report.findings {
+        let name = row.follows_from.as_deref();
+        let cause = rows.iter().find(|(cause, ..)| Some(cause.id.as_str()) == name);
+        let (depth, costs) = cause
+            .map_or((0, row.severity >= Severity::Slow), |(_, depth, costs)| (depth + 1, *costs));
+        rows.push((row, depth, costs));
     }
-    found
+    rows.into_iter()
+        .filter_map(|(row, depth, costs)| (costs == cost).then_some((row, depth)))
+        .collect()
 }
 
 fn cause(

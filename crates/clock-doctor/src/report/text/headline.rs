@@ -53,6 +53,7 @@ pub(super) fn evidence(report: &DoctorReport, options: &TextOptions) -> String {
 
 /// State and worst finding in plain words.
 pub(super) fn word(report: &DoctorReport) -> String {
+    let has = |name: &str| report.labels.iter().any(|label| label == name);
     let state = match (report.state, report.severity) {
         (State::Fast, _) => "fast",
         (State::Slow, _) => "slow",
@@ -60,12 +61,10 @@ pub(super) fn word(report: &DoctorReport) -> String {
         (State::Unknown, _) if report.source.is_some() => "fast or slow",
         (State::Unknown, Severity::Wrong) => return "wrong time is possible".to_owned(),
         // kvm-clock replaces a TSC that is given up, and the vDSO may read it.
-        (State::Unknown, Severity::Slow) if has_kvm_clock(report) => "fast or slow",
+        (State::Unknown, Severity::Slow) if has("kvm-clock-present") => "fast or slow",
         (State::Unknown, Severity::Slow) => "probably slow",
         // The lines were understood; they say nothing of the clocksource.
-        (State::Unknown, _) if report.labels.iter().any(|label| label == "watchdog-noise") => {
-            "no fault in these lines"
-        }
+        (State::Unknown, _) if has("watchdog-noise") => "no fault in these lines",
         (State::Unknown, _) => "not enough evidence",
     };
     let is_behind = report.cause().is_some_and(|row| row.id == Label::TimeBehindHost.name());
@@ -80,10 +79,6 @@ pub(super) fn word(report: &DoctorReport) -> String {
         _ => "",
     };
     format!("{state}{finding}")
-}
-
-fn has_kvm_clock(report: &DoctorReport) -> bool {
-    report.labels.iter().any(|label| label == "kvm-clock-present")
 }
 
 fn cost_clause(state: State, cost: &Cost) -> String {
@@ -114,7 +109,7 @@ fn digits(value: f64) -> String {
 
 /// The kind of machine, if it is known.
 fn machine(report: &DoctorReport) -> String {
-    let title = |name: &String| match catalogue::platform(name) {
+    let title = |name: &String| match catalogue::page(&format!("platform:{name}")) {
         Some(page) => page.title.to_owned(),
         None => name.clone(),
     };

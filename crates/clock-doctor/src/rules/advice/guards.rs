@@ -36,11 +36,8 @@ pub fn tsc_guards(facts: &Facts, findings: &[Finding]) -> Result<(), String> {
 
 /// The counter's rate must not follow the CPU's, and the counter must not stop in sleep.
 fn invariant(facts: &Facts) -> Result<(), String> {
-    if facts.cpuid().is_some_and(|cpuid| cpuid.invariant_tsc) {
-        return Ok(());
-    }
     for flag in ["constant_tsc", "nonstop_tsc"] {
-        match facts.cpu.flag(flag) {
+        match facts.tsc_flag(flag) {
             Some(true) => {}
             Some(false) => return Err(format!("the TSC is not invariant: no {flag}")),
             None => return Err(format!("it is not known whether the CPU has {flag}")),

@@ -55,14 +55,14 @@ fn every_fix_says_what_it_does_and_where_that_stands() {
 
 #[test]
 fn every_platform_has_a_title_and_says_what_is_normal() {
-    let platforms = pages().iter().filter(|page| page.label.starts_with(PLATFORM));
+    let platforms = pages().iter().filter(|page| page.label.starts_with("platform:"));
     for page in platforms.clone() {
         assert!(!page.title.is_empty() && is_prose(page.explanation()), "{page:?}");
         check_the_rest(page, &[""]);
     }
     assert_eq!(pages().len(), Label::ALL.len() + Fix::ALL.len() + platforms.count());
-    assert_eq!(platform("kvm").map(|page| page.title), Some("KVM"));
-    assert_eq!(platform("fix:keep"), None);
+    assert_eq!(page("platform:kvm").map(|page| page.title), Some("KVM"));
+    assert_eq!(page("platform:fix:keep"), None);
 }
 
 /// Each paragraph has one of these headings, in this order, and is prose unless it is a clause.

@@ -6,13 +6,11 @@ use crate::rules::finding::{Cost, State};
 /// The cost of a read of `CLOCK_MONOTONIC`: the measured one, else the published one for the clocksource `source`;
 /// `None` without a published figure.
 pub(super) fn cost(facts: &Facts, state: State, source: &str, is_vm: bool) -> Option<Cost> {
-    measured(facts).or_else(|| expected(state, source, is_vm))
-}
-
-fn measured(facts: &Facts) -> Option<Cost> {
-    let read = facts.measured.as_ref()?.read("CLOCK_MONOTONIC")?;
-    let nanos = read.vdso_ns.or(read.syscall_ns)?;
-    Some(Cost { low_ns: nanos, high_ns: nanos, is_measured: true })
+    let read = facts.measured.as_ref().and_then(|it| it.read("CLOCK_MONOTONIC"));
+    match read.and_then(|read| read.vdso_ns.or(read.syscall_ns)) {
+        Some(ns) => Some(Cost { low_ns: ns, high_ns: ns, is_measured: true }),
+        None => expected(state, source, is_vm),
+    }
 }
 
 /// In nanoseconds. tsc through the vDSO: 18 (green-metrics-tool), 36 (`pg_test_timing`'s page, i7-860), 57 (the

@@ -113,12 +113,10 @@ pub(crate) fn values(interval: &Interval) -> Values {
     };
     let (missing, back) = (now.wrapping_neg(), last.saturating_sub(now));
     let both = both(interval);
+    let between = |both: &String| format!("Between two checks {both}. ");
     let of_ns = |ns: Option<f64>| duration(ns.unwrap_or_default());
     vec![
-        (
-            "between",
-            both.as_ref().map_or(String::new(), |both| format!("Between two checks {both}. ")),
-        ),
+        ("between", both.as_ref().map(between).unwrap_or_default()),
         ("both", both.unwrap_or_default()),
         ("reference", name(interval).to_owned()),
         ("second", interval.second.as_ref().map_or(String::new(), |(name, _)| name.clone())),
