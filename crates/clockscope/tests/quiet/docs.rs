@@ -1,7 +1,9 @@
 //! The documentation is true as far as a machine can tell: its commands work.
 //!
-//! In a block fenced as `console`, lines that begin with `$ ` are commands. The other lines are output of one machine
-//! and are not compared, except the line that refuses a command line (exit status 2). The commands of a page run one
+//! In a block fenced as `console`, lines that begin with `$ ` are commands. The other lines are output. That of
+//! `clockscope doctor` about files is compared: `...` stands for any lines, and at a line's end for the rest of it. All
+//! other output is that of one machine, and only the line that refuses a command line (exit status 2) is compared. The
+//! commands of a page run one
 //! after another in their own directory, with the repository's `tests`, `fixtures` and `demo` in it. Blocks fenced as
 //! `console-root` run as root only, those fenced as `console-x86-64` on that architecture only. Blocks fenced otherwise
 //! (`text`, `console-server`) need a server, a package or minutes, and do not run.
@@ -39,12 +41,37 @@ fn pages() -> Vec<PathBuf> {
 /// The exit status of a command line that is refused.
 const REFUSED: i32 = 2;
 
-/// A command of a page, its expected exit status, and the line that refuses it if the page has one.
+/// A command of a page, its expected exit status, the line that refuses it if the page has one, and all lines that the
+/// page shows.
 #[derive(Debug, PartialEq, Eq)]
 struct Example {
     command: String,
     status: i32,
     refusal: Option<String>,
+    shown: Vec<String>,
+}
+
+/// Whether these lines of a page are what a command printed.
+fn is_printed(shown: &[String], printed: &str) -> bool {
+    let mut lines = printed.lines();
+    let mut is_gap = false;
+    for wanted in shown {
+        let begin = wanted.strip_suffix("...");
+        if begin.is_some_and(|begin| begin.trim().is_empty()) {
+            is_gap = true;
+            continue;
+        }
+        let fits = |line: &str| match begin {
+            Some(begin) => line.starts_with(begin.trim_end()),
+            None => line == wanted,
+        };
+        let is_found = if is_gap { lines.any(fits) } else { lines.next().is_some_and(fits) };
+        if !is_found {
+            return false;
+        }
+        is_gap = begin.is_some();
+    }
+    is_gap || lines.next().is_none()
 }
 
 impl Example {
@@ -53,7 +80,8 @@ impl Example {
             Some((command, number)) => (command, number.trim().parse().expect("an exit status")),
             None => (line, 0),
         };
-        Self { command: command.trim().to_owned(), status, refusal: None }
+        let (refusal, shown) = (None, Vec::new());
+        Self { command: command.trim().to_owned(), status, refusal, shown }
     }
 
     /// Whether the command ended as the page says. Emulated machines may differ in `wrongness`.
@@ -64,7 +92,10 @@ impl Example {
         let is_wrongness = self.command.starts_with("clockscope wrongness ");
         let of_machine = is_emulated && self.status == 0 && is_wrongness;
         let is_right = |code| code == self.status || of_machine && code == 1;
-        output.status.code().is_some_and(is_right) && self.refusal.iter().all(is_said)
+        let is_of_files = self.command.starts_with("clockscope doctor ");
+        let printed = || String::from_utf8_lossy(&output.stdout) + said.clone();
+        let is_shown = !is_of_files || self.shown.is_empty() || is_printed(&self.shown, &printed());
+        output.status.code().is_some_and(is_right) && self.refusal.iter().all(is_said) && is_shown
     }
 }
 
@@ -85,12 +116,13 @@ fn examples_for(page: &str, is_root: bool, architecture: &str) -> Vec<Example> {
             (None, Some(fence)) if runs(fence) => {
                 match (line.strip_prefix("$ "), examples.last_mut()) {
                     (Some(command), _) => examples.push(Example::parse(command)),
-                    (None, Some(Example { status: REFUSED, refusal, .. }))
-                        if line.starts_with("clockscope: ") =>
-                    {
-                        refusal.get_or_insert_with(|| line.to_owned());
+                    (None, Some(example)) => {
+                        if example.status == REFUSED && line.starts_with("clockscope: ") {
+                            example.refusal.get_or_insert_with(|| line.to_owned());
+                        }
+                        example.shown.push(line.to_owned());
                     }
-                    (None, _) => {}
+                    (None, None) => {}
                 }
             }
             (None, _) => {}
@@ -108,13 +140,18 @@ fn examples(page: &str) -> Vec<Example> {
 fn commands_are_found_in_console_blocks_only() {
     let page = "$ outside\n```text\n$ text\n```\n```console\n$ one\noutput\n$ two  # exit 3\n```\n\
                 ```console-server\n$ server\n```\n```console\n$ three # not a status\n$ four # exit 2\nclockscope: no\n```\n";
-    let example = |command: &str, status| Example {
+    let example = |command: &str, status, shown: &[&str]| Example {
         command: command.to_owned(),
         status,
         refusal: (status == REFUSED).then(|| "clockscope: no".to_owned()),
+        shown: shown.iter().map(|&line| line.to_owned()).collect(),
     };
-    let expected = [("one", 0), ("two", 3), ("three # not a status", 0), ("four", REFUSED)];
-    let expected = expected.map(|(command, status)| example(command, status));
+    let expected = [
+        example("one", 0, &["output"]),
+        example("two", 3, &[]),
+        example("three # not a status", 0, &[]),
+        example("four", REFUSED, &["clockscope: no"]),
+    ];
     assert_eq!(examples(page), expected);
     let page = "```console-root\n$ one\n```\n```console-x86-64\n$ two\n```\n";
     let found = |is_root, architecture| {
@@ -124,6 +161,21 @@ fn commands_are_found_in_console_blocks_only() {
     assert_eq!(found(false, "x86_64"), ["two"]);
     assert_eq!(found(true, "x86_64"), ["one", "two"]);
     assert_eq!(found(true, "aarch64"), ["one"]);
+}
+
+#[test]
+fn what_a_page_shows_is_all_that_is_printed_but_for_what_it_leaves_out() {
+    let is_printed = |shown: &str| {
+        let shown: Vec<String> = shown.split('|').map(str::to_owned).collect();
+        is_printed(&shown, "one\ntwo three\n\nfour\n")
+    };
+    for shown in ["one|two three||four", "...|four", "one|...", "one|two ...", "one|  ...|four"] {
+        assert!(is_printed(shown), "{shown}");
+    }
+    for shown in ["one", "one|two three|four", "two three||four", "...|one|four", "one|tw ...|six"]
+    {
+        assert!(!is_printed(shown), "{shown}");
+    }
 }
 
 fn shell(command: &str, directory: &Path) -> Output {
