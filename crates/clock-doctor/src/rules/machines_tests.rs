@@ -35,6 +35,7 @@ fn is_so(line: &str, diagnosis: &Diagnosis) -> bool {
     let asked: Vec<&str> = finding.fixes.iter().map(|fix| fix.name()).collect();
     match verb {
         "says" => finding.detail.join(" ").contains(rest),
+        "says-not" => !finding.detail.join(" ").contains(rest),
         "says-all" => finding.detail.join(" ") == rest,
         "asks" if rest == "nothing" => asked.is_empty(),
         "asks" => asked.join(" ") == rest,

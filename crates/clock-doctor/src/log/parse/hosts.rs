@@ -27,7 +27,7 @@ pub(crate) fn xen(message: &str, at: usize) -> Option<EventKind> {
 /// `cpu/vmware.c`, `drivers/hv/`, `drivers/virt/vboxguest/`, `drivers/firmware/smccc/kvm_guest.c`,
 /// `arch/arm64/kernel/cpufeature.c`, `arch/riscv/kernel/sbi.c`, Linux 6.12. Drivers for devices that other hypervisors
 /// emulate too, such as vmxnet3, are not listed.
-pub(super) const SIGNATURES: [(&str, &str); 22] = [
+pub(super) const SIGNATURES: [(&str, &str); 23] = [
     ("Xen:", "xen"),
     ("xen:", "xen"),
     ("xen_netfront", "xen"),
@@ -39,7 +39,8 @@ pub(super) const SIGNATURES: [(&str, &str); 22] = [
     ("kvm-stealtime:", "kvm"),
     ("KVM setup ", "kvm"),
     ("smccc: KVM: hypervisor services", "kvm"),
-    ("Hyper-V", "hyperv"),
+    ("Hyper-V:", "hyperv"),
+    ("Hyper-V Host Build", "hyperv"),
     ("HyperV:", "hyperv"),
     ("hyperv_", "hyperv"),
     ("hv_", "hyperv"),

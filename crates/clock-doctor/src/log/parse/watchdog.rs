@@ -134,9 +134,8 @@ pub(crate) fn long_readout(message: &str, _: usize) -> Option<EventKind> {
 /// `'NAME' wd_now: X wd_last: X mask: X`
 pub(crate) fn reading(message: &str, at: usize) -> Option<EventKind> {
     let (before, prefix, role) = role(&message[..at])?;
-    // The interval could not be parsed.
-    let before = before.split_once(" wd_nsec:").map_or(before, |(name, _)| name);
-    let before = before.split_once(" cs_nsec:").map_or(before, |(name, _)| name);
+    // The interval could not be parsed, or its name was misspelled.
+    let before = before.split_once(&format!(" {prefix}_")).map_or(before, |(name, _)| name);
     counters(role, prefix, last_name(before)?, None, &message[at + "_now:".len()..])
 }
 
