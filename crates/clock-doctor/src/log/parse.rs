@@ -103,14 +103,10 @@ const KEYWORDS: &[(&str, Parser)] = &[
     ("PM: ", platform::suspended),
     ("Low-level resume complete", platform::suspended),
     // Not parsed, but kept as keywords for the filter: `grep --color` splits keywords by this sequence.
-    ("\x1b[K", nothing),
-    ("-- Boot ", nothing),
-    ("-- Reboot --", nothing),
+    ("\x1b[K", |_, _| None),
+    ("-- Boot ", |_, _| None),
+    ("-- Reboot --", |_, _| None),
 ];
-
-fn nothing(_: &str, _: usize) -> Option<EventKind> {
-    None
-}
 
 /// The keywords of the table, followed by those of the time's steps, and by words that only one platform's lines have.
 fn keywords() -> impl Iterator<Item = &'static str> {

@@ -57,17 +57,13 @@ pub(super) fn entries_removed(facts: &Facts) -> Option<(Evidence, &'static str)>
     (is_arm32 && !known).then(|| (timer.evidence.clone(), "no-timer"))
 }
 
-fn is_measured_fast(facts: &Facts) -> bool {
-    facts.falls_back() == Some(false)
-}
-
 fn vdso_off(facts: &Facts) -> Option<Finding> {
     let (event, name) = erratum(facts)?;
     let times = workarounds(facts).filter(|(_, other)| *other == name).count();
     let found = Finding::new(Label::ArmErratumVdsoOff).seen(&event.evidence);
     let key = if times == 1 { "one-cpu" } else { "some-cpus" };
     let found = found.tell_with(key, &[("name", &name), ("times", &times)]);
-    if is_measured_fast(facts) {
+    if facts.falls_back() == Some(false) {
         return Some(found.severity(Severity::Note).tell("answers"));
     }
     Some(found.fix(&[Fix::Coarse, Fix::Keep]))
@@ -96,7 +92,7 @@ fn trapped(facts: &Facts) -> Option<Finding> {
 fn entries_off(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let (evidence, why) = entries_removed(facts)?;
     let found = Finding::new(Label::Arm32VdsoOff).seen(&evidence).tell(why);
-    if is_measured_fast(facts) {
+    if facts.falls_back() == Some(false) {
         return Some(found.severity(Severity::Note).tell("answers"));
     }
     let found = found.tell_if(verdict.source.as_deref() == Some("arch_sys_counter"), "removed");

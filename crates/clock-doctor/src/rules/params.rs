@@ -67,7 +67,8 @@ fn clocksource(facts: &Facts, verdict: &Verdict, line: &Known<CommandLine>) -> V
     let others = list.value.join(", ");
     let second = found(Label::ParamClocksourceUnavailable, line, &word).seen(&list.evidence);
     let second = second.tell_with("absent", &[("name", &name), ("others", &others)]);
-    vec![first, second.tell_if(name == "hpet", "built-in").fix(&[Fix::RemoveParameter])]
+    let is_hidden = name == "hpet" && last_of(&line.value, &["nohpet", "hpet=disable"]).is_none();
+    vec![first, second.tell_if(is_hidden, "built-in").fix(&[Fix::RemoveParameter])]
 }
 
 fn reliable(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {
@@ -120,8 +121,12 @@ fn reliable_ignored(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding>
         Some(kernel) => found.tell_with("early", &[("release", &kernel.release)]),
         None => found.tell("unknown-kernel"),
     };
-    // The watchdog may still be right.
-    Some(found.fix(&[Fix::NewerKernel]).forbid(&[Fix::TscReliable, Fix::TscNowatchdog]))
+    // The watchdog may still be right, and a newer kernel would no longer ask it.
+    Some(
+        found
+            .fix(&[Fix::Measure, Fix::NewerKernel])
+            .forbid(&[Fix::TscReliable, Fix::TscNowatchdog]),
+    )
 }
 
 fn no_tsc(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {

@@ -121,7 +121,9 @@ fn by_drift(facts: &Facts) -> Option<Finding> {
     let gains = known.evidence.file.contains("chrony").then_some(known.value);
     let rate = gains.zip(Rates::of(facts).tsc("tsc"));
     let truth = rate.map(|(gains, rate)| (rate.hz, rate.hz / (1.0 - gains / 1e6)));
-    let Some((hz, truth)) = truth.filter(|(_, truth)| (1e8..1e10).contains(truth)) else {
+    // A second value for the parameter would only confuse.
+    let is_told = facts.logged(|kind| matches!(kind, EventKind::Recalibrated(_))).is_some();
+    let Some((hz, truth)) = truth.filter(|(_, hz)| (1e8..1e10).contains(hz) && !is_told) else {
         return Some(found.fix(&[Fix::BiosUpdate, Fix::TscRecalibrate]));
     };
     let khz = format!("{:.0}", truth / 1e3);

@@ -134,8 +134,10 @@ fn switch<'a>(case: &Case<'a>, name: &'a str) -> Option<Draft<'a>> {
         _ => "cheaper",
     };
     let draft = Draft { like: Some(Fix::SwitchToTsc), expected: vec![name], ..Draft::of(&[tag]) };
-    let draft = draft.with("name", name).with("now", source.unwrap_or("the present clocksource"));
-    Some(draft.tag_if(name != "kvm-clock", "named"))
+    let loses = source.is_some_and(counts_ticks);
+    let flaw = if loses { "loses time with each lost tick" } else { "is slower to read" };
+    let draft = draft.with("now", source.unwrap_or("the present clocksource")).with("name", name);
+    Some(draft.with("flaw", flaw).tag_if(name != "kvm-clock", "named"))
 }
 
 /// `None` if no available clocksource, except the TSC, is cheaper than the current one.
@@ -357,7 +359,9 @@ fn measure<'a>(case: &Case<'a>) -> Draft<'a> {
     let uses_tsc = case.because.iter().any(|one| uses_tsc(one));
     if let Some(doubt) = case.doubt().filter(|_| uses_tsc) {
         let is_route = case.found(&[Label::VdsoSupportDependsOnKernel]);
-        return Draft::of(&["tsc"]).tag_if(is_route, "route").with("why", capitalised(&doubt.why));
+        let is_listed = case.facts.lists("tsc") == Some(true);
+        let draft = Draft::of(&["tsc"]).tag_if(is_route, "route").tag_if(!is_listed, "unlisted");
+        return draft.with("why", capitalised(&doubt.why));
     }
     // If the kernel's clock is the TSC, only another clock can judge it.
     let reads_tsc = case.verdict.source.as_deref().is_some_and(|name| name.starts_with("tsc"));

@@ -74,11 +74,12 @@ fn instead_of(of: &Cost) -> String {
 pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     let mut missing = Vec::new();
     let verdict = &diagnosis.verdict;
+    let is_measured = facts.measured.as_ref().is_some_and(|measured| !measured.reads.is_empty());
     let is_open =
         verdict.state == State::SlowUnlessPvclockVdso || says(diagnosis, Says::VdsoIsOpen);
     missing.extend(match &verdict.source {
         None => Some(format!("the current clocksource: `cat {CLOCKSOURCES}/current_clocksource`")),
-        Some(source) => (is_open && !is_measured(facts)).then(|| {
+        Some(source) => (is_open && !is_measured).then(|| {
             format!(
                 "whether the vDSO reads {source} there: `clockscope doctor` on the machine itself"
             )
@@ -113,10 +114,6 @@ pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     missing
         .extend(unread.map(|unread| format!("{} ({}): run it as root", unread.file, unread.why)));
     missing
-}
-
-fn is_measured(facts: &Facts) -> bool {
-    facts.measured.as_ref().is_some_and(|measured| !measured.reads.is_empty())
 }
 
 fn has_numbers(facts: &Facts) -> bool {

@@ -37,7 +37,8 @@ pub(crate) fn by_counter(decision: &Decision) -> Option<Finding> {
     if !interval.is_before_zero && !explain::restarted(now, last) {
         return None;
     }
-    Some(lost(machine).seen_all(&episode.numbers))
+    let finding = remedies::add(Finding::new(Label::AfterResume), machine, false);
+    Some(finding.seen_all(&episode.numbers))
 }
 
 /// Whether `before`, the earlier line in the file, is so shortly before `event` that it is the reason.
@@ -49,7 +50,8 @@ pub(crate) fn is_soon(before: &Event, event: &Event) -> bool {
 }
 
 fn after(woke: &Event, loss: &Event, machine: &Machine) -> Finding {
-    let finding = lost(machine).seen(&woke.evidence).seen(&loss.evidence);
+    let finding = remedies::add(Finding::new(Label::AfterResume), machine, false);
+    let finding = finding.seen(&woke.evidence).seen(&loss.evidence);
     match woke.at.zip(loss.at) {
         Some((before, now)) => {
             let delay = duration((now - before).max(0.0) * 1e9);
@@ -57,10 +59,6 @@ fn after(woke: &Event, loss: &Event, machine: &Machine) -> Finding {
         }
         None => finding,
     }
-}
-
-fn lost(machine: &Machine) -> Finding {
-    remedies::add(Finding::new(Label::AfterResume), machine, false)
 }
 
 /// The firmware wrote a CPU's `TSC_ADJUST` while the machine ran, and the kernel restored it.
