@@ -17,7 +17,7 @@ use crate::rules::catalogue;
 
 /// `clocksource0` of sysfs: Linux has no other.
 const DEVICE: &str = "0";
-const NANOS_A_SECOND: f64 = 1e9;
+pub(super) const NANOS_A_SECOND: f64 = 1e9;
 
 /// The metrics of a report, and of the facts it is based on. `judged_at` is the time of the judgement, in seconds since
 /// 1970, UTC.

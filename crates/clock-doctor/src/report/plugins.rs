@@ -3,11 +3,10 @@
 //! Nagios, Icinga, Naemon and others read `STATE - text | performance data` and the exit status, which is doctor's
 //! (<https://www.monitoring-plugins.org/doc/guidelines.html>).
 
+use super::metrics::NANOS_A_SECOND;
 use super::model::DoctorReport;
 use super::status::{NOTHING_TO_MEND, SLOW, UNKNOWN, WRONG};
 use super::text;
-
-const NANOS_A_SECOND: f64 = 1e9;
 
 /// The output of a monitoring plugin: state, verdict and cause in the first line, then one line each for the cause and
 /// the best advice. The performance data contains `read`, the cost of a read in seconds, if it was measured, and `behind`,

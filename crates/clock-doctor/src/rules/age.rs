@@ -130,6 +130,8 @@ fn not_after(event: &Event) -> Option<(u32, u32)> {
             Some((7, 0))
         }
         EventKind::OldDelta { .. } => Some((3, 11)),
+        // Red Hat's 2.6.32.
+        EventKind::KeptDelta(_) => Some((2, 6)),
         EventKind::Switched(_) if text.contains("has been installed") => Some((2, 6)),
         EventKind::Switched(_) if text.contains("Switching to clocksource") => Some((3, 11)),
         // 3.6 added the prefix `tsc: `.

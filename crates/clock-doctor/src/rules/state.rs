@@ -204,8 +204,9 @@ fn kvm_clock(facts: &Facts) -> (State, String) {
     if facts.line_with("no-kvmclock-vsyscall").is_some() {
         return slow("no-kvmclock-vsyscall", &[]);
     }
-    if let Some(kernel) = facts.kernel().filter(|kernel| !kernel.at_least(3, 8)) {
-        return slow("kvm-before-3.8", &release(kernel));
+    if super::age::age(facts).since(3, 8) == Some(false) {
+        let by_log = || unknown("kvm-before-3.8", &[]);
+        return facts.kernel().map_or_else(by_log, |it| slow("kvm-before-3.8", &release(it)));
     }
     if let Some(lists_tsc) = source::lists_tsc(facts) {
         return if lists_tsc { fast("kvm-with-tsc") } else { unknown("kvm-without-tsc", &[]) };

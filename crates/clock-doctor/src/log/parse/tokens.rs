@@ -52,12 +52,6 @@ pub(super) fn megahertz(text: &str) -> Option<f64> {
     (mhz > 0.0 && mhz < 1e6).then_some(mhz)
 }
 
-/// The megahertz of `N MHz WORD`, if ` MHz WORD` begins at `at`.
-pub(super) fn megahertz_before(text: &str, at: usize) -> Option<f64> {
-    let number = text[..at].rsplit(' ').next()?;
-    megahertz(&text[at - number.len()..])
-}
-
 /// A name in quotes, or up to a blank or colon, and the rest of the text. A name before a pager's `>`, or without its
 /// closing quote, is incomplete.
 pub(super) fn name(text: &str) -> Option<(&str, &str)> {

@@ -1,6 +1,6 @@
 //! `arch/x86/kernel/tsc.c` and `tsc_sync.c`.
 
-use super::tokens::{after, decimal, megahertz, megahertz_before, phrase, signed};
+use super::tokens::{after, decimal, megahertz, phrase, signed};
 use crate::log::event::EventKind;
 
 /// `Marking TSC unstable due to REASON`
@@ -94,5 +94,6 @@ fn rate(message: &str, at: usize) -> Option<EventKind> {
 
 /// `Detected N MHz TSC`, `Detected N MHz processor`
 pub(crate) fn detected(message: &str, at: usize) -> Option<f64> {
-    megahertz_before(message, at).filter(|_| message[..at].contains("Detected "))
+    let (before, number) = message[..at].rsplit_once(' ')?;
+    megahertz(&message[at - number.len()..]).filter(|_| before.ends_with("Detected"))
 }
