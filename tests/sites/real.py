@@ -27,6 +27,8 @@ MADE_AGAIN = {
     "pause", "poll", "ppoll", "pselect6", "pwrite64", "read", "readv", "recvfrom", "recvmsg", "restart_syscall", "select",
     "sendmsg", "sendto", "wait4", "waitid", "write", "writev",
 }
+# Calls by instructions that a table of `posix_spawn` leads to, or by those of chromium's sandbox, which the report names.
+NAMED = {"rt_sigprocmask", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "setresgid", "setresuid"}
 # Calls in which threads wait until they are killed. The kernel counts an error, which no code in the program sees.
 WAITING = MADE_AGAIN | {"rt_sigtimedwait", "rt_sigsuspend"}
 
@@ -40,6 +42,8 @@ def explained(row, handlers, declines):
     # stop.
     if name in MADE_AGAIN and sites < kernel <= sites + handlers + kernel // 1000 + 2:
         return "made again by the kernel after a signal"
+    if name in NAMED and sites < kernel and any("jump to computed addresses" in line for line in declines):
+        return "by instructions that the report names"
     if name == "mmap" and sites < kernel <= sites + 12 and any("may be data" in line for line in declines):
         return "by code that no function of the file has, which the report names"
     return None
@@ -87,6 +91,9 @@ def judge(report):
             known.append(f"{counts} ({why})")
         else:
             unknown.append(counts)
+    counted, calls = (sum(row[way] for row in rows if row["name"] != RETURNS) for way in ("sites", "kernel"))
+    if counted < calls * 0.99:
+        unknown.append(f"all calls: {counted:,} of {calls:,}")
     return known, unknown
 
 

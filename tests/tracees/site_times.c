@@ -4,9 +4,10 @@
 // makes more. `site_times leaps` leaves calls by a jump out of a handler, and makes more from the same place of the
 // stack.
 //
-// Exact: only this program calls getppid.
+// Exact: only this program calls getpgid.
 #define _GNU_SOURCE
 #include "say.h"
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -28,7 +29,7 @@ static long now_ns(void)
 
 static void *call(void *nothing)
 {
-    REPEAT(CALLS) getppid();
+    REPEAT(CALLS) getpgid(0);
     return nothing;
 }
 
@@ -37,21 +38,20 @@ static void plain(void)
     long start = now_ns();
     call(NULL);
     long called = now_ns();
-    struct timespec short_time = {0, 5000000};
-    REPEAT(WAITS) clock_nanosleep(CLOCK_MONOTONIC, 0, &short_time, NULL);
-    SAY("took getppid %ld\n", called - start);
-    SAY("took clock_nanosleep %ld\n", now_ns() - called);
+    REPEAT(WAITS) poll(NULL, 0, 5);
+    SAY("took getpgid %ld\n", called - start);
+    SAY("took poll %ld\n", now_ns() - called);
     pthread_t other;
     pthread_create(&other, NULL, call, NULL);
     pthread_join(other, NULL);
-    say_syscall("getppid", 2 * (long)CALLS);
-    say_syscall("clock_nanosleep", WAITS);
+    say_syscall("getpgid", 2 * (long)CALLS);
+    say_syscall("poll", WAITS);
 }
 
 static void spin(int signal)
 {
     (void)signal;
-    for (long until = now_ns() + 1000L * SPINS_US; now_ns() < until;) getppid();
+    for (long until = now_ns() + 1000L * SPINS_US; now_ns() < until;) getpgid(0);
 }
 
 static void handlers(void)
@@ -68,13 +68,13 @@ static void forbids(void)
 {
     call(NULL);
     if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) != 0) _exit(96);
-    REPEAT(CALLS) getppid();
+    REPEAT(CALLS) getpgid(0);
     if (fork() == 0) {
-        REPEAT(1000) getppid();
+        REPEAT(1000) getpgid(0);
         _exit(0);
     }
     wait(NULL);
-    say_syscall("getppid", 2 * (long)CALLS + 1000);
+    say_syscall("getpgid", 2 * (long)CALLS + 1000);
 }
 
 static sigjmp_buf away;
@@ -94,9 +94,9 @@ static void leaps(void)
             setitimer(ITIMER_REAL, &once, NULL);
             for (;;) pause();
         }
-        REPEAT(1000) getppid();
+        REPEAT(1000) getpgid(0);
     }
-    say_syscall("getppid", SIGNALS * 1000L);
+    say_syscall("getpgid", SIGNALS * 1000L);
 }
 
 int main(int count, char **arguments)

@@ -1,5 +1,6 @@
 //! Reads executable segments and functions from an ELF file.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use gimli::UnwindSection as _;
@@ -17,22 +18,64 @@ pub enum Unreadable {
     NotElf,
 }
 
+/// Longest code behind the named end of a function, in bytes.
+const REST: u64 = 64;
+
+/// A function that a symbol or an unwind table names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Function {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// The code may go on up to here: unwind tables end before the `syscall` of glibc's `clone3`, whose child has no
+    /// caller.
+    pub(crate) limit: u64,
+}
+
 /// The code of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Code {
     pub(crate) segments: Vec<Segment>,
-    /// Address ranges of functions, from unwind tables and symbols, in ascending order and without duplicates.
-    pub(crate) functions: Vec<Range<u64>>,
+    /// Functions, from unwind tables and symbols, in ascending order and without duplicates.
+    pub(crate) functions: Vec<Function>,
     /// Addresses of all symbols in code, of any type, in ascending order.
     pub(crate) labels: Vec<u64>,
+    /// Address ranges of the sections with code; `None` if the file has no section headers.
+    sections: Option<Vec<Range<u64>>>,
+    /// Begins of functions with landing pads.
+    pub(crate) landing: HashSet<u64>,
+    /// Whether the file has restartable sequences, or no section headers to tell.
+    pub(crate) may_restart: bool,
     /// All loaded segments, executable or not.
     loaded: Vec<Segment>,
 }
 
 impl Code {
+    /// Whether the file says that these bytes are code.
+    pub(crate) fn is_code(&self, range: &Range<u64>) -> bool {
+        let holds = |of: &Range<u64>| of.start <= range.start && range.end <= of.end;
+        self.sections.as_ref().is_none_or(|sections| sections.iter().any(holds))
+    }
+
+    /// Which of these addresses, in ascending order, eight bytes of the file may point to: relocations, and tables of
+    /// addresses.
+    pub(crate) fn named(&self, file: &[u8], addresses: &[u64]) -> HashSet<u64> {
+        let (Some(first), Some(last)) = (addresses.first(), addresses.last()) else {
+            return HashSet::new();
+        };
+        let words = self.loaded.iter().flat_map(|segment| {
+            let bytes = segment.bytes(file, &segment.range()).unwrap_or_default();
+            let skipped = usize::try_from(segment.address.wrapping_neg() % 8).unwrap_or(0);
+            bytes.get(skipped..).unwrap_or_default().as_chunks::<8>().0
+        });
+        let words = words.map(|word| u64::from_le_bytes(*word));
+        words
+            .filter(|word| (first..=last).contains(&word) && addresses.binary_search(word).is_ok())
+            .collect()
+    }
+
     /// The file's bytes that are mapped at an address, up to the end of the segment.
-    pub(crate) fn bytes_from<'a>(&self, file: &'a [u8], address: u64) -> Option<&'a [u8]> {
-        let segment = self.loaded.iter().find(|segment| segment.holds(address))?;
+    fn bytes_from<'a>(&self, file: &'a [u8], address: u64) -> Option<&'a [u8]> {
+        let segment = self.loaded.iter().find(|segment| segment.range().contains(&address))?;
         segment.bytes(file, &(address..u64::MAX))
     }
 }
@@ -63,20 +106,43 @@ pub(crate) fn read(file: &[u8]) -> Result<Code, Unreadable> {
             unwinding = program.data(endian, file).ok().map(|data| (address, data));
         }
     }
-    if let Some((address, table)) = unwinding {
-        let at = frames_at(address, table);
-        let frames = at.and_then(|at| Some((at, code.bytes_from(file, at)?)));
-        code.functions = frames.map(|(at, frames)| unwound(at, frames)).unwrap_or_default();
-    } else if let Ok(sections) = header.sections(endian, file)
-        && let Some((_, section)) = sections.section_by_name(endian, b".eh_frame")
-        && let Ok(frames) = section.data(endian, file)
-    {
-        code.functions = unwound(section.sh_addr(endian), frames);
+    let sections = header.sections(endian, file).ok().filter(|sections| !sections.is_empty());
+    let of_frames = sections.and_then(|sections| {
+        let (_, section) = sections.section_by_name(endian, b".eh_frame")?;
+        Some((section.sh_addr(endian), section.data(endian, file).ok()?))
+    });
+    let frames = match unwinding {
+        Some((address, table)) => {
+            frames_at(address, table).and_then(|at| Some((at, code.bytes_from(file, at)?)))
+        }
+        None => of_frames,
+    };
+    if let Some((address, table)) = frames {
+        unwound(address, table, &mut code);
     }
+    let is_run = |section: &&elf::SectionHeader64<Endianness>| {
+        section.sh_flags(endian).0 & elf::SHF_EXECINSTR.0 != 0
+    };
+    code.sections = sections.map(|sections| {
+        let of_code = sections.iter().filter(is_run).map(|section| {
+            let address = section.sh_addr(endian);
+            address..address.saturating_add(section.sh_size(endian))
+        });
+        of_code.collect()
+    });
+    let restarts =
+        sections.map(|sections| sections.section_by_name(endian, b"__rseq_cs").is_some());
+    code.may_restart = restarts.unwrap_or(true);
     symbols(header, endian, file, &mut code);
-    code.functions.sort_unstable_by_key(|range| (range.start, range.end));
+    code.functions.sort_unstable();
     code.functions.dedup();
-    code.labels.extend(code.functions.iter().map(|range| range.start));
+    let starts: Vec<u64> = code.functions.iter().map(|function| function.start).collect();
+    for function in &mut code.functions {
+        let next = starts.partition_point(|start| *start < function.end);
+        let longest = function.end.saturating_add(REST);
+        function.limit = starts.get(next).map_or(longest, |next| longest.min(*next));
+    }
+    code.labels.extend(starts);
     code.labels.sort_unstable();
     code.labels.dedup();
     Ok(code)
@@ -92,12 +158,11 @@ fn frames_at(address: u64, table: &[u8]) -> Option<u64> {
     }
 }
 
-/// Address ranges of the functions in an unwind table.
-fn unwound(address: u64, table: &[u8]) -> Vec<Range<u64>> {
+/// Adds the functions in an unwind table.
+fn unwound(address: u64, table: &[u8], code: &mut Code) {
     let frames = gimli::EhFrame::new(table, gimli::LittleEndian);
     let bases = gimli::BaseAddresses::default().set_eh_frame(address);
     let mut entries = frames.entries(&bases);
-    let mut functions = Vec::new();
     // The loop ends at the zero behind the last entry, or at bytes that do not belong to this table.
     while let Ok(Some(entry)) = entries.next() {
         if let gimli::CieOrFde::Fde(partial) = entry
@@ -107,17 +172,19 @@ fn unwound(address: u64, table: &[u8]) -> Vec<Range<u64>> {
             // Unwinders look up the byte before a return address, so the entry of the return trampoline of signal
             // handlers begins a byte before the code.
             let start = entry.initial_address() + u64::from(entry.is_signal_trampoline());
-            functions.extend((start < end).then_some(start..end));
+            code.functions.extend((start < end).then_some(Function { start, end, limit: end }));
+            if entry.lsda().is_some() {
+                code.landing.insert(start);
+            }
         }
     }
-    functions
 }
 
 /// Adds the functions and labels of both symbol tables.
 fn symbols(header: &Header, endian: Endianness, file: &[u8], code: &mut Code) {
     let Ok(sections) = header.sections(endian, file) else { return };
     let segments = &code.segments;
-    let is_of_code = |start| segments.iter().any(|segment| segment.holds(start));
+    let is_of_code = |start| segments.iter().any(|segment| segment.range().contains(&start));
     for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
         let Ok(table) = sections.symbols(endian, file, kind) else { continue };
         for symbol in table.iter() {
@@ -130,7 +197,7 @@ fn symbols(header: &Header, endian: Endianness, file: &[u8], code: &mut Code) {
                 && size > 0
                 && let Some(end) = start.checked_add(size)
             {
-                code.functions.push(start..end);
+                code.functions.push(Function { start, end, limit: end });
             }
         }
     }

@@ -1,21 +1,37 @@
 //! Finds the `syscall` instructions of a file, and decides whether their calls can be counted.
+//!
+//! The rules need no knowledge of who jumps where. The displaced bytes are one instruction, so that nothing can
+//! continue inside them, or they are several registers' moves in code that has never been executed. The instruction
+//! reads no memory of the program's own, so it cannot fault. [`find`] looks at branches for another reason: code that
+//! goes past the displaced instructions makes calls that would not be counted.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
 use iced_x86::{
-    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
-    OpAccess, OpKind, Register, RflagsBits,
+    Code as Opcode, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+    Register,
 };
 
-use crate::branches::{Functions, in_parts, reached};
-use crate::elf::{self, Unreadable};
-use crate::site::{Behind, JUMP, NUMBERS, Segment, Site, is_plain};
+use crate::elf::{self, Code, Function, Unreadable};
+use crate::flow::{Flow, Functions};
+use crate::site::{COMPARE, Calls, JUMP, SYSCALL, Segment, Site};
 
 /// `rt_sigreturn(2)` on x86-64.
 const SYS_RT_SIGRETURN: u32 = 15;
-/// `exit(2)` and `exit_group(2)`.
-const ENDS: [u32; 2] = [60, 231];
+/// `exit(2)`.
+const SYS_EXIT: u32 = 60;
+/// `exit_group(2)`, which the kernel tells a tracer of.
+const SYS_EXIT_GROUP: u32 = 231;
+/// System calls that may bring new code or a filter, whose arguments stubs look at: `mmap`, `mprotect`, `prctl`,
+/// `seccomp`.
+pub(crate) const LOOKED_AT: [u32; 4] = [9, 10, 157, 317];
+/// `mov [rsp+8], r11`, the instruction before the `syscall` of `__syscall_cp_asm` (musl) and `__syscall_cancel_arch`
+/// (glibc from 2.41 on).
+const KEEPS_A_POINTER: [u8; 5] = [0x4c, 0x89, 0x5c, 0x24, 0x08];
+/// Bytes of a page.
+const PAGE: u64 = 4096;
 
 /// A `syscall` instruction whose calls cannot be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,24 +46,26 @@ pub struct Left {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Why {
-    /// No function in the file's tables contains the bytes: they may be data.
+    /// No function in the file's tables contains the bytes, or no section of code: they may be data.
     NoFunction,
-    /// The function contains bytes that do not decode.
+    /// The function contains bytes that do not decode, or the instruction is not reached from its begin.
     NotDecoded,
-    /// Code branches to the `syscall` or to an instruction shortly before.
+    /// Code branches to the `syscall`, or behind the instructions in front that would be displaced.
     JumpedTo,
     /// The function jumps to computed addresses, perhaps to this one.
     JumpsAnywhere,
-    /// An instruction shortly before cannot be moved: a call, or another `syscall`.
-    Immovable,
+    /// No instruction in front makes room for a jump.
+    NoRoom,
+    /// The C library makes all calls that wait by this instruction, and cancels threads by its address.
+    Waits,
+    /// The displaced instructions are several, and the program may have executed the first of them.
+    Running,
     /// There is no room for code near the file, or writing the code failed.
     TooFar,
     /// The process's bytes differ from the file's.
     Changed,
     /// The return trampoline of signal handlers, which debuggers and unwinders recognise by its bytes.
     SignalReturn,
-    /// A thread stood at these instructions, or was to return to them, when clockscope attached.
-    Occupied,
     /// A program without a dynamic linker has mapped the file. Such a program may translate the code or inspect it, as
     /// valgrind's tools do.
     Foreign,
@@ -57,14 +75,15 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoFunction => "which may be data: no function of the file has them",
-            Self::NotDecoded => "in functions with bytes that are no instructions",
+            Self::NotDecoded => "which the code of their functions does not reach",
             Self::JumpedTo => "code jumps there",
             Self::JumpsAnywhere => "in functions that jump to computed addresses",
-            Self::Immovable => "behind instructions that cannot be moved",
+            Self::NoRoom => "with no room for a jump in front",
+            Self::Waits => "calls that wait are not counted with this C library",
+            Self::Running => "with room for a jump only before the program starts",
             Self::TooFar => "with no room for code near them",
             Self::Changed => "in code that was changed",
             Self::SignalReturn => "where handlers of signals return",
-            Self::Occupied => "where a thread stood when counting began",
             Self::Foreign => "which a program without a dynamic linker has mapped",
         })
     }
@@ -75,7 +94,7 @@ impl fmt::Display for Why {
 pub struct Found {
     /// Executable segments.
     pub segments: Vec<Segment>,
-    /// Instructions that can be counted, in ascending order.
+    /// Where calls can be counted, in ascending order.
     pub sites: Vec<Site>,
     /// Instructions that cannot be counted, in ascending order.
     pub left: Vec<Left>,
@@ -87,412 +106,413 @@ pub struct Found {
 ///
 /// [`Unreadable`] for a damaged file, or one that is no ELF file for x86-64.
 pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
-    looked_into(file, false)
-}
-
-/// Like [`find`], but faster where another CPU is free: a second thread takes half of a large file. An additional
-/// thread may reserve as much as 128 MiB of addresses (`HEAP_MAX_SIZE`, malloc/arena.c, glibc 2.36).
-///
-/// # Errors
-///
-/// As for [`find`].
-pub fn find_by_two(file: &[u8]) -> Result<Found, Unreadable> {
-    looked_into(file, true)
-}
-
-fn looked_into(file: &[u8], by_two: bool) -> Result<Found, Unreadable> {
     let code = elf::read(file)?;
     let mut syscalls = Vec::new();
     for segment in &code.segments {
-        let whole = segment.address..segment.address + segment.size;
-        let bytes = segment.bytes(file, &whole).unwrap_or_default();
+        let bytes = segment.bytes(file, &segment.range()).unwrap_or_default();
         let places = memchr::memmem::find_iter(bytes, &[0x0f, 0x05]);
         syscalls.extend(places.map(|at| segment.address + at as u64));
     }
-    let judged = in_parts(&syscalls, by_two, |syscalls| {
-        let mut functions = Functions::new(file, &code);
-        syscalls.iter().map(|syscall| site(&mut functions, *syscall)).collect::<Vec<_>>()
-    });
+    // The segments need not be in order, and may overlap.
+    syscalls.sort_unstable();
+    syscalls.dedup();
+    let functions = Functions::new(file, &code, &syscalls);
+    let mut finder = Finder { functions, code: &code, switches: HashSet::new() };
+    finder.find_switches(&syscalls);
     let mut found = Found { segments: code.segments.clone(), ..Found::default() };
-    for (syscall, judged) in syscalls.into_iter().zip(judged.into_iter().flatten()) {
-        match judged {
-            Ok(Some(site)) => found.sites.push(site),
-            Ok(None) => {}
+    let mut placed = Vec::new();
+    for syscall in syscalls {
+        match finder.site(syscall) {
+            Ok(site) => placed.extend(site.map(|site| (site, syscall))),
             Err(why) => found.left.push(Left { syscall, why }),
         }
     }
-    // The segments, and so the sites, need not be in order.
-    found.sites.sort_by_key(|site| site.syscall);
-    let reached = reached(file, &code.segments, &ranges(&found.sites), by_two);
-    let (windows, behind) = reached.split_at(found.sites.len());
-    keep_apart(&mut found.sites, behind);
-    let mut windows = windows.iter();
-    found.sites.retain(|site| {
-        let is_reached = windows.next() != Some(&false);
-        if is_reached {
-            found.left.push(Left { syscall: site.syscall, why: Why::JumpedTo });
+    // Nothing may name an address behind the first of a site.
+    let inner = |site: &Site, syscall: u64| site.window.min(syscall) + 1..=syscall.max(site.window);
+    let all = placed.iter().flat_map(|(site, syscall)| inner(site, *syscall));
+    let mut all: Vec<u64> = all.collect();
+    all.sort_unstable();
+    let named = code.named(file, &all);
+    placed.sort_by_key(|(site, syscall)| (site.window, *syscall));
+    for (site, syscall) in placed {
+        let before = found.sites.last();
+        let is_free = before.is_none_or(|before| before.end() <= site.window || *before == site);
+        if !is_free || inner(&site, syscall).any(|address| named.contains(&address)) {
+            found.left.push(Left { syscall, why: Why::JumpedTo });
+        } else {
+            found.sites.push(site);
         }
-        !is_reached
-    });
+    }
+    found.sites.dedup();
     found.left.sort_unstable_by_key(|left| left.syscall);
+    keep_apart(&mut found);
     Ok(found)
 }
 
-/// The ranges that no near branch may enter: first the displaced instructions before each `syscall`, then those behind
-/// each. In the latter the first address counts as well.
-fn ranges(sites: &[Site]) -> Vec<Range<u64>> {
-    let behind = |site: &Site| site.after() - 1..site.after() + JUMP as u64 - 1;
-    sites.iter().map(Site::closed).chain(sites.iter().map(behind)).collect()
+/// Leaves comparisons that overlap with the next site. Two `syscall`s of a function may have one site.
+fn keep_apart(found: &mut Found) {
+    let windows: Vec<u64> = found.sites.iter().map(|site| site.window).collect();
+    for site in &mut found.sites {
+        site.behind.take_if(|(at, _)| {
+            let next = windows.partition_point(|window| *window + JUMP as u64 <= *at);
+            windows.get(next).is_some_and(|window| *window < *at + COMPARE as u64)
+        });
+    }
 }
 
-/// Leaves the instructions behind a `syscall` in place if a near branch enters them, or if the next site displaces
-/// them.
-fn keep_apart(sites: &mut [Site], reached: &[bool]) {
-    let windows: Vec<u64> = sites.iter().skip(1).map(|site| site.window).collect();
-    let mut next = windows.into_iter();
-    for (site, is_reached) in sites.iter_mut().zip(reached) {
-        let is_free = next.next().is_none_or(|window| {
-            site.behind
-                .as_ref()
-                .is_none_or(|behind| site.after() + behind.original.len() as u64 <= window)
-        });
-        if *is_reached || !is_free {
-            site.behind = None;
+struct Finder<'a> {
+    functions: Functions<'a>,
+    code: &'a Code,
+    /// Functions that switch asynchronous cancellation on.
+    switches: HashSet<u64>,
+}
+
+impl Finder<'_> {
+    /// Finds what functions that begin with a comparison with zero call in front of their `syscall`s.
+    fn find_switches(&mut self, syscalls: &[u64]) {
+        for syscall in syscalls {
+            let Some(function) = self.functions.with(*syscall).pop() else { continue };
+            let flow = self.functions.flow(function);
+            let compares = flow.instructions.first().is_some_and(compares_with_zero);
+            let Some(index) = flow.index(*syscall).filter(|_| compares) else { continue };
+            let switch = block(&flow, index).first().filter(|first| is_call(first));
+            self.switches.extend(switch.map(Instruction::near_branch_target));
         }
     }
-}
 
-/// The site at an address; `None` if the bytes there are no instruction of their own.
-fn site(functions: &mut Functions<'_>, syscall: u64) -> Result<Option<Site>, Why> {
-    // Whichever instruction sets the number: debuggers and unwinders recognise these bytes.
-    let before = syscall.checked_sub(4).and_then(|start| functions.bytes(&(start..syscall)));
-    if before == Some(&SYS_RT_SIGRETURN.to_le_bytes()) {
-        return Err(Why::SignalReturn);
-    }
-    let around = functions.with(syscall);
-    if !around.is_empty() {
-        return within(functions, &around, syscall);
-    }
-    behind_its_number(functions, syscall).map(Some).or_else(|why| {
-        // Without symbols or unwind info, the whole gap between two functions must decode.
-        let between = functions.between(syscall);
-        let between = between.filter(|range| !functions.decoded(range).is_damaged);
-        between.map_or(Err(why), |range| within(functions, &[range], syscall))
-    })
-}
-
-/// The site at an address, by the instructions of the functions around it.
-fn within(
-    functions: &mut Functions<'_>,
-    around: &[Range<u64>],
-    syscall: u64,
-) -> Result<Option<Site>, Why> {
-    /// This many instructions, of at least one byte each, always make room for a jump.
-    const SHORTLY: usize = JUMP;
-    let mut innermost = None;
-    let mut starts = None;
-    for function in around {
-        let decoded = functions.decoded(function);
-        let index = decoded.instructions.partition_point(|before| before.ip() < syscall);
-        let is_one = decoded.instructions.get(index).is_some_and(|found| found.ip() == syscall);
-        // Two functions that decode the bytes shortly before differently disagree on the instructions to displace.
-        let shortly = decoded.instructions[..index.min(decoded.instructions.len())].iter().rev();
-        let shortly: Vec<u64> = shortly.take(SHORTLY).map(Instruction::ip).collect();
-        let agrees = starts.as_ref().is_none_or(|starts: &Vec<u64>| {
-            starts.iter().zip(&shortly).all(|(one, other)| one == other)
-        });
-        if !agrees {
+    /// The site of a `syscall`; `None` if the bytes there are no instruction of their own, or end a thread.
+    fn site(&mut self, syscall: u64) -> Result<Option<Site>, Why> {
+        // Whichever instruction sets the number: debuggers and unwinders recognise these bytes.
+        let start = syscall.saturating_sub(KEEPS_A_POINTER.len() as u64);
+        let before = self.functions.bytes(&(start..syscall)).unwrap_or_default();
+        if before.ends_with(&SYS_RT_SIGRETURN.to_le_bytes()) {
+            return Err(Why::SignalReturn);
+        }
+        if before == KEEPS_A_POINTER {
+            return Err(Why::Waits);
+        }
+        let around = self.functions.with(syscall);
+        let function = *around.last().ok_or(Why::NoFunction)?;
+        let flow = self.functions.flow(function);
+        if flow.is_damaged {
             return Err(Why::NotDecoded);
         }
-        starts = Some(shortly);
+        if flow.is_inside(syscall) {
+            return Ok(None);
+        }
+        if flow.jumps_anywhere {
+            return Err(Why::JumpsAnywhere);
+        }
+        // Other functions with the same bytes must have the same instruction.
+        let agrees = around.iter().all(|other| {
+            let flow = self.functions.flow(*other);
+            !flow.is_damaged && !flow.jumps_anywhere && flow.index(syscall).is_some()
+        });
+        let index = flow.index(syscall).filter(|_| agrees).ok_or(Why::NotDecoded)?;
+        let block = block(&flow, index);
+        if number(block) == Some(SYS_EXIT_GROUP) {
+            return Ok(None);
+        }
+        let compares = flow.instructions.iter().any(compares_with_zero);
+        let cancellable = if compares { self.cancellable(function, &flow, index) } else { None };
+        let site = cancellable.unwrap_or_else(|| self.displaced(function, &flow, index, block))?;
+        let has_code = |range: Range<u64>| self.code.is_code(&range);
+        let is_code = has_code(syscall..syscall + SYSCALL) && has_code(site.window..site.end());
+        if is_code { Ok(Some(site)) } else { Err(Why::NoFunction) }
+    }
+
+    /// The site of a `syscall` in a function that compares a byte with zero, if threads may be cancelled there: its
+    /// block begins with a call that switches asynchronous cancellation on, or the function has another such call.
+    fn cancellable(
+        &mut self,
+        function: Function,
+        flow: &Flow,
+        index: usize,
+    ) -> Option<Result<Site, Why>> {
+        let block = block(flow, index);
+        let number = number(block).filter(|number| !LOOKED_AT.contains(number));
+        let both = self.plainly_or_waiting(function, flow);
+        if both.is_some_and(|both| both.contains(&index)) {
+            return Some(self.site_of(&flow.instructions[..1], Calls::Cancellable(number?), None));
+        }
+        let (switch, rest) = block.split_first().filter(|(first, _)| {
+            is_call(first) && self.switches.contains(&first.near_branch_target())
+        })?;
+        let number = number.filter(|_| keeps_r11(rest) && switch.len() == JUMP);
+        Some(number.ok_or(Why::NoRoom).and_then(|number| {
+            self.is_only_way(function, switch.ip()..flow.instructions[index].ip())?;
+            self.site_of(&block[..1], Calls::Cancellable(number), None)
+        }))
+    }
+
+    /// The site of the `syscall` with this index in its function, behind this block of instructions.
+    fn displaced(
+        &mut self,
+        function: Function,
+        flow: &Flow,
+        index: usize,
+        block: &[Instruction],
+    ) -> Result<Site, Why> {
+        let syscall = flow.instructions[index].ip();
+        let block = &block[usize::from(block.first().is_some_and(is_call))..];
+        let number = number(block);
+        let behind = flow.instructions.get(index + 1).filter(|one| {
+            let at = one.ip();
+            one.code() == Opcode::Cmp_RAX_imm32
+                && at == syscall + SYSCALL
+                && is_in_a_page(&(at..at + COMPARE as u64))
+                && !self.functions.is_entered(&(at..at + 1), None)
+        });
+        let calls = number.map_or(Calls::OfRax, Calls::Of);
+        let may_be_several = !self.code.may_restart && !self.code.landing.contains(&function.start);
+        let range = room(block, number).filter(|range| range.len() == 1 || may_be_several);
+        let Some(range) = range else {
+            return match (behind, number) {
+                // `xor eax, eax` and the call, as in `__read_nocancel` of glibc: counted when it returns.
+                (Some(behind), Some(0)) => {
+                    let first = block.first().map_or(syscall, Instruction::ip);
+                    self.is_only_way(function, first..syscall)?;
+                    self.site_of(std::slice::from_ref(behind), calls, None)
+                }
+                _ if block.is_empty() && flow.goes_to(syscall) => Err(Why::JumpedTo),
+                _ => Err(Why::NoRoom),
+            };
+        };
+        self.is_only_way(function, block[range.start].ip()..syscall)?;
+        let compare = behind.and_then(|one| {
+            let bytes = self.functions.bytes(&(one.ip()..one.next_ip()))?;
+            Some((one.ip(), *bytes.first_chunk()?))
+        });
+        self.site_of(&block[range], calls, compare)
+    }
+
+    /// An error if code goes to another instruction of a range than the first, or to the one behind it. What the function
+    /// itself does is known from the block.
+    fn is_only_way(&mut self, function: Function, range: Range<u64>) -> Result<(), Why> {
+        let inside = range.start + 1..range.end + 1;
+        if self.functions.is_entered(&inside, Some(function)) { Err(Why::JumpedTo) } else { Ok(()) }
+    }
+
+    fn site_of(
+        &self,
+        displaced: &[Instruction],
+        calls: Calls,
+        behind: Option<(u64, [u8; COMPARE])>,
+    ) -> Result<Site, Why> {
+        let (window, is_several) = (displaced[0].ip(), displaced.len() > 1);
+        let range = window..displaced[displaced.len() - 1].next_ip();
+        let bytes = self.functions.bytes(&range).filter(|_| is_in_a_page(&range));
+        let displaced = bytes.ok_or(Why::NoRoom)?.to_vec();
+        Ok(Site { window, displaced, is_several, calls, behind })
+    }
+
+    /// The two `syscall`s of a function that begins with comparing `__libc_single_threaded` with zero, as those of
+    /// glibc in which threads can be cancelled, and makes a call either plainly, or between two calls that switch
+    /// asynchronous cancellation on and off. From its begin each way leads to exactly one of the two, which have the
+    /// same number. Only if the plain one has no room for a jump of its own.
+    fn plainly_or_waiting(&mut self, function: Function, flow: &Flow) -> Option<[usize; 2]> {
+        let all = &flow.instructions;
+        let branch = all.iter().position(|one| one.flow_control() != FlowControl::Next)?;
+        let [first, end] = [all.first()?, &all[branch]];
+        let is_one = first.ip() == function.start
+            && compares_with_zero(first)
+            && end.flow_control() == FlowControl::ConditionalBranch
+            && !all[1..=branch].iter().any(|one| flow.goes_to(one.ip()))
+            && !flow.goes_to(end.next_ip())
+            && flow.times_gone_to(end.near_branch_target()) == 1;
         if !is_one {
-            // The bytes lie inside another instruction, unless the function contains bytes that do not decode.
-            return if decoded.is_damaged { Err(Why::NotDecoded) } else { Ok(None) };
-        }
-        innermost = Some((function, index));
-    }
-    let Some((function, index)) = innermost else { return Err(Why::NoFunction) };
-    let decoded = functions.decoded(function);
-    let instructions = &decoded.instructions;
-    if instructions[..index].iter().any(Instruction::is_invalid) {
-        return Err(Why::NotDecoded);
-    }
-    let jumps_anywhere = decoded.jumps_anywhere;
-    let mut windows = Vec::from_iter(from_its_number(instructions, index));
-    windows.extend(before(instructions, index));
-    if may_move(instructions, index) {
-        windows.extend(around_it(instructions, index));
-    }
-    // Prefer windows that displace the instruction that sets the number: the number is then known.
-    windows.sort_by_key(|displaced| {
-        let before = displaced.partition_point(|one| one.ip() < syscall);
-        number(&displaced[..before], &[]).is_none()
-    });
-    let windows: Vec<Vec<Instruction>> = windows.into_iter().map(<[_]>::to_vec).collect();
-    let following: Vec<Instruction> =
-        instructions[index + 1..].iter().take(JUMP).copied().collect();
-    let mut why = Why::Immovable;
-    for displaced in windows {
-        let mut site = site_of(functions, &displaced, syscall).ok_or(Why::NotDecoded)?;
-        if functions.goes_into(&site.closed()) {
-            why = Why::JumpedTo;
-        } else if jumps_anywhere && !displaced.last().is_some_and(keeps_a_pointer) {
-            why = Why::JumpsAnywhere;
-        } else {
-            if site.stays() && !jumps_anywhere {
-                site.behind = behind(functions, &following);
-            }
-            site.wants_flags = !sets_flags(&following);
-            return Ok(Some(site));
-        }
-    }
-    Err(why)
-}
-
-/// Without symbols or unwind info, a `mov eax, NUMBER` directly before distinguishes a `syscall` from data.
-fn behind_its_number(functions: &mut Functions<'_>, syscall: u64) -> Result<Site, Why> {
-    const MOV_EAX: u8 = 0xb8;
-    let start = syscall.checked_sub(JUMP as u64).ok_or(Why::NoFunction)?;
-    let bytes = functions.bytes(&(start..syscall)).ok_or(Why::NoFunction)?;
-    let mov = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE).decode();
-    let is_number = usize::try_from(mov.immediate32()).is_ok_and(|number| number < NUMBERS);
-    if bytes[0] != MOV_EAX || !is_number {
-        return Err(Why::NoFunction);
-    }
-    let site = site_of(functions, &[mov], syscall).ok_or(Why::NoFunction)?;
-    if functions.goes_into(&site.closed()) { Err(Why::JumpedTo) } else { Ok(site) }
-}
-
-/// The site of a `syscall` with these displaced instructions.
-fn site_of(functions: &Functions<'_>, displaced: &[Instruction], syscall: u64) -> Option<Site> {
-    let (window, end) = (displaced.first()?.ip(), displaced.last()?.next_ip());
-    let is_plain = displaced.iter().all(is_plain);
-    let original = functions.bytes(&(window..end.max(syscall + 2)))?.to_vec();
-    // No branch enters these instructions. Other code may run the earlier ones with another number, so only they
-    // count.
-    let before = displaced.partition_point(|instruction| instruction.ip() < syscall);
-    let number = number(&displaced[..before], &[]);
-    Some(Site { window, syscall, end, original, number, is_plain, behind: None, wants_flags: true })
-}
-
-/// Whether a `syscall` can be executed at another address: calls that do not return (known by their number, or by an
-/// endless loop around them), and the `read` at the start of a function, which leaves no room before it
-/// (`__read_nocancel`). A call moved by mistake is still made and counted.
-fn may_move(instructions: &[Instruction], index: usize) -> bool {
-    const SHORTLY: usize = 8;
-    let number = number(&instructions[index.saturating_sub(SHORTLY)..index], instructions);
-    let is_repeated = instructions.get(index + 1).is_some_and(|behind| {
-        behind.flow_control() == FlowControl::UnconditionalBranch
-            && (1..16).contains(&instructions[index].ip().wrapping_sub(behind.near_branch_target()))
-    });
-    match number {
-        Some(0) => index == 1,
-        Some(number) => ENDS.contains(&number),
-        None => is_repeated,
-    }
-}
-
-/// The shortest sequence of instructions before the one with this index that makes room for a jump.
-fn before(instructions: &[Instruction], index: usize) -> Option<&[Instruction]> {
-    let mut first = index;
-    while instructions[index].ip() - instructions[first].ip() < JUMP as u64 {
-        first = first.checked_sub(1)?;
-        is_movable(&instructions[first]).then_some(())?;
-    }
-    Some(&instructions[first..index])
-}
-
-/// The instructions from the one that sets the call's number up to the one with this index, if these are more than a
-/// jump needs.
-fn from_its_number(instructions: &[Instruction], index: usize) -> Option<&[Instruction]> {
-    const SHORTLY: usize = 8;
-    let mut info = InstructionInfoFactory::new();
-    let shortest = before(instructions, index)?.len();
-    let shortly = index.saturating_sub(SHORTLY)..index;
-    let sets = |instruction: &Instruction| changes(&mut info, instruction, Register::RAX);
-    let first = shortly.start + instructions[shortly].iter().rposition(sets)?;
-    let displaced = &instructions[first..index];
-    let is_movable =
-        displaced.iter().all(|one| is_movable(one) && one.flow_control() == FlowControl::Next);
-    (displaced.len() > shortest && is_movable && number(displaced, &[]).is_some())
-        .then_some(displaced)
-}
-
-/// Sequences that include the instruction with this index and make room for a jump, those with the fewest instructions
-/// before it first.
-fn around_it(instructions: &[Instruction], index: usize) -> impl Iterator<Item = &[Instruction]> {
-    let begins = (0..3).map_while(move |before| {
-        let first = index.checked_sub(before)?;
-        instructions[first..index].iter().all(is_movable).then_some(first)
-    });
-    begins.filter_map(move |first| {
-        let is_enough =
-            |last: &Instruction| last.next_ip() - instructions[first].ip() >= JUMP as u64;
-        let last = (index..instructions.len()).find(|last| is_enough(&instructions[*last]))?;
-        let can_move = |behind: &Instruction| {
-            is_movable(behind) || behind.flow_control() == FlowControl::UnconditionalBranch
-        };
-        let behind = &instructions[index + 1..=last];
-        behind.iter().all(can_move).then_some(&instructions[first..=last])
-    })
-}
-
-/// The instructions behind a `syscall` that can be displaced.
-fn behind(functions: &mut Functions<'_>, following: &[Instruction]) -> Option<Behind> {
-    let start = following.first()?.ip();
-    let room = start..start + JUMP as u64;
-    let leaves = |instruction: &Instruction| {
-        matches!(instruction.flow_control(), FlowControl::Return | FlowControl::UnconditionalBranch)
-    };
-    let mut end = start;
-    for instruction in following.iter().take_while(|one| one.ip() < room.end) {
-        if !is_movable(instruction) && !leaves(instruction) {
             return None;
         }
-        end = instruction.next_ip();
-        if leaves(instruction) {
-            break;
-        }
-    }
-    let has_room = end >= room.end || is_filling(functions, &(end..room.end));
-    if !has_room || end == start {
-        return None;
-    }
-    // No branch may go to the first address either.
-    if functions.goes_into(&(start - 1..end.max(room.end) - 1)) {
-        return None;
-    }
-    let original = functions.bytes(&(start..end.max(room.end)))?.to_vec();
-    let is_plain = following.iter().take_while(|one| one.ip() < end).all(is_plain);
-    let displaced = usize::try_from(end - start).ok()?;
-    Some(Behind { displaced, is_plain, wants_flags: !sets_flags(following), original })
-}
-
-/// Whether code ignores the flags before it: the code sets all flags before it reads any, or returns, where the calling
-/// convention leaves the flags undefined.
-fn sets_flags(code: &[Instruction]) -> bool {
-    const ALL: u32 = RflagsBits::OF
-        | RflagsBits::SF
-        | RflagsBits::ZF
-        | RflagsBits::AF
-        | RflagsBits::CF
-        | RflagsBits::PF;
-    let mut open = ALL;
-    for instruction in code {
-        if instruction.rflags_read() & open != 0 {
-            return false;
-        }
-        open &= !instruction.rflags_modified();
-        if open == 0 || instruction.flow_control() == FlowControl::Return {
-            return true;
-        }
-        if instruction.flow_control() != FlowControl::Next {
-            return false;
-        }
-    }
-    false
-}
-
-/// Whether the bytes are padding between functions, as compilers write it.
-fn is_filling(functions: &Functions<'_>, range: &Range<u64>) -> bool {
-    const LONGEST: u64 = 15;
-    let whole = range.start..range.end + LONGEST;
-    let Some(bytes) = functions.bytes(&whole) else { return false };
-    let mut at = range.start;
-    for instruction in Decoder::with_ip(64, bytes, range.start, DecoderOptions::NONE).iter() {
-        if at >= range.end {
-            break;
-        }
-        if !matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) {
-            return false;
-        }
-        at = instruction.next_ip();
-    }
-    at >= range.end
-}
-
-/// Whether this is the instruction before the `syscall` of `__syscall_cp_asm` (musl) and `__syscall_cancel_arch` (glibc
-/// from 2.41 on), `mov [rsp+8], r11`. No code branches into these functions, even in a file without symbols.
-fn keeps_a_pointer(instruction: &Instruction) -> bool {
-    instruction.mnemonic() == Mnemonic::Mov
-        && instruction.op0_kind() == OpKind::Memory
-        && instruction.memory_base() == Register::RSP
-        && instruction.op1_kind() == OpKind::Register
-        && instruction.op1_register() == Register::R11
-}
-
-fn is_movable(instruction: &Instruction) -> bool {
-    let is_short = matches!(
-        instruction.mnemonic(),
-        Mnemonic::Loop | Mnemonic::Loope | Mnemonic::Loopne | Mnemonic::Jrcxz | Mnemonic::Jecxz
-    );
-    match instruction.flow_control() {
-        FlowControl::Next => !matches!(instruction.code(), Code::Endbr64 | Code::Syscall),
-        FlowControl::ConditionalBranch => !is_short,
-        _ => false,
+        let [(plain, way), (waiting, other_way)] =
+            [straight(flow, end.next_ip())?, straight(flow, end.near_branch_target())?];
+        let [number, other] = [plain, waiting].map(|index| number(block(flow, index)));
+        let last = all[plain.max(waiting)].ip();
+        let is_it = number.is_some_and(|number| !LOOKED_AT.contains(&number))
+            && number == other
+            && [&all[..branch], way, other_way].into_iter().all(keeps_r11)
+            && room(block(flow, plain), number).is_none_or(|room| room.len() > 1)
+            && !self.functions.is_entered(&(first.ip() + 1..last + 1), Some(function));
+        is_it.then_some([plain, waiting])
     }
 }
 
-/// The number in `rax` after these instructions of a function, if it is a known constant.
-fn number(behind: &[Instruction], function: &[Instruction]) -> Option<u32> {
-    let mut info = InstructionInfoFactory::new();
-    for instruction in behind.iter().rev() {
-        if !is_movable(instruction) || instruction.flow_control() != FlowControl::Next {
+/// Index of the first `syscall` that is reached from an instruction without a branch, and the instructions in front of
+/// it, if no branch leads in between.
+fn straight(flow: &Flow, from: u64) -> Option<(usize, &[Instruction])> {
+    let first = flow.index(from)?;
+    let mut at = from;
+    for (index, one) in flow.instructions.iter().enumerate().skip(first) {
+        if one.ip() != at || at != from && flow.goes_to(at) {
             return None;
         }
-        if !changes(&mut info, instruction, Register::RAX) {
-            continue;
+        if one.code() == Opcode::Syscall {
+            return Some((index, &flow.instructions[first..index]));
         }
-        return match instruction.mnemonic() {
-            Mnemonic::Mov if instruction.op1_kind() == OpKind::Register => {
-                only_value(function, instruction.op1_register())
-            }
-            _ => constant(instruction),
-        };
+        if one.flow_control() != FlowControl::Next && !is_call(one) {
+            return None;
+        }
+        at = one.next_ip();
     }
     None
 }
 
-/// The constant that an instruction loads into its register, if it does.
-fn constant(instruction: &Instruction) -> Option<u32> {
-    let is_wide = matches!(instruction.op0_register().size(), 4 | 8);
-    let of_itself = instruction.op1_kind() == OpKind::Register
-        && instruction.op1_register() == instruction.op0_register();
-    match (instruction.mnemonic(), instruction.op1_kind()) {
+/// The instructions in front of the one with this index that are executed one after the other, from a call on if there
+/// is one. The function may branch to the first. An `exit` does not return, so that the endless loop of C libraries
+/// around it leads nowhere.
+fn block(flow: &Flow, index: usize) -> &[Instruction] {
+    let all = &flow.instructions;
+    let of = |but: Option<u64>| {
+        let mut first = index;
+        while let Some(before) = first.checked_sub(1)
+            && all[before].next_ip() == all[first].ip()
+            && (!flow.goes_to(all[first].ip()) || but == Some(all[first].ip()))
+            && (all[before].flow_control() == FlowControl::Next || is_call(&all[before]))
+        {
+            first = before;
+            if is_call(&all[before]) {
+                break;
+            }
+        }
+        &all[first..index]
+    };
+    let next = all.get(index + 1).filter(|next| {
+        next.flow_control() == FlowControl::UnconditionalBranch
+            && flow.times_gone_to(next.near_branch_target()) == 1
+    });
+    let without_loop = next.map(|next| of(Some(next.near_branch_target())));
+    without_loop.filter(|block| number(block) == Some(SYS_EXIT)).unwrap_or_else(|| of(None))
+}
+
+/// The instructions of a block to displace, those nearest to its end: one, or else several. The stub, which changes
+/// `rcx` and `r11`, runs behind them. If the number is not known, or the stub looks at the arguments, they must have
+/// their values there.
+fn room(block: &[Instruction], number: Option<u32>) -> Option<Range<usize>> {
+    let mut info = InstructionInfoFactory::new();
+    let looks = number.is_none_or(|number| LOOKED_AT.contains(&number));
+    let mut is_harmless = |one: &Instruction| {
+        let arguments = [Register::RAX, Register::RDI, Register::RDX, Register::R10];
+        let is_in_the_way = uses(&mut info, one, &[Register::RCX, Register::R11], true)
+            || looks && uses(&mut info, one, &arguments, false);
+        !is_in_the_way
+    };
+    let behind = block.iter().rev().take_while(|one| is_harmless(one)).count();
+    let ends = || (block.len() - behind..=block.len()).rev();
+    let begin = |end: usize, most: usize| {
+        let fits = |first: &usize| {
+            let range = block[*first].ip()..block[end - 1].next_ip();
+            range.end - range.start >= JUMP as u64
+        };
+        let begins = (end.saturating_sub(most)..end).rev();
+        let mut begins = begins.take_while(|first| is_movable(&block[*first]));
+        begins.find(fits).map(|first| first..end)
+    };
+    let one =
+        ends().find_map(|end| begin(end, 1)).or_else(|| ends().find_map(|end| begin(end, JUMP)));
+    one.or_else(|| {
+        ends()
+            .filter(|end| *end > 0 && takes_an_argument(&block[end - 1]))
+            .map(|end| end - 1..end)
+            .next()
+    })
+}
+
+/// Whether this takes an argument from the stack of the function's caller, as Go's `syscall.rawSyscallNoError` does.
+fn takes_an_argument(one: &Instruction) -> bool {
+    one.code() == Opcode::Mov_r64_rm64
+        && one.memory_base() == Register::RSP
+        && one.memory_index() == Register::None
+        && one.memory_displacement64().cast_signed() > 0
+        && one.len() >= JUMP
+}
+
+/// Whether an instruction moves or computes constants and general registers only.
+fn is_movable(one: &Instruction) -> bool {
+    let is_plain = matches!(
+        one.mnemonic(),
+        Mnemonic::Mov
+            | Mnemonic::Movsxd
+            | Mnemonic::Movzx
+            | Mnemonic::Xor
+            | Mnemonic::Or
+            | Mnemonic::And
+            | Mnemonic::Add
+            | Mnemonic::Sub
+            | Mnemonic::Xchg
+            | Mnemonic::Nop
+    );
+    is_plain
+        && (0..one.op_count()).all(|operand| match one.op_kind(operand) {
+            OpKind::Register => {
+                let register = one.op_register(operand);
+                register.is_gpr() && register.full_register() != Register::RSP
+            }
+            OpKind::Memory => false,
+            _ => true,
+        })
+}
+
+fn is_in_a_page(range: &Range<u64>) -> bool {
+    range.start / PAGE == (range.end - 1) / PAGE
+}
+
+/// Whether this is a direct call of a function.
+fn is_call(one: &Instruction) -> bool {
+    one.code() == Opcode::Call_rel32_64
+}
+
+/// Whether this compares a byte of the file's memory with zero: `cmpb $0, distance(%rip)`.
+fn compares_with_zero(one: &Instruction) -> bool {
+    one.code() == Opcode::Cmp_rm8_imm8
+        && one.is_ip_rel_memory_operand()
+        && one.immediate8() == 0
+        && one.len() == 7
+}
+
+/// Whether no instruction uses `r11`.
+fn keeps_r11(all: &[Instruction]) -> bool {
+    let mut info = InstructionInfoFactory::new();
+    !all.iter().any(|one| uses(&mut info, one, &[Register::R11], true))
+}
+
+/// The number in `rax` behind a block, if it is a constant.
+fn number(block: &[Instruction]) -> Option<u32> {
+    constant(block, Register::RAX)
+}
+
+/// The constant in a register behind a block.
+fn constant(block: &[Instruction], register: Register) -> Option<u32> {
+    let mut info = InstructionInfoFactory::new();
+    let sets = |one: &Instruction| is_call(one) || uses(&mut info, one, &[register], false);
+    let last = block.iter().rposition(sets)?;
+    let set = Some(&block[last]).filter(|set| set.op0_register().full_register() == register)?;
+    let is_wide = matches!(set.op0_register().size(), 4 | 8);
+    match (set.mnemonic(), set.op1_kind()) {
         (Mnemonic::Mov, OpKind::Immediate32 | OpKind::Immediate32to64 | OpKind::Immediate64)
             if is_wide =>
         {
-            u32::try_from(instruction.immediate(1)).ok()
+            u32::try_from(set.immediate(1)).ok()
         }
-        (Mnemonic::Xor, _) if is_wide && of_itself => Some(0),
+        (Mnemonic::Mov, OpKind::Register) if is_wide => {
+            constant(&block[..last], set.op1_register().full_register())
+        }
+        (Mnemonic::Xor, OpKind::Register) if is_wide => {
+            (set.op1_register() == set.op0_register()).then_some(0)
+        }
         _ => None,
     }
 }
 
-/// The value of a register, if the function sets it to no other value and calls no function afterwards.
-fn only_value(instructions: &[Instruction], register: Register) -> Option<u32> {
-    let mut info = InstructionInfoFactory::new();
-    let mut value = None;
-    for instruction in instructions {
-        let calls =
-            matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
-        if changes(&mut info, instruction, register.full_register()) {
-            let new = Some(constant(instruction)?);
-            if value.is_some() && value != new {
-                return None;
-            }
-            value = new;
-        } else if calls && value.is_some() && instruction.code() != Code::Syscall {
-            return None;
-        }
-    }
-    value
-}
-
-fn changes(info: &mut InstructionInfoFactory, by: &Instruction, register: Register) -> bool {
-    info.info(by).used_registers().iter().any(|used| {
-        let reads = matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None);
-        used.register().full_register() == register && !reads
+/// Whether an instruction changes one of these registers, or also reads it.
+fn uses(
+    info: &mut InstructionInfoFactory,
+    one: &Instruction,
+    registers: &[Register],
+    reads: bool,
+) -> bool {
+    info.info(one).used_registers().iter().any(|used| {
+        let only_reads =
+            matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None);
+        (reads || !only_reads) && registers.contains(&used.register().full_register())
     })
 }
 

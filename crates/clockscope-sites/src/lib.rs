@@ -3,15 +3,15 @@
 //! [`find`] reads an ELF file. [`Stubs`] makes the counting code, and the jumps to it, for a file mapped at a given
 //! address.
 
-mod branches;
 mod elf;
 mod find;
+mod flow;
 mod site;
 mod stubs;
 
 pub use elf::Unreadable;
-pub use find::{Found, Left, Why, find, find_by_two};
-pub use site::{Behind, JUMP, NUMBERS, Segment, Site};
+pub use find::{Found, Left, Why, find};
+pub use site::{COMPARE, Calls, JUMP, NUMBERS, Segment, Site};
 pub use stubs::{
     ERRORS, FIRST, Head, Jump, KEPT, KEPT_SIZE, KINDS, MADE_CODE, MAPPED, NEXT, NOTICE, OTHERS,
     OWN_KINDS, PLACE_SIZE, PLACES, SEALED, SEEN, SHARDS, Stubs, TABLE_WORDS, TIMED, TIMES, UNSEEN,

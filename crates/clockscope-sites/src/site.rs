@@ -2,12 +2,16 @@
 
 use std::ops::Range;
 
-use iced_x86::{FlowControl, Instruction};
-
 /// Bytes of a near jump.
 pub const JUMP: usize = 5;
 /// System-call numbers with a word of their own: Linux 7.3 has 472.
 pub const NUMBERS: usize = 500;
+/// First byte of a direct `call`.
+pub(crate) const CALL: u8 = 0xe8;
+/// Bytes of `syscall`.
+pub(crate) const SYSCALL: u64 = 2;
+/// Bytes of `cmp rax, imm32`.
+pub const COMPARE: usize = 6;
 
 /// An executable segment of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +25,6 @@ pub struct Segment {
 }
 
 impl Segment {
-    pub(crate) fn holds(&self, address: u64) -> bool {
-        (self.address..self.address.saturating_add(self.size)).contains(&address)
-    }
-
     /// The bytes of `range`, if the segment is in the file as far as the range goes.
     pub(crate) fn bytes<'a>(&self, file: &'a [u8], range: &Range<u64>) -> Option<&'a [u8]> {
         let end = self.address.checked_add(self.size)?.min(range.end);
@@ -34,70 +34,58 @@ impl Segment {
         };
         file.get(at(range.start)?..at(end)?)
     }
+
+    /// The addresses of the segment.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.address..self.address.saturating_add(self.size)
+    }
 }
 
-/// A `syscall` instruction whose calls can be counted.
+/// Instructions that are displaced by a jump, and the calls that are counted there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Address of the first displaced instruction, in the file's own numbers. The addresses behind it, up to the end of
-    /// the `syscall`, are reached only from the instruction before.
+    /// Address of the displaced instructions, in the file's own numbers. No code branches behind it, up to the
+    /// `syscall`.
     pub window: u64,
-    /// Address of the `syscall` instruction.
-    pub syscall: u64,
-    /// Address behind the last displaced instruction. The `syscall` is displaced only if it may be executed at another
-    /// address. Otherwise `end` is at least [`JUMP`] bytes behind `window`, and the `syscall` stays in place.
-    pub end: u64,
-    /// The bytes from `window` to `end`, or to the end of the `syscall` if that is later.
-    pub original: Vec<u8>,
-    /// The number of the system call, if the displaced instructions set it.
-    pub number: Option<u32>,
-    /// Whether the displaced instructions can be copied unchanged to any address.
-    pub is_plain: bool,
-    /// Instructions behind a `syscall` that stays in place; displacing them lets the stub see the call's result.
-    pub behind: Option<Behind>,
-    /// Whether code may read the flags that a displaced `syscall` leaves.
-    pub wants_flags: bool,
+    /// The displaced instructions, at least [`JUMP`] bytes.
+    pub displaced: Vec<u8>,
+    /// Whether the displaced bytes are several instructions. A thread may stand at the second, so they are displaced
+    /// only in code that has never been executed.
+    pub is_several: bool,
+    /// The calls that follow the displaced instructions.
+    pub calls: Calls,
+    /// The comparison of the result behind the `syscall`, with its address. Only the `syscall` leads to it.
+    pub behind: Option<(u64, [u8; COMPARE])>,
 }
 
-/// The instructions directly behind a `syscall`, reached only from it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Behind {
-    /// Bytes of the instructions.
-    pub displaced: usize,
-    /// Whether the instructions can be copied unchanged to any address.
-    pub is_plain: bool,
-    /// Whether code may read the flags from before these instructions.
-    pub wants_flags: bool,
-    /// The bytes of the instructions, and of the padding behind them if they are too short for a jump.
-    pub original: Vec<u8>,
+/// The calls that are counted at a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// Calls of this number. `rcx` and `r11` are not used before the `syscall`.
+    Of(u32),
+    /// Calls of the number in `rax`. `rcx` and `r11` are not used before the `syscall`.
+    OfRax,
+    /// Calls of this number, in which a thread may be cancelled. The displaced instruction is a `call`, or compares a
+    /// byte with zero; before it, the flags and `r11` are unused.
+    Cancellable(u32),
 }
 
 impl Site {
-    /// Whether errors of the calls are counted: the number is known, and the stub runs behind the call.
-    pub fn sees_errors(&self) -> bool {
-        self.number.is_some() && (self.behind.is_some() || !self.stays())
+    /// Address behind the displaced instructions.
+    pub fn end(&self) -> u64 {
+        self.window + self.displaced.len() as u64
     }
 
-    /// Whether the `syscall` stays in place.
-    pub fn stays(&self) -> bool {
-        self.end <= self.syscall
+    /// Whether the displaced instruction is a `call` of a function.
+    pub(crate) fn is_call(&self) -> bool {
+        self.displaced.first() == Some(&CALL)
     }
 
-    /// Address behind the `syscall`.
-    pub fn after(&self) -> u64 {
-        self.syscall + 2
+    /// The number of the calls, if it is known.
+    pub fn number(&self) -> Option<u32> {
+        match self.calls {
+            Calls::Of(number) | Calls::Cancellable(number) => Some(number),
+            Calls::OfRax => None,
+        }
     }
-
-    /// Addresses behind the first that no other code may branch to, with the end of the range.
-    pub(crate) fn closed(&self) -> Range<u64> {
-        self.window..self.syscall.max(self.end - 1)
-    }
-}
-
-/// Whether an instruction can be copied unchanged to any address.
-pub(crate) fn is_plain(instruction: &Instruction) -> bool {
-    matches!(
-        instruction.flow_control(),
-        FlowControl::Next | FlowControl::Call | FlowControl::Return
-    ) && !instruction.is_ip_rel_memory_operand()
 }

@@ -26,12 +26,10 @@ use iced_x86::code_asm::{
     CodeAssembler, CodeLabel, dl, dword_ptr, eax, edi, edx, esi, qword_ptr, r9, r10, r10b, r10d,
     r11, r11d, rax, rcx, rdi, rdx, rsi,
 };
-use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Decoder, DecoderOptions, IcedError, Instruction,
-    InstructionBlock,
-};
+use iced_x86::{BlockEncoderOptions, IcedError};
 
-use crate::site::{JUMP, NUMBERS, Site};
+use crate::find::LOOKED_AT;
+use crate::site::{CALL, COMPARE, Calls, JUMP, NUMBERS, Site};
 
 pub use timing::{FIRST, PLACE_SIZE, PLACES, TIMES};
 
@@ -74,9 +72,6 @@ const PART: usize = 8 * TABLE_WORDS;
 /// The signal by which a thread notifies the tracer that it will map a file: `SIGURG`, which is ignored by default.
 pub const NOTICE: i32 = 23;
 
-/// System calls that may bring new code or a filter: `mmap`, `mprotect`, `prctl`, `seccomp`.
-const LOOKED_AT: [u32; 4] = [9, 10, 157, 317];
-
 /// The parameters of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -105,7 +100,7 @@ impl Head {
     }
 }
 
-/// A jump to a stub, and the addresses in the program and in the stub that are equivalent for a thread.
+/// A jump to a stub, or a call of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jump {
     /// Address of the jump in the process.
@@ -114,53 +109,6 @@ pub struct Jump {
     pub bytes: [u8; JUMP],
     /// The program's bytes at that address.
     pub original: [u8; JUMP],
-    /// Target of the jump.
-    stub: u64,
-    /// Address of the copy of the displaced instructions in the stub.
-    copy: u64,
-    /// Bytes of the displaced instructions, without the `syscall`, if the copy is identical; otherwise 0.
-    same: u64,
-    /// Bytes of all displaced instructions, with the `syscall` if it is among them.
-    displaced: u64,
-    /// Addresses of the `syscall` in the program and in the stub, if it is displaced.
-    call: Option<(u64, u64)>,
-}
-
-impl Jump {
-    /// Whether the jump overwrites the instruction at `address`: any displaced instruction but the first.
-    pub fn covers(&self, address: u64) -> bool {
-        (self.at + 1..self.at + self.displaced).contains(&address)
-    }
-
-    /// The address in the stub at which a thread continues that stands at a displaced instruction in the program.
-    pub fn to_stub(&self, address: u64) -> Option<u64> {
-        let within = address.checked_sub(self.at).filter(|within| *within < self.same)?;
-        Some(self.copy + within)
-    }
-
-    /// The address in the program at which a thread continues that stands in the stub: before the count, after it, or
-    /// in the system call.
-    pub fn to_program(&self, address: u64) -> Option<u64> {
-        if address == self.stub {
-            return Some(self.at);
-        }
-        let displaced = address.checked_sub(self.copy).filter(|within| *within < self.same);
-        let in_call = self.call.and_then(|(there, here)| {
-            // The thread stands before or behind the `syscall` while the kernel works.
-            let within = address.checked_sub(here).filter(|within| [0, 2].contains(within))?;
-            Some(there + within)
-        });
-        displaced.map(|within| self.at + within).or(in_call)
-    }
-}
-
-/// Addresses in a generated stub.
-#[derive(Clone, Copy, Debug, Default)]
-struct Made {
-    /// The `syscall`, if it is displaced.
-    call: Option<u64>,
-    /// Return address of the calls left in place, and address of the instructions moved from behind the call.
-    behind: Option<(u64, u64)>,
 }
 
 /// Bytes to write into the process.
@@ -392,33 +340,17 @@ impl Stubs {
         let mut code = Vec::with_capacity(sites.len() * 64);
         let mut jumps = Vec::with_capacity(sites.len());
         for site in sites {
-            let stub = at + code.len() as u64;
             let window = site.window.wrapping_add(bias);
-            let made = self.stub(site, bias, stub, &mut code)?;
-            let before = site.end.min(site.syscall) - site.window;
-            jumps.push(Jump {
-                at: window,
-                bytes: jump(window, stub)?,
-                original: *site.original.first_chunk()?,
-                stub,
-                copy: stub,
-                same: if site.is_plain { before } else { 0 },
-                displaced: site.end - site.window,
-                call: made.call.map(|here| (site.syscall.wrapping_add(bias), here)),
-            });
-            if let (Some(behind), Some((stub, copy))) = (&site.behind, made.behind) {
-                let after = site.after().wrapping_add(bias);
-                let displaced = behind.displaced as u64;
-                jumps.push(Jump {
-                    at: after,
-                    bytes: jump(after, stub)?,
-                    original: *behind.original.first_chunk()?,
-                    stub,
-                    copy,
-                    same: if behind.is_plain { displaced } else { 0 },
-                    displaced,
-                    call: None,
-                });
+            let mut bytes = jump(window, at + code.len() as u64)?;
+            if site.is_call() {
+                bytes[0] = CALL;
+            }
+            jumps.push(Jump { at: window, bytes, original: *site.displaced.first_chunk()? });
+            let behind = self.stub(site, bias, at, &mut code)?;
+            if let (Some(stub), Some((after, compare))) = (behind, site.behind) {
+                let after = after.wrapping_add(bias);
+                let original = *compare.first_chunk()?;
+                jumps.push(Jump { at: after, bytes: jump(after, stub)?, original });
             }
         }
         let used = self.used + code.len().next_multiple_of(16);
@@ -429,21 +361,25 @@ impl Stubs {
         Some((Write { at, bytes: code }, jumps))
     }
 
-    /// Appends the stub of a site to `code`.
-    fn stub(&self, site: &Site, bias: u64, at: u64, code: &mut Vec<u8>) -> Option<Made> {
+    /// Appends the stub of a site to `code`, which begins at `at`. Returns the address of the code that replaces the
+    /// comparison behind the call, if there is such code.
+    fn stub(&self, site: &Site, bias: u64, at: u64, code: &mut Vec<u8>) -> Option<Option<u64>> {
+        let number = match site.calls {
+            Calls::Cancellable(number) => {
+                return self.cancellable_stub(site, number, bias, at, code).map(|()| None);
+            }
+            Calls::Of(number) => word_of(number),
+            Calls::OfRax => None,
+        };
         if self.times
-            && let Some(what) = timing::can_be(site)
+            && let Some(number) = timing::can_be(site)
         {
-            return self.timed_stub(site, what, bias, at, code);
+            return self.timed_stub(site, number, bias, at, code).map(Some);
         }
-        let begin = code.len();
-        let at_syscall = usize::try_from(site.syscall - site.window).ok()?;
-        let (before, itself) = site.original.split_at_checked(at_syscall)?;
-        moved(before, site.is_plain, site.window.wrapping_add(bias), at, code)?;
-        let here = |code: &Vec<u8>| at + (code.len() - begin) as u64;
-        let number = site.number.and_then(word_of);
-        let sees_errors = number.is_some() && site.sees_errors();
-        let kind = if sees_errors { SEEN } else { UNSEEN };
+        let here = |code: &Vec<u8>| at + code.len() as u64;
+        let behind = site.behind.filter(|_| number.is_some());
+        let kind = if behind.is_some() { SEEN } else { UNSEEN };
+        code.extend(&site.displaced);
         code.extend(KEEP);
         code.extend(OWN);
         code.extend(self.own.to_le_bytes());
@@ -452,65 +388,91 @@ impl Stubs {
         code.push(0);
         increment(number, &[], kind * PART, code)?;
         let counted = here(code);
-        if site.number.is_none_or(|number| LOOKED_AT.contains(&number)) {
+        if site.number().is_none_or(|number| LOOKED_AT.contains(&number)) {
             code.extend(LOOK);
             let behind = here(code) + JUMP as u64 - 1;
             code.extend(near(behind, self.base + assembled().look)?);
         }
         code.extend(RESTORE);
-        let after = site.after().wrapping_add(bias);
-        let mut made = Made::default();
-        let mut to_errors = None;
-        if site.stays() {
-            code.extend(jump(here(code), site.syscall.wrapping_add(bias))?);
-        } else {
-            let (call, rest) = itself.split_at_checked(2)?;
-            made.call = Some(here(code));
-            code.extend(call);
-            to_errors = sees_errors.then(|| look_for_errors(true, code));
-            moved(rest, false, after, here(code), code)?;
-            code.extend(jump(here(code), site.end.wrapping_add(bias))?);
-        }
+        code.extend(jump(here(code), site.end().wrapping_add(bias))?);
         code[if_not] = short(code.len() - if_not - 1)?;
         code.extend(SHARD);
         code.extend(near(here(code) + 4, self.base)?);
         increment(number, &[LOCK], kind * SHARDS * PART, code)?;
         code.extend(jump(here(code), counted)?);
-        if let (Some(behind), true) = (&site.behind, sees_errors) {
-            let begin = here(code);
-            to_errors = Some(look_for_errors(behind.wants_flags, code));
-            made.behind = Some((begin, here(code)));
-            let displaced = &behind.original[..behind.displaced];
-            moved(displaced, behind.is_plain, after, here(code), code)?;
-            code.extend(jump(here(code), after + behind.displaced as u64)?);
-        }
-        if let Some(to_errors) = to_errors {
-            code[to_errors] = short(code.len() - to_errors - 1)?;
-            code.extend(SHARD);
-            code.extend(near(here(code) + 4, self.base)?);
-            increment(number, &[LOCK], ERRORS * SHARDS * PART, code)?;
-            let goes_on = at + (to_errors + 1 - begin) as u64;
-            code.extend(jump(here(code), goes_on)?);
-        }
-        Some(made)
+        let (Some(behind), Some(number)) = (behind, number) else { return Some(None) };
+        let stub = here(code);
+        self.look_for_errors(number, behind, bias, at, code)?;
+        Some(Some(stub))
     }
-}
 
-/// Appends a check of the call's result, which preserves the flags if `keeps_flags`. Returns the index of the distance
-/// byte of the jump for errors. That path must return to the instruction behind this byte.
-fn look_for_errors(keeps_flags: bool, code: &mut Vec<u8>) -> usize {
-    if keeps_flags {
-        code.extend(KEEP);
-        code.extend(IF_KEPT_ERROR);
-    } else {
+    /// Appends code behind a call that counts its error and compares the result as the program does.
+    fn look_for_errors(
+        &self,
+        word: usize,
+        (after, compare): (u64, [u8; COMPARE]),
+        bias: u64,
+        at: u64,
+        code: &mut Vec<u8>,
+    ) -> Option<()> {
+        let here = |code: &Vec<u8>| at + code.len() as u64;
         code.extend(IF_ERROR);
+        let if_error = code.len();
+        code.push(0);
+        let goes_on = here(code);
+        code.extend(compare);
+        code.extend(jump(here(code), after.wrapping_add(bias) + COMPARE as u64)?);
+        code[if_error] = short(code.len() - if_error - 1)?;
+        code.extend(SHARD);
+        code.extend(near(here(code) + 4, self.base)?);
+        increment(Some(word), &[LOCK], ERRORS * SHARDS * PART, code)?;
+        code.extend(jump(here(code), goes_on)?);
+        Some(())
     }
-    let distance = code.len();
-    code.push(0);
-    if keeps_flags {
-        code.extend(RESTORE);
+
+    /// Appends the stub of a site whose calls can be cancelled. It uses `r11` alone, and no flags. A displaced `call` has
+    /// pushed its return address, so the stub goes on at its target.
+    fn cancellable_stub(
+        &self,
+        site: &Site,
+        number: u32,
+        bias: u64,
+        at: u64,
+        code: &mut Vec<u8>,
+    ) -> Option<()> {
+        let here = |code: &Vec<u8>| at + code.len() as u64;
+        let word = 8 * word_of(number).unwrap_or(OTHERS);
+        let place = |kind: usize| u32::try_from(kind * PART + word).ok().map(u32::to_le_bytes);
+        let end = site.end().wrapping_add(bias);
+        code.extend(OWN_BY_R11);
+        code.extend(self.own.to_le_bytes());
+        code.extend(IF_NO_OWN_BY_R11);
+        let if_not = code.len();
+        code.push(0);
+        code.extend(ADD_BY_R11);
+        code.extend(place(UNSEEN)?);
+        let counted = here(code);
+        // The distance is behind the opcode of `call`, or behind that of `cmpb $0, distance(%rip)` and its operands.
+        let (opcode, rest) = site.displaced.split_at_checked(if site.is_call() { 1 } else { 2 })?;
+        let (distance, rest) = rest.split_first_chunk()?;
+        let target = end.wrapping_add_signed(i32::from_le_bytes(*distance).into());
+        if site.is_call() {
+            code.extend(jump(counted, target)?);
+        } else {
+            code.extend(opcode);
+            code.extend(near(here(code) + 4 + rest.len() as u64, target)?);
+            code.extend(rest);
+            code.extend(jump(here(code), end)?);
+        }
+        code[if_not] = short(code.len() - if_not - 1)?;
+        code.extend(SHARD_BY_R11);
+        code.extend(near(here(code) + 4, self.base)?);
+        code.push(LOCK);
+        code.extend(ADD_BY_R11);
+        code.extend(place(UNSEEN * SHARDS)?);
+        code.extend(jump(here(code), counted)?);
+        Some(())
     }
-    distance
 }
 
 /// The distance of a short forward jump, as a byte.
@@ -546,8 +508,25 @@ const LOCK: u8 = 0xf0;
 
 /// `cmp rax, -4095` and a jump if the result is an error, without the distance.
 const IF_ERROR: &[u8] = &[0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0x73];
-/// `cmp r11, -4095` and a jump if the result is an error, without the distance.
-const IF_KEPT_ERROR: &[u8] = &[0x49, 0x81, 0xfb, 0x01, 0xf0, 0xff, 0xff, 0x73];
+/// `mov r11, own`, without the address.
+const OWN_BY_R11: &[u8] = &[0x49, 0xbb];
+/// Loads the word at that address, and jumps if it is zero; without the distance.
+#[rustfmt::skip]
+const IF_NO_OWN_BY_R11: &[u8] = &[
+    0x4d, 0x8b, 0x1b,                   // mov r11, [r11]
+    0x4d, 0x85, 0xdb,                   // test r11, r11
+    0x74,                               // je
+];
+/// `inc qword [r11+word]`, without the word.
+const ADD_BY_R11: &[u8] = &[0x49, 0xff, 0x83];
+/// As [`SHARD`].
+#[rustfmt::skip]
+const SHARD_BY_R11: &[u8] = &[
+    0x41, 0x89, 0xe3,                   // mov r11d, esp
+    0x41, 0xc1, 0xeb, 11,               // shr r11d, 11
+    0x41, 0x81, 0xe3, 0, 0x70, 0, 0,    // and r11d, 7000h
+    0x4c, 0x03, 0x1d,                   // add r11, [rip+table]
+];
 
 /// The word of a number, if it has one of its own.
 fn word_of(number: u32) -> Option<usize> {
@@ -604,26 +583,13 @@ fn jump(from: u64, to: u64) -> Option<[u8; JUMP]> {
     Some([0xe9, a, b, c, d])
 }
 
-/// Appends instructions as they must be at another address; IP-relative operands keep their targets.
-fn moved(bytes: &[u8], is_plain: bool, from: u64, to: u64, code: &mut Vec<u8>) -> Option<()> {
-    if is_plain {
-        code.extend(bytes);
-        return Some(());
-    }
-    let instructions: Vec<Instruction> =
-        Decoder::with_ip(64, bytes, from, DecoderOptions::NONE).iter().collect();
-    let block = InstructionBlock::new(&instructions, to);
-    let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).ok()?;
-    code.extend(encoded.code_buffer);
-    Some(())
-}
-
 #[cfg(test)]
 mod tests {
-    use iced_x86::{Formatter as _, Mnemonic, NasmFormatter, Register};
+    use iced_x86::{
+        Decoder, DecoderOptions, Formatter as _, Instruction, Mnemonic, NasmFormatter, Register,
+    };
 
     use super::*;
-    use crate::site::Behind;
 
     const BASE: u64 = 0x10_0000;
     const HEAD: Head = Head {
@@ -650,30 +616,16 @@ mod tests {
             .collect()
     }
 
-    fn site(original: &[u8], displaced: u64, number: Option<u32>, is_plain: bool) -> Site {
-        Site {
-            window: 0x1000,
-            syscall: 0x1000 + original.len() as u64 - 2,
-            end: 0x1000 + displaced,
-            original: original.to_vec(),
-            number,
-            is_plain,
-            behind: None,
-            wants_flags: true,
-        }
+    fn site(displaced: &[u8], calls: Calls) -> Site {
+        let displaced = displaced.to_vec();
+        Site { window: 0x1000, displaced, is_several: false, calls, behind: None }
     }
 
     /// The site of `mov eax,NUMBER; syscall; cmp rax,-4096`, where errors are seen.
     fn compared(number: u32) -> Site {
         let [a, b, c, d] = number.to_le_bytes();
-        let behind = Behind {
-            displaced: 6,
-            is_plain: true,
-            wants_flags: false,
-            original: vec![0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff],
-        };
-        let site = site(&[0xb8, a, b, c, d, 0x0f, 0x05], 5, Some(number), true);
-        Site { behind: Some(behind), ..site }
+        let behind = Some((0x1007, [0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff]));
+        Site { behind, ..site(&[0xb8, a, b, c, d], Calls::Of(number)) }
     }
 
     fn stub(site: Site, bias: u64) -> (Vec<String>, Vec<String>) {
@@ -690,8 +642,8 @@ mod tests {
 
     #[test]
     fn a_stub_executes_counts_with_all_kept_and_goes_to_the_call() {
-        let getppid = [0xb8, 110, 0, 0, 0, 0x0f, 0x05];
-        let (code, jumps) = stub(site(&getppid, 5, Some(110), true), 0x40_0000);
+        let getppid = [0xb8, 110, 0, 0, 0];
+        let (code, jumps) = stub(site(&getppid, Calls::Of(110)), 0x40_0000);
         // Terms: bytes of the instructions before.
         let (stubs, _) = Stubs::new(BASE, 1 << 20, HEAD);
         let (table, first) = (BASE, BASE + stubs.used as u64);
@@ -739,10 +691,8 @@ mod tests {
 
     #[test]
     fn a_call_that_may_be_timed_leaves_the_carry_flag_to_what_is_behind_it() {
-        let mut site = compared(110);
-        let behind = site.behind.clone().expect("is seen");
         let timed = Head { times: true, ..HEAD };
-        let (code, jumps) = stub_of(timed, site.clone(), 0x40_0000);
+        let (code, jumps) = stub_of(timed, compared(110), 0x40_0000);
         assert_eq!(jumps.len(), 2);
         let at = |line: &str| code.iter().position(|one| one == line).expect(line);
         // The call is counted, compared with the next call to be timed, and made.
@@ -768,13 +718,34 @@ mod tests {
         assert_eq!(code[looked + 1], "cmp rax,0FFFFFFFFFFFFF001h");
         assert_eq!(code[looked + 3], "cmp rax,0FFFFFFFFFFFFF000h");
         assert_eq!(code[looked + 4], "jmp 000000000040100Dh");
-        // A call is not timed if code behind it reads the flags, or if the call creates a process.
-        site.behind = Some(Behind { wants_flags: true, ..behind.clone() });
-        let (code, _) = stub_of(timed, site.clone(), 0x40_0000);
-        assert!(!code.iter().any(|line| line == "clc"), "{code:#?}");
-        (site.behind, site.number) = (Some(behind), Some(57));
-        let (code, _) = stub_of(timed, site, 0x40_0000);
-        assert!(!code.iter().any(|line| line == "clc"), "{code:#?}");
+        // A call is not timed if nothing compares its result, or if it creates a process.
+        let unseen = Site { behind: None, ..compared(110) };
+        for site in [unseen, compared(57)] {
+            let (code, _) = stub_of(timed, site, 0x40_0000);
+            assert!(!code.iter().any(|line| line == "clc"), "{code:#?}");
+        }
+    }
+
+    /// A stub where threads may be cancelled uses no register but `r11`.
+    #[test]
+    fn a_call_that_can_be_cancelled_is_counted_where_only_r11_is_free() {
+        // call 1105h; and cmp byte [rel 1107h],0.
+        let call = [0xe8, 0, 1, 0, 0];
+        let compare = [0x80, 0x3d, 0, 1, 0, 0, 0];
+        for (bytes, first, goes_on) in [
+            (&call[..], "call ", "jmp 0000000000401105h"),
+            (&compare[..], "jmp ", "cmp byte [rel 401107h],0"),
+        ] {
+            let (code, jumps) = stub(site(bytes, Calls::Cancellable(7)), 0x40_0000);
+            assert!(jumps[0].starts_with(first), "{jumps:?}");
+            let at = code.iter().position(|line| line == "inc qword [r11+1038h]");
+            assert_eq!(code[at.expect("a count") + 1], goes_on, "{code:#?}");
+            assert!(code.iter().any(|line| line == "lock inc qword [r11+8038h]"), "{code:#?}");
+            let uses_others = |line: &String| {
+                line.contains("rcx") || line.contains("rax") || line.contains("ecx")
+            };
+            assert!(!code.iter().any(uses_others), "{code:#?}");
+        }
     }
 
     /// Representatives of all 2^32 numbers: each is counted in its own word or in the word for all other numbers. No
@@ -809,8 +780,8 @@ mod tests {
 
     #[test]
     fn numbers_that_are_not_known_are_told_apart_where_there_are_words() {
-        let indirect = [0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0x0f, 0x05];
-        let (code, _) = stub(site(&indirect, 6, None, true), 0);
+        let indirect = [0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7];
+        let (code, _) = stub(site(&indirect, Calls::OfRax), 0);
         let compared: Vec<usize> =
             (0..code.len()).filter(|at| code[*at] == "cmp r11,1F4h").collect();
         assert_eq!(compared.len(), 2, "{code:#?}");
@@ -827,29 +798,8 @@ mod tests {
     }
 
     #[test]
-    fn instructions_that_say_where_they_are_say_the_same_elsewhere() {
-        // je 1007h; mov rdi,[rip+10h]; syscall
-        let original = [0x74, 5, 0x48, 0x8b, 0x3d, 0x10, 0, 0, 0, 0x0f, 0x05];
-        let (code, _) = stub(site(&original, 9, None, false), 0x40_0000);
-        assert_eq!(code[0], "je near 0000000000401007h");
-        assert_eq!(code[1], "mov rdi,[rel 401019h]");
-    }
-
-    #[test]
-    fn a_call_that_does_not_return_is_made_in_the_stub() {
-        // xor edi,edi; mov eax,edx; syscall; and back to the first.
-        let original = [0x31, 0xff, 0x89, 0xd0, 0x0f, 0x05];
-        let mut site = site(&original, 6, None, true);
-        site.syscall = 0x1004;
-        let (code, _) = stub(site, 0x40_0000);
-        let at = code.iter().position(|line| line == "syscall").expect("the call");
-        assert_eq!(code[at + 1], "jmp 0000000000401006h");
-    }
-
-    #[test]
     fn what_is_too_far_away_or_has_no_room_is_not_written() {
-        let original = [0xb8, 110, 0, 0, 0, 0x0f, 0x05];
-        let far = site(&original, 5, Some(110), true);
+        let far = site(&[0xb8, 110, 0, 0, 0], Calls::Of(110));
         let (mut stubs, _) = Stubs::new(BASE, 1 << 20, HEAD);
         assert_eq!(stubs.add(std::slice::from_ref(&far), 0x7f00_0000_0000), None);
         let many = vec![far; 30_000];

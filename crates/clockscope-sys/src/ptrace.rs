@@ -13,6 +13,8 @@ pub const FOLLOW: i32 = libc::PTRACE_O_TRACEEXEC
     | libc::PTRACE_O_TRACEVFORK
     | libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACESYSGOOD;
+/// As [`FOLLOW`], and a thread stops when it ends.
+pub const FOLLOW_TO_END: i32 = FOLLOW | libc::PTRACE_O_TRACEEXIT;
 
 /// `PTRACE_SECCOMP_GET_FILTER`, include/uapi/linux/ptrace.h (Linux 4.4 and later).
 const SECCOMP_GET_FILTER: libc::c_uint = 0x420c;

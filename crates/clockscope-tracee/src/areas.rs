@@ -19,7 +19,7 @@ use clockscope_sys::shm::Segment;
 use vdso_image::layout::{
     AREA_SIZE, AREAS, INSTALL_MARK, INSTALL_NOTICE, Kept, LIVE_OFFSET, PAGE, SHARED_OFFSET,
     SITE_KINDS, SITE_OWN, SITE_OWN_KINDS, SITE_SHARDS, SITE_TIMES, SITE_WORDS, Shared,
-    THREADS_OFFSET, TIMING, Threads, Timing,
+    THREADS_OFFSET, TIMING, TOTAL_SIZE, Threads, Timing,
 };
 use vdso_reader::maps::Mapping;
 
@@ -97,42 +97,10 @@ impl Drop for Part {
 
 /// State of a running process with all threads stopped.
 pub struct There<'a> {
-    /// Program counters of its threads.
-    pub pcs: Vec<u64>,
-    /// Addresses that signal handlers may return to.
-    pub returns: Vec<u64>,
     /// Areas of an earlier session.
     pub old_areas: &'a [OldArea],
-    /// Whether it has a seccomp filter, which may check the address of a call and kill the process for other addresses.
+    /// Whether it has a seccomp filter.
     pub is_filtered: bool,
-}
-
-impl There<'_> {
-    /// The part of a site that can be displaced in a file mapped `bias` above its own addresses, or the reason against
-    /// it.
-    fn of_site(&self, site: &Site, bias: u64) -> Result<Site, Why> {
-        if self.is_filtered && !site.stays() {
-            return Err(Why::Immovable);
-        }
-        let bytes = site.end - site.window;
-        if self.is_in_the_way(site.window.wrapping_add(bias), bytes, site.is_plain && site.stays())
-        {
-            return Err(Why::Occupied);
-        }
-        // If the instructions behind stay in place, errors are not counted.
-        let behind = site.behind.clone().filter(|behind| {
-            let after = site.after().wrapping_add(bias);
-            !self.is_in_the_way(after, behind.displaced as u64, behind.is_plain)
-        });
-        Ok(Site { behind, ..site.clone() })
-    }
-
-    /// Whether a thread or signal handler continues inside displaced instructions. A thread can be moved into the stub
-    /// if the copy is identical.
-    fn is_in_the_way(&self, at: u64, bytes: u64, is_plain: bool) -> bool {
-        let within = |place: &u64| (1..bytes).contains(&place.wrapping_sub(at));
-        self.returns.iter().any(within) || (!is_plain && self.pcs.iter().any(within))
-    }
 }
 
 /// Whether a jump leads into an old area.
@@ -173,6 +141,13 @@ pub fn old_areas(pid: i32, mappings: &[Mapping]) -> Vec<OldArea> {
         (mark == INSTALL_MARK).then_some(OldArea { at: mapping.start, image })
     });
     heads.collect()
+}
+
+/// Where a process has clockscope's code: areas and images, of earlier sessions too.
+pub(crate) fn own_code(pid: i32, mappings: &[Mapping]) -> Vec<Range<u64>> {
+    let areas = old_areas(pid, mappings).into_iter();
+    let ranges = areas.flat_map(|area| [(area.at, AREA_SIZE), (area.image, TOTAL_SIZE)]);
+    ranges.map(|(at, size)| at..at + size as u64).collect()
 }
 
 /// Whether a mapping looks like an area. Other mappings at an area's address have another size, or a name.
@@ -329,16 +304,6 @@ impl InProcess {
         self.areas.iter().any(|area| area.reads_counter(address))
     }
 
-    /// The address in the stub for a thread that stands at a displaced instruction.
-    pub fn to_stub(&self, address: u64) -> Option<u64> {
-        self.jumps.iter().find(|jump| jump.covers(address))?.to_stub(address)
-    }
-
-    /// The address in the program for a thread that stands in a stub, if there is an equivalent one.
-    pub fn to_program(&self, address: u64) -> Option<u64> {
-        self.jumps.iter().find_map(|jump| jump.to_program(address))
-    }
-
     /// Writes jumps into a mapping. Returns the sites that are not counted, by reason.
     pub(crate) fn patch(
         &mut self,
@@ -364,23 +329,27 @@ impl InProcess {
             // Sites are in ascending order.
             let until = |end: u64| {
                 let end = end.wrapping_sub(bias);
-                found.sites.partition_point(|site| site.syscall < end)
+                found.sites.partition_point(|site| site.window < end)
             };
             let sites = found.sites.get(until(mapping.start)..until(mapping.end));
             let sites = sites.unwrap_or_default();
             let mut here = Cow::Borrowed(sites);
             if let Some(there) = there {
-                let mut displaced = Vec::new();
-                for site in sites {
-                    match there.of_site(site, bias) {
-                        // The functions of the kernel's image are redirected separately, and attaching compares its
-                        // bytes with the kernel's.
-                        _ if mapping.name == VDSO => left.push((Why::Changed, 1)),
-                        Ok(site) => displaced.push(site),
-                        Err(why) => left.push((why, 1)),
-                    }
-                }
-                here = Cow::Owned(displaced);
+                // Nothing is left of several instructions where an earlier session's jump still is.
+                let is_left = |site: &Site| {
+                    let (at, mut bytes) = (site.window.wrapping_add(bias), [0; JUMP]);
+                    !there.old_areas.is_empty()
+                        && memory::read_exact(process.0, at, &mut bytes).is_ok()
+                        && leads_to(there.old_areas, at, &bytes)
+                };
+                // The functions of the kernel's image are redirected separately, and attaching compares its bytes with
+                // the kernel's.
+                let is_vdso = mapping.name == VDSO;
+                let is_free = |site: &&Site| !is_vdso && (!site.is_several || is_left(site));
+                here = Cow::Owned(sites.iter().filter(is_free).cloned().collect());
+                let why = if is_vdso { Why::Changed } else { Why::Running };
+                let lost = (sites.len() - here.len()) as u64;
+                left.extend((lost > 0).then_some((why, lost)));
             }
             let written = self.write(process, mapping, &here, bias, there);
             let unwritten = written.err().map(|why| (why, here.len() as u64));
@@ -414,8 +383,8 @@ impl InProcess {
             })
         };
         let is_same = |site: &Site| {
-            is_there(site.window, &site.original)
-                && site.behind.as_ref().is_none_or(|it| is_there(site.after(), &it.original))
+            let is_compared = site.behind.is_none_or(|(after, compare)| is_there(after, &compare));
+            is_compared && is_there(site.window, &site.displaced)
         };
         if !sites.iter().all(is_same) {
             return Err(Why::Changed);
@@ -442,10 +411,8 @@ impl Parts {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for site in sites {
             let start = site.window.wrapping_add(bias);
-            let behind = site.behind.as_ref().map_or(0, |behind| behind.original.len());
-            let end = start.saturating_add(site.original.len() as u64);
-            let after = site.after().wrapping_add(bias);
-            let end = end.max(after.saturating_add(behind as u64));
+            let behind = site.behind.map_or(0, |(at, compare)| at + compare.len() as u64);
+            let end = site.end().max(behind).wrapping_add(bias);
             match ranges.last_mut() {
                 // A gap of less than a page is part of the same pages.
                 Some(last) if start.saturating_sub(last.end) < PAGE as u64 => {

@@ -49,9 +49,8 @@ fn read(pid: i32, mapping: &Executed) -> Option<Vec<u8>> {
 }
 
 /// The sites in the file of a mapping.
-pub(crate) fn found_in(pid: i32, mapping: &Executed, by_two: bool) -> Option<Found> {
-    let find = if by_two { clockscope_sites::find_by_two } else { clockscope_sites::find };
-    read(pid, mapping).and_then(|file| find(&file).ok())
+pub(crate) fn found_in(pid: i32, mapping: &Executed) -> Option<Found> {
+    read(pid, mapping).and_then(|file| clockscope_sites::find(&file).ok())
 }
 
 /// Parses a line of `/proc/PID/maps`, if it is an executable mapping of a file.

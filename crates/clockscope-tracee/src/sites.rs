@@ -8,13 +8,13 @@
 //! Signal handlers that inspect the interrupted address (unwinding, the cancellation of threads, restartable sequences)
 //! therefore find the program's own code.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 
 use super::arch::counter_read;
-use super::areas::{InProcess, There, text_of};
+use super::areas::{InProcess, There, own_code, text_of};
 use super::forbidden_counter;
 use super::processes::Process;
 use super::site_files::{Executed, FileKey, VDSO, executed, found_in};
@@ -43,6 +43,10 @@ const NO_ROOM: Lost = (
 /// A program without the shim.
 pub(crate) const NO_SHIM: Lost = ("program without the shim", "programs without the shim");
 const UNREADABLE: Lost = ("file that could not be read", "files that could not be read");
+const NO_FILE: Lost = (
+    "executable mapping without a file, if code in it makes any",
+    "executable mappings without a file, if code in them makes any",
+);
 /// Negated results of system calls that the kernel restarts, include/linux/errno.h (Linux 6.18).
 const RESTARTS: std::ops::RangeInclusive<u64> = 512..=516;
 /// Files and processes of a session in which system calls are counted.
@@ -50,11 +54,11 @@ const RESTARTS: std::ops::RangeInclusive<u64> = 512..=516;
 pub struct Sites {
     files: HashMap<FileKey, Option<Rc<Found>>>,
     ahead: Option<Ahead>,
-    /// Whether a second thread may help.
-    by_two: bool,
     awaited: HashMap<i32, Awaited>,
     left: BTreeMap<String, BTreeMap<Why, u64>>,
     lost: BTreeMap<Lost, u64>,
+    /// Executable files that were not looked at.
+    unseen: BTreeSet<String>,
     /// Executable mappings that the tracer has handled after a notification, including those that the kernel refused.
     seen: u64,
     /// Whether calls are timed.
@@ -75,7 +79,7 @@ impl Ahead {
         let mut mappings = maps.lines().filter_map(executed);
         let mapping = mappings.find(|mapping| mapping.name.contains("/libc.so."))?;
         let key = mapping.key.clone();
-        let look = move || found_in(std::process::id().cast_signed(), &mapping, true);
+        let look = move || found_in(std::process::id().cast_signed(), &mapping);
         let found = std::thread::Builder::new().name("sites".to_owned()).spawn(look).ok()?;
         Some(Self { key, found })
     }
@@ -121,8 +125,7 @@ impl Sites {
 
     /// Reads the C library ahead, because programs are about to be executed.
     pub(crate) fn look_ahead(&mut self) {
-        self.by_two = !room::has_few_addresses();
-        self.ahead = if self.by_two { Ahead::begin() } else { None };
+        self.ahead = if room::has_few_addresses() { None } else { Ahead::begin() };
     }
 
     /// A program is about to start in `process`, with areas at `places`. If `tells`, its thread sends itself a signal
@@ -272,7 +275,7 @@ impl Sites {
         }
         let found = match self.ahead.take_if(|ahead| ahead.key == mapping.key) {
             Some(ahead) => ahead.found.join().expect("looking into a file does not panic"),
-            None => found_in(pid, mapping, self.by_two),
+            None => found_in(pid, mapping),
         };
         let found = found.map(Rc::new);
         self.files.insert(mapping.key.clone(), found.clone());
@@ -338,6 +341,37 @@ impl Sites {
         }
     }
 
+    /// A thread ends. With its process ends what the process has mapped.
+    pub(crate) fn ends(&mut self, process: &Process, thread: i32) {
+        if count_end(process, thread) || thread == process.pid {
+            self.look_for_unseen(process, thread);
+        }
+    }
+
+    /// Notes the executable memory of a process that was not looked at.
+    pub(crate) fn look_for_unseen(&mut self, process: &Process, thread: i32) {
+        let path = format!("/proc/{thread}/maps");
+        let Some(text) = proc_text::read(path).ok().filter(|_| !process.sites.is_empty()) else {
+            return;
+        };
+        let mappings = maps::parse(&text);
+        let ours = own_code(thread, &mappings);
+        for line in text.lines() {
+            let Some(mapping) = maps::parse(line).pop() else { continue };
+            let is_known = executed(line).is_some_and(|known| self.files.contains_key(&known.key))
+                || ["[vdso]", "[vsyscall]"].contains(&&*mapping.name)
+                || ours.iter().any(|range| range.contains(&mapping.start));
+            if is_known || !mapping.perms.contains('x') {
+                continue;
+            }
+            if mapping.name.starts_with('/') {
+                self.unseen.insert(mapping.name);
+            } else {
+                self.lose(NO_FILE);
+            }
+        }
+    }
+
     /// Handles the fault of a stopped thread if it is the stub's read of the counter, which the program has forbidden
     /// to itself: steps over the read and ends all timing. Returns whether it was.
     pub(crate) fn steps_over_counter(&self, process: &Process, thread: i32) -> bool {
@@ -375,6 +409,8 @@ impl Sites {
         for (why, times) in &lost {
             clauses.push(format!("calls of {}", units::counted(*times, why.0, why.1)));
         }
+        let of_file = |file: &String| format!("calls of {file}, which was not looked at");
+        clauses.extend(self.unseen.iter().map(of_file));
         let unseen = words.word(SEEN, MAPPED).saturating_sub(self.seen);
         if unseen > 0 {
             let unseen = units::counted(unseen, "library", "libraries");
@@ -413,6 +449,17 @@ fn is_foreign(pid: i32, mapping: &Executed) -> bool {
             .is_ok_and(|file| file.dynamic_symbols().any(|symbol| symbol.is_definition()))
     };
     mapping.name != VDSO && !is_its_own() && !is_linker()
+}
+
+/// Counts an `exit_group`, if a thread ends by one, and returns whether it does. What stubs count of these calls is not
+/// used.
+pub(crate) fn count_end(process: &Process, thread: i32) -> bool {
+    let number = libc::SYS_exit_group.unsigned_abs();
+    let ends = ptrace::registers(thread).is_ok_and(|it| it.call_number() == number);
+    if let Some(pages) = process.pages.as_ref().filter(|_| ends) {
+        count(pages.get(), number, SEEN);
+    }
+    ends
 }
 
 /// Counts a call that was made before its stub existed, in the words of `kind`.

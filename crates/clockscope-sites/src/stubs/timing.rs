@@ -20,10 +20,10 @@ use iced_x86::code_asm::{
 };
 
 use super::{
-    ERRORS, IF_ERROR, IF_OWN, JUMP, KINDS, LOCK, LOOK, LOOKED_AT, Made, NEXT, OWN, PART, SHARD,
-    SHARDS, Stubs, TIMED, assembled, increment, jump, moved, near, short, word_of,
+    IF_OWN, JUMP, KINDS, LOCK, LOOK, LOOKED_AT, NEXT, OWN, PART, SHARD, SHARDS, Stubs, TIMED,
+    assembled, increment, jump, near, short, word_of,
 };
-use crate::site::Site;
+use crate::site::{Calls, SYSCALL, Site};
 
 /// In each part of the table, this many first calls of a number are all timed.
 pub const FIRST: u64 = 16;
@@ -226,32 +226,19 @@ fn end(a: &mut CodeAssembler, at: Pointers, reads: &mut CodeLabel) -> Result<(),
     a.jmp(r11)
 }
 
-/// The number of a site's calls, if the site can be timed.
+/// The number of a site's calls, if the site can be timed: nothing changes the flags between the stub and the call, and
+/// the comparison behind it reads none.
 pub(super) fn can_be(site: &Site) -> Option<u32> {
-    let wants_flags = match &site.behind {
-        Some(behind) => behind.wants_flags,
-        None => site.stays() || site.wants_flags,
-    };
-    let can_be = |number: &u32| word_of(*number).is_some() && !NEVER.contains(number);
-    site.number.filter(can_be).filter(|_| !wants_flags)
-}
-
-/// The instructions displaced behind a `syscall`, whether they are plain, and the address at which the program
-/// continues.
-fn rest(site: &Site) -> Option<(&[u8], bool, u64)> {
-    if let Some(behind) = &site.behind {
-        let end = site.after() + behind.displaced as u64;
-        return Some((behind.original.get(..behind.displaced)?, behind.is_plain, end));
-    }
-    let at = usize::try_from(site.after() - site.window).ok()?;
-    Some((site.original.get(at..)?, false, site.end))
+    let Calls::Of(number) = site.calls else { return None };
+    let can_be = word_of(number).is_some() && !NEVER.contains(&number);
+    let is_near = |(after, _): (u64, _)| site.end() + SYSCALL == after;
+    (can_be && site.behind.is_some_and(is_near)).then_some(number)
 }
 
 /// `lea r11, [rip+distance]`, without the distance.
 const GO_ON: [u8; 3] = [0x4c, 0x8d, 0x1d];
 /// `mov eax, number`, without the number.
 const NUMBER: u8 = 0xb8;
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
 const CLEAR_CARRY: u8 = 0xf8;
 /// Sets `rcx` to the address of the thread's place; without the last distance.
 #[rustfmt::skip]
@@ -279,14 +266,14 @@ const _: () = assert!(KEEP[10] as i32 == RESULT && KEEP[14] as i32 == RDX);
 
 /// A stub under construction.
 struct Code<'a> {
+    /// Address of the first of the bytes.
     at: u64,
-    begin: usize,
     bytes: &'a mut Vec<u8>,
 }
 
 impl Code<'_> {
     fn here(&self) -> u64 {
-        self.at + (self.bytes.len() - self.begin) as u64
+        self.at + self.bytes.len() as u64
     }
 
     /// Appends the distance that ends an instruction, to an address.
@@ -323,7 +310,7 @@ impl Code<'_> {
 }
 
 impl Stubs {
-    /// Appends the stub of a site with timed calls.
+    /// Appends the stub of a site with timed calls. Returns the address of the code behind the calls.
     pub(super) fn timed_stub(
         &self,
         site: &Site,
@@ -331,13 +318,11 @@ impl Stubs {
         bias: u64,
         at: u64,
         bytes: &mut Vec<u8>,
-    ) -> Option<Made> {
+    ) -> Option<u64> {
         let begin = self.base + assembled().timing.begin;
         let word = word_of(number)?;
-        let before = site.original.get(..usize::try_from(site.syscall - site.window).ok()?)?;
-        let start = bytes.len();
-        moved(before, site.is_plain, site.window.wrapping_add(bias), at, bytes)?;
-        let mut code = Code { at, begin: start, bytes };
+        let mut code = Code { at, bytes };
+        code.bytes.extend(&site.displaced);
         if LOOKED_AT.contains(&number) {
             // mov r11d, number
             code.bytes.extend([0x41, 0xbb]);
@@ -362,17 +347,7 @@ impl Stubs {
         let goes_on = code.here();
         code.bytes.push(NUMBER);
         code.bytes.extend(number.to_le_bytes());
-        let mut made = Made::default();
-        let calls = if site.stays() {
-            code.jump(site.syscall.wrapping_add(bias))?;
-            None
-        } else {
-            made.call = Some(code.here());
-            code.bytes.extend(SYSCALL);
-            // jmp
-            code.bytes.extend([0xeb, 0]);
-            Some(code.bytes.len())
-        };
+        code.jump(site.end().wrapping_add(bias))?;
         code.bytes[if_timed] = short(code.bytes.len() - if_timed - 1)?;
         code.begin_to_time(own[1], goes_on, begin)?;
         code.bytes[if_not] = short(code.bytes.len() - if_not - 1)?;
@@ -386,46 +361,18 @@ impl Stubs {
         code.distance(not_timed)?;
         code.begin_to_time(shard[1], goes_on, begin)?;
 
-        if let Some(calls) = calls {
-            code.bytes[calls - 1] = short(code.bytes.len() - calls)?;
-        }
-        let behind = self.behind_timed(site, word, bias, &mut code)?;
-        made.behind = site.behind.is_some().then_some(behind);
-        Some(made)
-    }
-
-    /// Appends the code that runs behind the calls of a site. Returns its address, and the address of the displaced
-    /// instructions in it.
-    fn behind_timed(
-        &self,
-        site: &Site,
-        word: usize,
-        bias: u64,
-        code: &mut Code<'_>,
-    ) -> Option<(u64, u64)> {
-        let places = self.base + PLACES_AT;
+        // Behind the call.
         let stub = code.here();
         // jc
         code.bytes.extend([0x0f, 0x82]);
         let if_timed = code.bytes.len();
         code.bytes.extend([0; 4]);
         let recorded = code.here();
-        code.bytes.extend(IF_ERROR);
-        let if_error = code.bytes.len();
-        code.bytes.push(0);
-        let copy = code.here();
-        let (displaced, is_plain, goes_on) = rest(site)?;
-        moved(displaced, is_plain, site.after().wrapping_add(bias), copy, code.bytes)?;
-        code.jump(goes_on.wrapping_add(bias))?;
-        code.bytes[if_error] = short(code.bytes.len() - if_error - 1)?;
-        code.bytes.extend(SHARD);
-        code.distance(self.base)?;
-        increment(Some(word), &[LOCK], ERRORS * SHARDS * PART, code.bytes)?;
-        code.jump(copy)?;
+        self.look_for_errors(word, site.behind?, bias, at, code.bytes)?;
         let distance = u32::try_from(code.bytes.len() - if_timed - 4).ok()?;
         code.bytes[if_timed..if_timed + 4].copy_from_slice(&distance.to_le_bytes());
         code.bytes.extend(PLACE);
-        code.distance(places)?;
+        code.distance(self.base + PLACES_AT)?;
         code.bytes.extend(IF_OTHERS);
         code.distance(recorded)?;
         code.bytes.extend(KEEP);
@@ -434,7 +381,7 @@ impl Stubs {
         code.bytes.extend(GO_ON);
         code.distance(recorded)?;
         code.jump(self.base + assembled().timing.end)?;
-        Some((stub, copy))
+        Some(stub)
     }
 }
 

@@ -13,7 +13,7 @@ use super::injected::Work;
 use super::patch::{self, Patch};
 use super::place::{self, Limits};
 use super::process::{self, Known, is_ending};
-use super::{Refusal, command_name, stack_scan};
+use super::{Refusal, command_name};
 use crate::areas::{InProcess, There};
 use crate::attach::threads::Threads;
 use crate::decline::Decline;
@@ -173,9 +173,11 @@ fn attach_traced(
         }
     })?;
     let mut all = Vec::new();
+    let counts_ends = how.session.counts_sites();
+    let options = if counts_ends { ptrace::FOLLOW_TO_END } else { ptrace::FOLLOW };
     for thread in threads.stopped() {
         if let Ok(pointer) = ptrace::thread_pointer(thread)
-            && ptrace::set_options(thread, ptrace::FOLLOW).is_ok()
+            && ptrace::set_options(thread, options).is_ok()
         {
             all.push((thread, pointer));
         }
@@ -282,39 +284,19 @@ fn redirect(
     Ok(if counts { count_sites(how, threads, through, (pages, patch)) } else { <_>::default() })
 }
 
-/// Writes jumps for counting system calls where no thread is in the way. Threads at displaced instructions continue at
-/// the copies. All threads have stopped.
+/// Writes jumps for counting system calls. Each displaces one instruction, so that no thread can be in the way. All
+/// threads have stopped.
 fn count_sites(
     how: &mut How<'_>,
     threads: &Threads,
     through: i32,
     (pages, patch): (&Rc<Segment<Shared>>, &Patch),
 ) -> InProcess {
-    let mut stack = vec![0; stack_scan::WHOLE_STACK];
-    let mut standing = Vec::new();
-    let mut returns = Vec::new();
-    for thread in threads.stopped() {
-        let Ok(registers) = ptrace::registers(thread) else { continue };
-        returns.extend(stack_scan::returns_of(thread, registers.sp(), &mut stack));
-        standing.push((thread, registers));
-    }
     let is_filtered = seccomp_filters(&through.to_string()).is_none_or(|filters| filters > 0);
-    let there = There {
-        pcs: standing.iter().map(|(_, registers)| registers.pc()).collect(),
-        returns,
-        old_areas: &patch.old_areas,
-        is_filtered,
-    };
+    let there = There { old_areas: &patch.old_areas, is_filtered };
     let mut sites = how.sites.enter(through, patch.base, patch.areas, pages, &there);
-    if standing.len() == 1 {
+    if threads.stopped().count() == 1 {
         sites.give_part(through, pages);
-    }
-    for (thread, mut registers) in standing {
-        if let Some(at) = sites.to_stub(registers.pc()) {
-            registers.set_pc(at);
-            // If the thread has been killed since, nothing needs to be done.
-            let _ = ptrace::set_registers(thread, &registers);
-        }
     }
     sites
 }

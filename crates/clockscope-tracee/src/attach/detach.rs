@@ -8,12 +8,12 @@ use super::inject::run;
 use super::patch::Patch;
 use super::process::{is_ending, mappings, sharers_of};
 use super::stack_scan::sleeps_at;
-use crate::areas::InProcess;
 use crate::attach::Refusal;
 use crate::attach::threads::{Look, SEIZED, Threads, tells_of_a_child};
 use crate::install::has_image;
 use crate::new_tasks::NewTasks;
 use crate::processes::Processes;
+use crate::sites::count_end;
 use clockscope_sys::access::threads_of;
 use clockscope_sys::precedence::Precedence;
 use clockscope_sys::ptrace::{self, Resume};
@@ -219,6 +219,13 @@ impl Leaving<'_> {
     /// Restores the kernel's bytes for all processes that share this memory. The error is the thread that is in the
     /// way.
     fn put_back(&mut self, threads: &Threads, late: &[i32]) -> Result<(), i32> {
+        let process = self.processes.get(self.index);
+        let is_at_its_end = |thread: &i32| {
+            matches!(threads.status(*thread), Some(Status::Event(libc::PTRACE_EVENT_EXIT, _)))
+        };
+        threads.stopped().filter(is_at_its_end).for_each(|thread| {
+            count_end(process, thread);
+        });
         // A running thread may execute these bytes right now. A sleeping thread stops before it executes anything.
         let in_the_way =
             |thread: &&i32| threads.status(**thread).is_some() || sleeps_at(**thread).is_none();
@@ -229,11 +236,7 @@ impl Leaving<'_> {
         if let Some(patch) = self.patch {
             patch.put_back(through).map_err(|_| through)?;
         }
-        let sites = &self.processes.get(self.index).sites;
-        sites.put_back(through).map_err(|_| through)?;
-        if !sites.is_empty() {
-            threads.stopped().for_each(|thread| leave_stub(thread, sites));
-        }
+        self.processes.get(self.index).sites.put_back(through).map_err(|_| through)?;
         // The other processes may execute a program as soon as they continue, and that program must not be changed.
         for other in self.sharers() {
             self.processes.get_mut(other).forget_jumps();
@@ -354,13 +357,4 @@ impl Leaving<'_> {
 /// Whether another thread or a later attempt may succeed: this thread is gone or could not be moved.
 fn may_try_again(done: &Result<(), Refusal>) -> bool {
     matches!(done, Err(Refusal::Gone | Refusal::Failed(..)))
-}
-
-/// Moves a thread that is in a displaced system call back to the program's own instruction.
-fn leave_stub(thread: i32, sites: &InProcess) {
-    let Ok(mut registers) = ptrace::registers(thread) else { return };
-    if let Some(at) = sites.to_program(registers.pc()) {
-        registers.set_pc(at);
-        let _ = ptrace::set_registers(thread, &registers);
-    }
 }

@@ -3,9 +3,6 @@
 use crate::arch::attach::frames;
 use clockscope_sys::memory;
 
-/// Bytes of a stack that are searched for return addresses of signal handlers.
-pub(super) const WHOLE_STACK: usize = 256 * 1024;
-
 /// The instruction at which a thread that sleeps in a system call continues; `None` for a thread that runs or is
 /// runnable.
 pub(super) fn sleeps_at(thread: i32) -> Option<u64> {

@@ -214,6 +214,12 @@ impl<'a> Follower<'a> {
                 self.executed(thread);
                 0
             }
+            Status::Event(libc::PTRACE_EVENT_EXIT, _) => {
+                if let Some(index) = self.processes.index_of(thread) {
+                    self.sites.ends(self.processes.get(index), thread);
+                }
+                0
+            }
             status if tells_of_a_child(status) => return self.forked(thread),
             Status::Syscall => {
                 self.at_syscall(thread);
@@ -288,11 +294,16 @@ impl<'a> Follower<'a> {
         {
             // The call has succeeded.
             sites::count(pages.get(), SYS_EXECVE, clockscope_sites::SEEN);
+            // If the process is gone, its end is reported.
+            let _ = ptrace::set_options(pid, ptrace::FOLLOW_TO_END);
         }
     }
 
     /// The processes, with clauses about the system calls that code in them has not counted.
     pub fn into_processes(mut self) -> Processes {
+        for process in self.processes.all().iter().filter(|process| process.alive) {
+            self.sites.look_for_unseen(process, process.pid);
+        }
         self.processes.lost_sites = self.sites.losses(&self.processes.site_words());
         self.processes
     }

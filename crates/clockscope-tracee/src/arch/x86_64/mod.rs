@@ -10,7 +10,10 @@ pub use clockscope_containers::filter::ARCH_X86_64 as AUDIT_ARCH;
 
 /// The distance of the near jump at the start of these bytes, from its end; `None` if there is no such jump.
 pub(crate) fn near_jump(bytes: &[u8]) -> Option<i32> {
-    bytes.strip_prefix(&[0xe9])?.first_chunk().map(|distance| i32::from_le_bytes(*distance))
+    let (0xe8 | 0xe9, rest) = bytes.split_first().map(|(first, rest)| (*first, rest))? else {
+        return None;
+    };
+    rest.first_chunk().map(|distance| i32::from_le_bytes(*distance))
 }
 
 #[cfg(test)]

@@ -1,0 +1,201 @@
+//! Follows the code of functions from their begins, and finds out which branches lead where.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::rc::Rc;
+
+use iced_x86::{Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction};
+
+use crate::elf::{Code, Function};
+
+/// Reach of a short branch, in bytes.
+const SHORT: u64 = 128;
+
+/// The instructions that are reached from a function's begin, by direct branches and behind calls.
+#[derive(Debug, Default)]
+pub(crate) struct Flow {
+    /// In ascending order.
+    pub(crate) instructions: Vec<Instruction>,
+    /// Targets of direct branches and calls, in ascending order.
+    targets: Vec<u64>,
+    /// Whether an instruction jumps to a computed address.
+    pub(crate) jumps_anywhere: bool,
+    /// Whether bytes do not decode, or two instructions overlap.
+    pub(crate) is_damaged: bool,
+}
+
+impl Flow {
+    /// Follows a function, whose bytes are given up to its limit.
+    fn of(bytes: &[u8], function: Function) -> Self {
+        let Function { start, end, limit } = function;
+        let mut flow = Self::default();
+        let mut found = BTreeMap::new();
+        let mut open = vec![start];
+        while let Some(mut at) = open.pop() {
+            let mut is_behind_call = false;
+            // Behind the end nothing follows a call: the called function does not return.
+            while (start..if is_behind_call { end } else { limit }).contains(&at)
+                && !found.contains_key(&at)
+            {
+                let rest = usize::try_from(at - start).ok().and_then(|at| bytes.get(at..));
+                let one = Decoder::with_ip(64, rest.unwrap_or_default(), at, DecoderOptions::NONE)
+                    .decode();
+                if one.is_invalid() {
+                    flow.is_damaged = true;
+                    break;
+                }
+                found.insert(at, one);
+                let branches = one.near_branch_target() != 0
+                    && !matches!(one.flow_control(), FlowControl::Next | FlowControl::Interrupt);
+                if branches {
+                    flow.targets.push(one.near_branch_target());
+                    open.push(one.near_branch_target());
+                }
+                flow.jumps_anywhere |= one.flow_control() == FlowControl::IndirectBranch;
+                let ends = matches!(
+                    one.flow_control(),
+                    FlowControl::UnconditionalBranch
+                        | FlowControl::IndirectBranch
+                        | FlowControl::Return
+                        | FlowControl::Exception
+                ) || one.code() == Opcode::Int3;
+                if ends {
+                    break;
+                }
+                let calls =
+                    matches!(one.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+                is_behind_call = calls && one.code() != Opcode::Syscall;
+                at = one.next_ip();
+            }
+        }
+        flow.instructions = found.into_values().collect();
+        flow.is_damaged |= flow.instructions.windows(2).any(|two| two[0].next_ip() > two[1].ip());
+        flow.targets.sort_unstable();
+        flow
+    }
+
+    /// Index of the instruction at an address.
+    pub(crate) fn index(&self, address: u64) -> Option<usize> {
+        self.instructions.binary_search_by_key(&address, Instruction::ip).ok()
+    }
+
+    /// Whether an address lies inside an instruction, behind its first byte.
+    pub(crate) fn is_inside(&self, address: u64) -> bool {
+        let before = self.instructions.partition_point(|one| one.ip() < address);
+        self.instructions[..before].last().is_some_and(|one| one.next_ip() > address)
+    }
+
+    /// Whether a branch of the function itself goes to this address.
+    pub(crate) fn goes_to(&self, address: u64) -> bool {
+        self.times_gone_to(address) > 0
+    }
+
+    /// How many branches of the function go to this address.
+    pub(crate) fn times_gone_to(&self, address: u64) -> usize {
+        let behind = self.targets.partition_point(|target| *target <= address);
+        behind - self.targets.partition_point(|target| *target < address)
+    }
+}
+
+/// Follows functions on demand and keeps the result.
+pub(crate) struct Functions<'a> {
+    file: &'a [u8],
+    code: &'a Code,
+    /// Targets, in functions with `syscall` instructions, of what may be near branches anywhere in the file.
+    near: Vec<u64>,
+    followed: HashMap<Function, Rc<Flow>>,
+}
+
+impl<'a> Functions<'a> {
+    /// For the functions that contain these `syscall` instructions.
+    pub(crate) fn new(file: &'a [u8], code: &'a Code, syscalls: &[u64]) -> Self {
+        let mut new = Self { file, code, near: Vec::new(), followed: HashMap::new() };
+        let mut wanted: Vec<Function> =
+            syscalls.iter().flat_map(|syscall| new.with(*syscall)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        for segment in &code.segments {
+            let bytes = segment.bytes(file, &segment.range()).unwrap_or_default();
+            new.near.extend(near_branches(segment.address, bytes).filter(|to| {
+                let behind = wanted.partition_point(|function| function.start <= *to);
+                wanted[..behind].iter().rev().take(NESTED).any(|function| *to < function.limit)
+            }));
+        }
+        new.near.sort_unstable();
+        new
+    }
+
+    /// The bytes of an address range, within one segment.
+    pub(crate) fn bytes(&self, range: &Range<u64>) -> Option<&'a [u8]> {
+        let mut segments = self.code.segments.iter();
+        segments.find(|segment| segment.range().contains(&range.start))?.bytes(self.file, range)
+    }
+
+    /// The functions that contain this address.
+    pub(crate) fn with(&self, address: u64) -> Vec<Function> {
+        self.near(&(address..address.saturating_add(1)))
+    }
+
+    /// The functions that overlap with this range.
+    fn near(&self, range: &Range<u64>) -> Vec<Function> {
+        let functions = &self.code.functions;
+        let behind = functions.partition_point(|function| function.start < range.end);
+        let of = &functions[behind.saturating_sub(NESTED)..behind];
+        of.iter().filter(|function| function.limit > range.start).copied().collect()
+    }
+
+    /// The code of a function.
+    pub(crate) fn flow(&mut self, function: Function) -> Rc<Flow> {
+        let bytes = self.bytes(&(function.start..function.limit)).unwrap_or_default();
+        let known = self.followed.entry(function);
+        Rc::clone(known.or_insert_with(|| Rc::new(Flow::of(bytes, function))))
+    }
+
+    /// Whether code may branch to one of these addresses, or something names one. All true near branches are among the
+    /// bytes that look like one. Short branches are those of the functions nearby, and whatever looks like one in bytes
+    /// that none of them reaches. Short branches of the function `but` do not count.
+    pub(crate) fn is_entered(&mut self, inside: &Range<u64>, but: Option<Function>) -> bool {
+        if hits(&self.near, inside) || hits(&self.code.labels, inside) {
+            return true;
+        }
+        let around = inside.start.saturating_sub(SHORT + 2)..inside.end.saturating_add(SHORT);
+        let mut known = Vec::new();
+        for function in self.near(&around) {
+            let flow = self.flow(function);
+            if but != Some(function) && hits(&flow.targets, inside) {
+                return true;
+            }
+            known.extend(flow.instructions.iter().map(|one| one.ip()..one.next_ip()));
+        }
+        known.sort_unstable_by_key(|range| range.start);
+        let bytes = self.bytes(&around).unwrap_or_default();
+        (around.start..).zip(bytes.windows(2)).any(|(at, pair)| {
+            let behind = known.partition_point(|range| range.start <= at);
+            let is_known = known[..behind].last().is_some_and(|range| range.contains(&at));
+            let to = (at + 2).wrapping_add_signed(pair[1].cast_signed().into());
+            matches!(pair[0], 0x70..=0x7f | 0xe0..=0xe3 | 0xeb) && inside.contains(&to) && !is_known
+        })
+    }
+}
+
+/// Functions may overlap. This many that begin before an address are looked at.
+const NESTED: usize = 64;
+
+/// Whether one of the numbers, which are in ascending order, lies in a range.
+fn hits(sorted: &[u64], range: &Range<u64>) -> bool {
+    let from = sorted.partition_point(|number| *number < range.start);
+    sorted.get(from).is_some_and(|number| range.contains(number))
+}
+
+/// Targets of the bytes that would be near branches.
+fn near_branches(address: u64, bytes: &[u8]) -> impl Iterator<Item = u64> {
+    memchr::memchr3_iter(0xe8, 0xe9, 0x0f, bytes).filter_map(move |at| {
+        let field = match bytes[at] {
+            0x0f if bytes.get(at + 1).is_some_and(|next| next >> 4 == 8) => at + 2,
+            0x0f => return None,
+            _ => at + 1,
+        };
+        let distance = i32::from_le_bytes(*bytes.get(field..)?.first_chunk()?);
+        Some((address + field as u64 + 4).wrapping_add_signed(distance.into()))
+    })
+}

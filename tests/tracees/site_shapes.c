@@ -1,0 +1,89 @@
+// Code that a search for system calls may misjudge. `site_shapes labels` continues coroutines at labels whose addresses
+// are data (GNU C's labels as values); one label stands between a number and its call. `site_shapes constant` copies a
+// constant that looks like code into memory, and executes it. `site_shapes table` jumps by a sum to one of two calls.
+// `site_shapes memfd`, `shm` and `pkey` copy the constant to memory that is made executable in unusual ways.
+//
+// Exact: only this program calls getppid.
+#define _GNU_SOURCE
+#include "say.h"
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+
+#define CALL(result, number) \
+    __asm__ volatile("syscall" : "=a"(result) : "0"((long)(number)) : "rcx", "r11", "memory")
+
+struct coroutine {
+    void *resumed;
+    long calls;
+    int number;
+};
+
+__attribute__((noinline)) static long step(struct coroutine *it)
+{
+    long result = 0;
+    if (it->resumed) goto *it->resumed;
+    it->resumed = &&first;
+first:
+    CALL(result, it->number);
+    if (++it->calls == 500) it->resumed = &&second;
+    return result;
+second:
+    CALL(result, SYS_getppid);
+    it->calls++;
+    return result;
+}
+
+static const struct { unsigned char before[160], code[8], after[160]; } constant = {
+    .code = {0xb8, SYS_getppid, 0, 0, 0, 0x0f, 0x05, 0xc3},
+};
+
+// The number is loaded in front of the call, and a sum leads to either.
+long by_sum(long which);
+__asm__(".text\n.globl by_sum\n.type by_sum, @function\nby_sum:\n"
+        "  lea 1f(%rip), %rdx\n  lea (%rdx,%rdi,8), %rdx\n  mov $39, %eax\n  jmp *%rdx\n"
+        ".p2align 3\n1: mov $110, %eax\n  nop\n  nop\n  nop\n  syscall\n  ret\n"
+        ".size by_sum, . - by_sum\n");
+
+// Memory with a copy of the constant, which the program may execute.
+static char *executable(const char *how)
+{
+    const int writable = PROT_READ | PROT_WRITE, executed = PROT_READ | PROT_EXEC;
+    char *memory, *written;
+    if (strcmp(how, "memfd") == 0) {
+        int file = memfd_create("code", 0);
+        if (ftruncate(file, 4096) != 0) _exit(99);
+        written = mmap(NULL, 4096, writable, MAP_SHARED, file, 0);
+        memory = mmap(NULL, 4096, executed, MAP_SHARED, file, 0);
+    } else if (strcmp(how, "shm") == 0) {
+        int id = shmget(IPC_PRIVATE, 4096, 0700 | IPC_CREAT);
+        memory = written = shmat(id, NULL, SHM_EXEC);
+        shmctl(id, IPC_RMID, NULL);
+    } else {
+        int access = strcmp(how, "pkey") == 0 ? writable : writable | PROT_EXEC;
+        memory = written = mmap(NULL, 4096, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+    const volatile unsigned char *from = constant.code;
+    for (int i = 0; i < 8; i++) written[i] = from[i];
+    if (strcmp(how, "pkey") == 0 && syscall(SYS_pkey_mprotect, memory, 4096, executed, -1) != 0) _exit(98);
+    return memory;
+}
+
+int main(int count, char **words)
+{
+    const char *mode = count > 1 ? words[1] : "";
+    long parent = getppid(), right = 0;
+    if (strcmp(mode, "labels") == 0) {
+        struct coroutine it = {0, 0, SYS_getppid};
+        REPEAT(1000) right += step(&it) == parent;
+    } else if (strcmp(mode, "table") == 0) {
+        REPEAT(500) right += (by_sum(0) == parent) + (by_sum(1) == getpid());
+    } else {
+        char *memory = executable(mode);
+        REPEAT(1000) right += ((long (*)(void))memory)() == parent;
+    }
+    SAY("right %ld\n", right);
+    say_syscall("getppid", 1);
+    return right != 1000;
+}
