@@ -1,9 +1,10 @@
 // Prints "ready", waits for a line or for signals, and prints which came: for tests of pipes,
 // terminals and job control. Handlers of SIGTERM and SIGINT end it with status 33 and 34.
 //
-// Exact: no other code reads CLOCK_TAI.
+// Exact: no other code reads CLOCK_TAI, calls poll, or close after the start.
 #define _GNU_SOURCE
 #include "say.h"
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,10 @@ int main(void)
     SAY("ready\n");
     while (fgets(line, sizeof line, stdin)) {
         read_clock(503);
+        REPEAT(37) poll(NULL, 0, 0);
+        REPEAT(11) close(-1);
+        say_syscall("poll", 37);
+        say_syscall("close", 11);
         SAY("result line %s", line);
     }
     read_clock(211);

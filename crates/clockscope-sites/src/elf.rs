@@ -1,6 +1,6 @@
 //! Reads executable segments and functions from an ELF file.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
 use gimli::UnwindSection as _;
@@ -43,6 +43,8 @@ pub(crate) struct Code {
     sections: Option<Vec<Range<u64>>>,
     /// Begins of functions with landing pads.
     pub(crate) landing: HashSet<u64>,
+    /// Addresses of the functions that other files may call; `None` if the file has no section headers.
+    pub(crate) exported: Option<HashSet<u64>>,
     /// Whether the file has restartable sequences, or no section headers to tell.
     pub(crate) may_restart: bool,
     /// All loaded segments, executable or not.
@@ -54,6 +56,27 @@ impl Code {
     pub(crate) fn is_code(&self, range: &Range<u64>) -> bool {
         let holds = |of: &Range<u64>| of.start <= range.start && range.end <= of.end;
         self.sections.as_ref().is_none_or(|sections| sections.iter().any(holds))
+    }
+
+    /// Adds functions with these begins, none longer than `longest`.
+    pub(crate) fn add_functions(&mut self, starts: &BTreeSet<u64>, longest: u64) {
+        let mut begins: Vec<u64> = self.functions.iter().map(|function| function.start).collect();
+        begins.extend(starts);
+        begins.sort_unstable();
+        self.functions.extend(starts.iter().map(|start| {
+            let end = start.saturating_add(longest);
+            Function { start: *start, end: start + 1, limit: end }
+        }));
+        for function in &mut self.functions {
+            let next = begins.get(begins.partition_point(|begin| *begin < function.end));
+            function.limit = next.map_or(function.limit, |next| function.limit.min(*next));
+            if starts.contains(&function.start) {
+                function.end = function.limit;
+            }
+        }
+        self.functions.sort_unstable();
+        self.labels.extend(starts);
+        self.labels.sort_unstable();
     }
 
     /// Which of these addresses, in ascending order, eight bytes of the file may point to: relocations, and tables of
@@ -133,6 +156,7 @@ pub(crate) fn read(file: &[u8]) -> Result<Code, Unreadable> {
     let restarts =
         sections.map(|sections| sections.section_by_name(endian, b"__rseq_cs").is_some());
     code.may_restart = restarts.unwrap_or(true);
+    code.exported = sections.map(|_| HashSet::new());
     symbols(header, endian, file, &mut code);
     code.functions.sort_unstable();
     code.functions.dedup();
@@ -193,6 +217,11 @@ fn symbols(header: &Header, endian: Endianness, file: &[u8], code: &mut Code) {
                 continue;
             }
             code.labels.push(start);
+            if kind == elf::SHT_DYNSYM
+                && let Some(exported) = &mut code.exported
+            {
+                exported.insert(start);
+            }
             if matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_GNU_IFUNC)
                 && size > 0
                 && let Some(end) = start.checked_add(size)

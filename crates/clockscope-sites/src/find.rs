@@ -15,7 +15,7 @@ use iced_x86::{
 };
 
 use crate::elf::{self, Code, Function, Unreadable};
-use crate::flow::{Flow, Functions};
+use crate::flow::{Flow, Functions, add_called};
 use crate::site::{COMPARE, Calls, JUMP, SYSCALL, Segment, Site};
 
 /// `rt_sigreturn(2)` on x86-64.
@@ -106,7 +106,7 @@ pub struct Found {
 ///
 /// [`Unreadable`] for a damaged file, or one that is no ELF file for x86-64.
 pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
-    let code = elf::read(file)?;
+    let mut code = elf::read(file)?;
     let mut syscalls = Vec::new();
     for segment in &code.segments {
         let bytes = segment.bytes(file, &segment.range()).unwrap_or_default();
@@ -116,19 +116,23 @@ pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
     // The segments need not be in order, and may overlap.
     syscalls.sort_unstable();
     syscalls.dedup();
+    add_called(file, &mut code, &syscalls);
     let functions = Functions::new(file, &code, &syscalls);
-    let mut finder = Finder { functions, code: &code, switches: HashSet::new() };
+    let mut finder = Finder { file, functions, code: &code, switches: HashSet::new() };
     finder.find_switches(&syscalls);
     let mut found = Found { segments: code.segments.clone(), ..Found::default() };
     let mut placed = Vec::new();
     for syscall in syscalls {
-        match finder.site(syscall) {
-            Ok(site) => placed.extend(site.map(|site| (site, syscall))),
+        match finder.sites(syscall) {
+            Ok(sites) => placed.extend(sites.into_iter().map(|site| (site, syscall))),
             Err(why) => found.left.push(Left { syscall, why }),
         }
     }
-    // Nothing may name an address behind the first of a site.
-    let inner = |site: &Site, syscall: u64| site.window.min(syscall) + 1..=syscall.max(site.window);
+    // Nothing may name an address behind the first of a site. Where a function is called, nothing names its code.
+    let inner = |site: &Site, syscall: u64| match site.calls {
+        Calls::Given(_) => site.window + 1..=site.window,
+        _ => site.window.min(syscall) + 1..=syscall.max(site.window),
+    };
     let all = placed.iter().flat_map(|(site, syscall)| inner(site, *syscall));
     let mut all: Vec<u64> = all.collect();
     all.sort_unstable();
@@ -161,6 +165,7 @@ fn keep_apart(found: &mut Found) {
 }
 
 struct Finder<'a> {
+    file: &'a [u8],
     functions: Functions<'a>,
     code: &'a Code,
     /// Functions that switch asynchronous cancellation on.
@@ -180,16 +185,13 @@ impl Finder<'_> {
         }
     }
 
-    /// The site of a `syscall`; `None` if the bytes there are no instruction of their own, or end a thread.
-    fn site(&mut self, syscall: u64) -> Result<Option<Site>, Why> {
+    /// The sites of a `syscall`; none if the bytes there are no instruction of their own, or end a thread.
+    fn sites(&mut self, syscall: u64) -> Result<Vec<Site>, Why> {
         // Whichever instruction sets the number: debuggers and unwinders recognise these bytes.
         let start = syscall.saturating_sub(KEEPS_A_POINTER.len() as u64);
         let before = self.functions.bytes(&(start..syscall)).unwrap_or_default();
         if before.ends_with(&SYS_RT_SIGRETURN.to_le_bytes()) {
             return Err(Why::SignalReturn);
-        }
-        if before == KEEPS_A_POINTER {
-            return Err(Why::Waits);
         }
         let around = self.functions.with(syscall);
         let function = *around.last().ok_or(Why::NoFunction)?;
@@ -198,10 +200,12 @@ impl Finder<'_> {
             return Err(Why::NotDecoded);
         }
         if flow.is_inside(syscall) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         if flow.jumps_anywhere {
-            return Err(Why::JumpsAnywhere);
+            // Not all of its code is reached.
+            let is_inside = self.functions.is_swept_over(function, syscall);
+            return if is_inside { Ok(Vec::new()) } else { Err(Why::JumpsAnywhere) };
         }
         // Other functions with the same bytes must have the same instruction.
         let agrees = around.iter().all(|other| {
@@ -211,14 +215,75 @@ impl Finder<'_> {
         let index = flow.index(syscall).filter(|_| agrees).ok_or(Why::NotDecoded)?;
         let block = block(&flow, index);
         if number(block) == Some(SYS_EXIT_GROUP) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let compares = flow.instructions.iter().any(compares_with_zero);
         let cancellable = if compares { self.cancellable(function, &flow, index) } else { None };
-        let site = cancellable.unwrap_or_else(|| self.displaced(function, &flow, index, block))?;
-        let has_code = |range: Range<u64>| self.code.is_code(&range);
-        let is_code = has_code(syscall..syscall + SYSCALL) && has_code(site.window..site.end());
-        if is_code { Ok(Some(site)) } else { Err(Why::NoFunction) }
+        let waits = if before == KEEPS_A_POINTER { Err(Why::Waits) } else { Ok(()) };
+        let displaced = waits.and_then(|()| {
+            cancellable.unwrap_or_else(|| self.displaced(function, &flow, index, block))
+        });
+        let sites = match displaced {
+            Ok(site) => vec![site],
+            Err(why) => self.given(function, &flow, index).ok_or(why)?,
+        };
+        let is_code = |range: Range<u64>| self.code.is_code(&range);
+        let are_code = is_code(syscall..syscall + SYSCALL)
+            && sites.iter().all(|site| is_code(site.window..site.end()));
+        if are_code { Ok(sites) } else { Err(Why::NoFunction) }
+    }
+
+    /// The direct calls of a function, and jumps to it, that makes a system call of the number that it is given in
+    /// `rsi` or `rdi`, as the functions of musl and newer versions of glibc in which threads wait and can be cancelled.
+    /// All ways to it must be known.
+    fn given(&mut self, function: Function, flow: &Flow, index: usize) -> Option<Vec<Site>> {
+        let syscall = flow.instructions[index].ip();
+        let way = flow.instructions.get(flow.index(function.start)?..index)?;
+        let (mut flags, mut info) = (0, InstructionInfoFactory::new());
+        let is_straight = |one: &Instruction| {
+            let is_next = one.flow_control() == FlowControl::Next
+                || one.flow_control() == FlowControl::ConditionalBranch
+                    && one.near_branch_target() > syscall;
+            let is_known = one.rflags_read() & !flags == 0;
+            flags |= one.rflags_modified();
+            is_next && is_known && !flow.goes_to(one.next_ip())
+        };
+        let keeps_r11 = way.iter().find(|one| uses(&mut info, one, &[Register::R11], true));
+        let keeps_r11 = keeps_r11.is_none_or(|first| {
+            first.op0_register() == Register::R11
+                && first.op1_register() != Register::R11
+                && first.mnemonic() == Mnemonic::Mov
+        });
+        let register = match origin(way, Register::RAX)? {
+            Register::RSI => 6,
+            Register::RDI => 7,
+            _ => return None,
+        };
+        let inside = function.start + 1..syscall + 1;
+        let exported = self.code.exported.as_ref()?;
+        let is_hidden = !exported.contains(&function.start)
+            && self.code.named(self.file, &[function.start]).is_empty();
+        if !way.iter().all(is_straight)
+            || !keeps_r11
+            || !is_hidden
+            || self.functions.is_entered(&inside, Some(function))
+        {
+            return None;
+        }
+        let from = self.functions.branches_to(function.start).filter(|from| !from.is_empty())?;
+        let site = |at: &u64| {
+            let displaced = self.functions.bytes(&(*at..*at + JUMP as u64))?.to_vec();
+            let is_whole = is_in_a_page(&(*at..*at + JUMP as u64));
+            let calls = Calls::Given(register);
+            is_whole.then_some(Site {
+                window: *at,
+                displaced,
+                is_several: false,
+                calls,
+                behind: None,
+            })
+        };
+        from.iter().map(site).collect()
     }
 
     /// The site of a `syscall` in a function that compares a byte with zero, if threads may be cancelled there: its
@@ -406,14 +471,11 @@ fn room(block: &[Instruction], number: Option<u32>) -> Option<Range<usize>> {
         let mut begins = begins.take_while(|first| is_movable(&block[*first]));
         begins.find(fits).map(|first| first..end)
     };
-    let one =
-        ends().find_map(|end| begin(end, 1)).or_else(|| ends().find_map(|end| begin(end, JUMP)));
-    one.or_else(|| {
-        ends()
-            .filter(|end| *end > 0 && takes_an_argument(&block[end - 1]))
-            .map(|end| end - 1..end)
-            .next()
-    })
+    let argument = || {
+        ends().find(|end| *end > 0 && takes_an_argument(&block[end - 1])).map(|end| end - 1..end)
+    };
+    let one = ends().find_map(|end| begin(end, 1)).or_else(argument);
+    one.or_else(|| ends().find_map(|end| begin(end, JUMP)))
 }
 
 /// Whether this takes an argument from the stack of the function's caller, as Go's `syscall.rawSyscallNoError` does.
@@ -472,6 +534,18 @@ fn compares_with_zero(one: &Instruction) -> bool {
 fn keeps_r11(all: &[Instruction]) -> bool {
     let mut info = InstructionInfoFactory::new();
     !all.iter().any(|one| uses(&mut info, one, &[Register::R11], true))
+}
+
+/// The register that has the value of another behind a block, in front of the block.
+fn origin(block: &[Instruction], register: Register) -> Option<Register> {
+    let mut info = InstructionInfoFactory::new();
+    let sets = |one: &Instruction| is_call(one) || uses(&mut info, one, &[register], false);
+    let Some(last) = block.iter().rposition(sets) else { return Some(register) };
+    let set = &block[last];
+    let is_moved = set.mnemonic() == Mnemonic::Mov
+        && set.op0_register() == register
+        && set.op1_register().is_gpr64();
+    is_moved.then(|| origin(&block[..last], set.op1_register()))?
 }
 
 /// The number in `rax` behind a block, if it is a constant.

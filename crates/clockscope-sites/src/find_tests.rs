@@ -51,6 +51,7 @@ fn what_is_displaced_cannot_fault_and_has_no_middle() {
                 Calls::Cancellable(_) => is_call(one) || compares_with_zero(one),
                 Calls::Of(0) if one.code() == Opcode::Cmp_RAX_imm32 => true,
                 Calls::Of(_) | Calls::OfRax => is_movable(one) || takes_an_argument(one),
+                Calls::Given(_) => is_call(one) || one.code() == Opcode::Jmp_rel32_64,
             };
             assert!(all.iter().all(is_known), "{site:x?}");
         }

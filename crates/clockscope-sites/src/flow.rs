@@ -1,12 +1,13 @@
 //! Follows the code of functions from their begins, and finds out which branches lead where.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
 
 use iced_x86::{Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction};
 
 use crate::elf::{Code, Function};
+use crate::site::JUMP;
 
 /// Reach of a short branch, in bytes.
 const SHORT: u64 = 128;
@@ -107,16 +108,22 @@ pub(crate) struct Functions<'a> {
 }
 
 impl<'a> Functions<'a> {
+    /// The functions of a file, without its near branches.
+    fn of(file: &'a [u8], code: &'a Code) -> Self {
+        Self { file, code, near: Vec::new(), followed: HashMap::new() }
+    }
+
     /// For the functions that contain these `syscall` instructions.
     pub(crate) fn new(file: &'a [u8], code: &'a Code, syscalls: &[u64]) -> Self {
-        let mut new = Self { file, code, near: Vec::new(), followed: HashMap::new() };
+        let mut new = Self::of(file, code);
         let mut wanted: Vec<Function> =
             syscalls.iter().flat_map(|syscall| new.with(*syscall)).collect();
         wanted.sort_unstable();
         wanted.dedup();
         for segment in &code.segments {
             let bytes = segment.bytes(file, &segment.range()).unwrap_or_default();
-            new.near.extend(near_branches(segment.address, bytes).filter(|to| {
+            let targets = near_branches(segment.address, bytes).map(|(_, to)| to);
+            new.near.extend(targets.filter(|to| {
                 let behind = wanted.partition_point(|function| function.start <= *to);
                 wanted[..behind].iter().rev().take(NESTED).any(|function| *to < function.limit)
             }));
@@ -136,6 +143,21 @@ impl<'a> Functions<'a> {
         self.near(&(address..address.saturating_add(1)))
     }
 
+    /// Whether this address is between the begin and the end of a function, and reached, if the function's end is not
+    /// known because it is among the `found` ones.
+    fn hold(&mut self, address: u64, found: &BTreeSet<u64>) -> bool {
+        let around = self.with(address);
+        let mut around = around.into_iter().filter(|function| address < function.end);
+        around.any(|function| {
+            !found.contains(&function.start) || self.flow(function).index(address).is_some()
+        })
+    }
+
+    /// Whether a function begins at this address.
+    fn is_begun(&self, address: u64) -> bool {
+        self.code.functions.binary_search_by_key(&address, |function| function.start).is_ok()
+    }
+
     /// The functions that overlap with this range.
     fn near(&self, range: &Range<u64>) -> Vec<Function> {
         let functions = &self.code.functions;
@@ -149,6 +171,49 @@ impl<'a> Functions<'a> {
         let bytes = self.bytes(&(function.start..function.limit)).unwrap_or_default();
         let known = self.followed.entry(function);
         Rc::clone(known.or_insert_with(|| Rc::new(Flow::of(bytes, function))))
+    }
+
+    /// Whether an address lies inside an instruction, if a function's instructions stand one behind the other from its
+    /// begin, among them all that are reached.
+    pub(crate) fn is_swept_over(&mut self, function: Function, address: u64) -> bool {
+        let bytes = self.bytes(&(function.start..function.limit)).unwrap_or_default();
+        let flow = self.flow(function);
+        let decoder = Decoder::with_ip(64, bytes, function.start, DecoderOptions::NONE);
+        let swept = decoder.into_iter().take_while(|one| !one.is_invalid() && one.ip() < address);
+        let swept: Vec<u64> = swept.map(|one| one.next_ip()).collect();
+        let has = |at: u64| at == function.start || swept.binary_search(&at).is_ok();
+        let reached = flow.instructions.iter().map(Instruction::ip).take_while(|at| *at < address);
+        swept.last().is_some_and(|end| *end > address) && reached.into_iter().all(has)
+    }
+
+    /// Whether this is an instruction of all functions that contain it, and of at least one.
+    pub(crate) fn is_instruction(&mut self, address: u64) -> bool {
+        let around = self.with(address);
+        let has = |flow: &Flow| !flow.is_damaged && flow.index(address).is_some();
+        !around.is_empty() && around.iter().all(|function| has(&self.flow(*function)))
+    }
+
+    /// The near calls and jumps to an address; `None` if it is used in another way, so that not all calls are known. A
+    /// handler of signals may compare an instruction pointer with it.
+    pub(crate) fn branches_to(&mut self, target: u64) -> Option<Vec<u64>> {
+        let mut from = Vec::new();
+        for segment in &self.code.segments {
+            let bytes = segment.bytes(self.file, &segment.range()).unwrap_or_default();
+            for (at, distance) in bytes.windows(4).enumerate() {
+                let end = segment.address + at as u64 + 4;
+                let distance = i32::from_le_bytes(*distance.first_chunk()?);
+                if end.wrapping_add_signed(distance.into()) != target {
+                    continue;
+                }
+                match (bytes.get(at.checked_sub(3)?..at)?, bytes.get(at + 4..at + 7)?) {
+                    ([.., 0xe8 | 0xe9], _) => from.push(end - JUMP as u64),
+                    // lea and cmp
+                    ([0x48 | 0x4c, 0x8d, _], [0x48..=0x4d, 0x39 | 0x3b, _]) => {}
+                    _ => return None,
+                }
+            }
+        }
+        from.iter().all(|from| self.is_instruction(*from)).then_some(from)
     }
 
     /// Whether code may branch to one of these addresses, or something names one. All true near branches are among the
@@ -178,6 +243,46 @@ impl<'a> Functions<'a> {
     }
 }
 
+/// Longest code, in bytes, in front of a `syscall` of a function without a name.
+const FAR: u64 = 1024;
+/// Known code calls a function without a name by at most this many others.
+const CHAIN: usize = 6;
+
+/// Adds functions without a name, which contain one of these addresses: known functions call them, or jump to them.
+pub(crate) fn add_called(file: &[u8], code: &mut Code, addresses: &[u64]) {
+    let named = code.functions.clone();
+    let mut found = BTreeSet::new();
+    let mut lost: Vec<u64> = addresses.to_vec();
+    lost.retain(|address| code.is_code(&(*address..*address + 1)));
+    for _ in 0..CHAIN {
+        let mut functions = Functions::of(file, code);
+        lost.retain(|address| !functions.hold(*address, &found));
+        lost.sort_unstable();
+        lost.dedup();
+        let (known, mut unknown) = (found.len(), Vec::new());
+        for segment in code.segments.iter().filter(|_| !lost.is_empty()) {
+            let bytes = segment.bytes(file, &segment.range()).unwrap_or_default();
+            for (from, to) in near_branches(segment.address, bytes) {
+                let next = lost.get(lost.partition_point(|address| *address < to));
+                if next.is_none_or(|next| *next - to > FAR) || functions.is_begun(to) {
+                    continue;
+                }
+                if functions.is_instruction(from) {
+                    found.insert(to);
+                } else if !functions.hold(from, &found) {
+                    unknown.push(from);
+                }
+            }
+        }
+        lost.extend(unknown);
+        if found.len() == known {
+            return;
+        }
+        code.functions.clone_from(&named);
+        code.add_functions(&found, FAR);
+    }
+}
+
 /// Functions may overlap. This many that begin before an address are looked at.
 const NESTED: usize = 64;
 
@@ -187,8 +292,8 @@ fn hits(sorted: &[u64], range: &Range<u64>) -> bool {
     sorted.get(from).is_some_and(|number| range.contains(number))
 }
 
-/// Targets of the bytes that would be near branches.
-fn near_branches(address: u64, bytes: &[u8]) -> impl Iterator<Item = u64> {
+/// Addresses and targets of the bytes that would be near branches.
+fn near_branches(address: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     memchr::memchr3_iter(0xe8, 0xe9, 0x0f, bytes).filter_map(move |at| {
         let field = match bytes[at] {
             0x0f if bytes.get(at + 1).is_some_and(|next| next >> 4 == 8) => at + 2,
@@ -196,6 +301,7 @@ fn near_branches(address: u64, bytes: &[u8]) -> impl Iterator<Item = u64> {
             _ => at + 1,
         };
         let distance = i32::from_le_bytes(*bytes.get(field..)?.first_chunk()?);
-        Some((address + field as u64 + 4).wrapping_add_signed(distance.into()))
+        let to = (address + field as u64 + 4).wrapping_add_signed(distance.into());
+        Some((address + at as u64, to))
     })
 }

@@ -8,6 +8,8 @@ pub const JUMP: usize = 5;
 pub const NUMBERS: usize = 500;
 /// First byte of a direct `call`.
 pub(crate) const CALL: u8 = 0xe8;
+/// First byte of a near `jmp`.
+pub(crate) const JMP: u8 = 0xe9;
 /// Bytes of `syscall`.
 pub(crate) const SYSCALL: u64 = 2;
 /// Bytes of `cmp rax, imm32`.
@@ -68,6 +70,9 @@ pub enum Calls {
     /// Calls of this number, in which a thread may be cancelled. The displaced instruction is a `call`, or compares a
     /// byte with zero; before it, the flags and `r11` are unused.
     Cancellable(u32),
+    /// Calls of the number in a register, 6 for `rsi` or 7 for `rdi`, in which a thread may be cancelled. The displaced
+    /// instruction is a direct `call` or `jmp` to a function that makes them; before it, the flags and `r11` are unused.
+    Given(u8),
 }
 
 impl Site {
@@ -76,16 +81,16 @@ impl Site {
         self.window + self.displaced.len() as u64
     }
 
-    /// Whether the displaced instruction is a `call` of a function.
-    pub(crate) fn is_call(&self) -> bool {
-        self.displaced.first() == Some(&CALL)
+    /// The first byte of the displaced instruction, if it is a direct `call` or `jmp`.
+    pub(crate) fn branch(&self) -> Option<u8> {
+        self.displaced.first().copied().filter(|first| [CALL, JMP].contains(first))
     }
 
     /// The number of the calls, if it is known.
     pub fn number(&self) -> Option<u32> {
         match self.calls {
             Calls::Of(number) | Calls::Cancellable(number) => Some(number),
-            Calls::OfRax => None,
+            Calls::OfRax | Calls::Given(_) => None,
         }
     }
 }

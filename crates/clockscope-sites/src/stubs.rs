@@ -29,7 +29,7 @@ use iced_x86::code_asm::{
 use iced_x86::{BlockEncoderOptions, IcedError};
 
 use crate::find::LOOKED_AT;
-use crate::site::{CALL, COMPARE, Calls, JUMP, NUMBERS, Site};
+use crate::site::{COMPARE, Calls, JUMP, NUMBERS, Site};
 
 pub use timing::{FIRST, PLACE_SIZE, PLACES, TIMES};
 
@@ -342,9 +342,7 @@ impl Stubs {
         for site in sites {
             let window = site.window.wrapping_add(bias);
             let mut bytes = jump(window, at + code.len() as u64)?;
-            if site.is_call() {
-                bytes[0] = CALL;
-            }
+            bytes[0] = site.branch().unwrap_or(bytes[0]);
             jumps.push(Jump { at: window, bytes, original: *site.displaced.first_chunk()? });
             let behind = self.stub(site, bias, at, &mut code)?;
             if let (Some(stub), Some((after, compare))) = (behind, site.behind) {
@@ -365,8 +363,8 @@ impl Stubs {
     /// comparison behind the call, if there is such code.
     fn stub(&self, site: &Site, bias: u64, at: u64, code: &mut Vec<u8>) -> Option<Option<u64>> {
         let number = match site.calls {
-            Calls::Cancellable(number) => {
-                return self.cancellable_stub(site, number, bias, at, code).map(|()| None);
+            Calls::Cancellable(_) | Calls::Given(_) => {
+                return self.cancellable_stub(site, bias, at, code).map(|()| None);
             }
             Calls::Of(number) => word_of(number),
             Calls::OfRax => None,
@@ -430,33 +428,46 @@ impl Stubs {
         Some(())
     }
 
-    /// Appends the stub of a site whose calls can be cancelled. It uses `r11` alone, and no flags. A displaced `call` has
+    /// Appends the stub of a site whose calls can be cancelled. It uses `r11` and the flags alone. A displaced `call` has
     /// pushed its return address, so the stub goes on at its target.
-    fn cancellable_stub(
-        &self,
-        site: &Site,
-        number: u32,
-        bias: u64,
-        at: u64,
-        code: &mut Vec<u8>,
-    ) -> Option<()> {
+    fn cancellable_stub(&self, site: &Site, bias: u64, at: u64, code: &mut Vec<u8>) -> Option<()> {
         let here = |code: &Vec<u8>| at + code.len() as u64;
-        let word = 8 * word_of(number).unwrap_or(OTHERS);
-        let place = |kind: usize| u32::try_from(kind * PART + word).ok().map(u32::to_le_bytes);
+        let count = |prefix: &[u8], kind: usize, code: &mut Vec<u8>| match site.calls {
+            Calls::Given(register) => count_by_r11(register, prefix, kind * PART, code),
+            _ => {
+                let word = 8 * site.number().and_then(word_of).unwrap_or(OTHERS);
+                code.extend(prefix);
+                code.extend(ADD_BY_R11);
+                code.extend(u32::try_from(kind * PART + word).ok()?.to_le_bytes());
+                Some(())
+            }
+        };
         let end = site.end().wrapping_add(bias);
+        let mut if_filters = Vec::new();
+        if let Calls::Given(register) = site.calls {
+            // prctl(2) and seccomp(2) may install a filter. The arguments are not where the call has them.
+            for number in [157, 317_u32] {
+                // cmp register, number; je
+                code.extend([0x48, 0x81, 0xf8 | register]);
+                code.extend(number.to_le_bytes());
+                code.extend([0x74, 0]);
+                if_filters.push(code.len());
+            }
+        }
+        let goes_on = here(code);
         code.extend(OWN_BY_R11);
         code.extend(self.own.to_le_bytes());
         code.extend(IF_NO_OWN_BY_R11);
         let if_not = code.len();
         code.push(0);
-        code.extend(ADD_BY_R11);
-        code.extend(place(UNSEEN)?);
+        count(&[], UNSEEN, code)?;
         let counted = here(code);
-        // The distance is behind the opcode of `call`, or behind that of `cmpb $0, distance(%rip)` and its operands.
-        let (opcode, rest) = site.displaced.split_at_checked(if site.is_call() { 1 } else { 2 })?;
+        // The distance is behind the opcode of `call` or `jmp`, or behind that of `cmpb $0, distance(%rip)` and its operands.
+        let (opcode, rest) =
+            site.displaced.split_at_checked(if site.branch().is_some() { 1 } else { 2 })?;
         let (distance, rest) = rest.split_first_chunk()?;
         let target = end.wrapping_add_signed(i32::from_le_bytes(*distance).into());
-        if site.is_call() {
+        if site.branch().is_some() {
             code.extend(jump(counted, target)?);
         } else {
             code.extend(opcode);
@@ -467,10 +478,20 @@ impl Stubs {
         code[if_not] = short(code.len() - if_not - 1)?;
         code.extend(SHARD_BY_R11);
         code.extend(near(here(code) + 4, self.base)?);
-        code.push(LOCK);
-        code.extend(ADD_BY_R11);
-        code.extend(place(UNSEEN * SHARDS)?);
+        count(&[LOCK], UNSEEN * SHARDS, code)?;
         code.extend(jump(here(code), counted)?);
+        for behind in &if_filters {
+            code[behind - 1] = short(code.len() - behind)?;
+        }
+        if !if_filters.is_empty() {
+            // mov r11, [rip+table]; lock inc qword [r11+word]
+            code.extend([0x4c, 0x8b, 0x1d]);
+            code.extend(near(here(code) + 4, self.base)?);
+            code.push(LOCK);
+            code.extend(ADD_BY_R11);
+            code.extend(u32::try_from(8 * SEALED).ok()?.to_le_bytes());
+            code.extend(jump(here(code), goes_on)?);
+        }
         Some(())
     }
 }
@@ -519,6 +540,23 @@ const IF_NO_OWN_BY_R11: &[u8] = &[
 ];
 /// `inc qword [r11+word]`, without the word.
 const ADD_BY_R11: &[u8] = &[0x49, 0xff, 0x83];
+/// Appends an increment, at `distance` from `r11`, of the word of the number in a register (6 for `rsi`, 7 for `rdi`).
+fn count_by_r11(register: u8, prefix: &[u8], distance: usize, code: &mut Vec<u8>) -> Option<()> {
+    let word = |word: usize| u32::try_from(distance + 8 * word).ok().map(u32::to_le_bytes);
+    let length = u8::try_from(prefix.len()).ok()?;
+    // cmp register, 500; jae others
+    code.extend([0x48, 0x81, 0xf8 | register, 0xf4, 1, 0, 0, 0x73, length + 10]);
+    code.extend(prefix);
+    // inc qword [r11+register*8+distance]; jmp
+    code.extend([0x49, 0xff, 0x84, 0xc3 | register << 3]);
+    code.extend(word(0)?);
+    code.extend([0xeb, length + 7]);
+    code.extend(prefix);
+    code.extend(ADD_BY_R11);
+    code.extend(word(OTHERS)?);
+    Some(())
+}
+
 /// As [`SHARD`].
 #[rustfmt::skip]
 const SHARD_BY_R11: &[u8] = &[
@@ -745,6 +783,30 @@ mod tests {
                 line.contains("rcx") || line.contains("rax") || line.contains("ecx")
             };
             assert!(!code.iter().any(uses_others), "{code:#?}");
+        }
+    }
+
+    /// The number is in a register, in the table or one of the others. A call that may install a filter is noted.
+    #[test]
+    fn a_call_of_a_function_that_is_given_the_number_is_counted_by_it() {
+        for (opcode, jumps_by) in [(0xe8, "call "), (0xe9, "jmp ")] {
+            let (code, jumps) = stub(site(&[opcode, 0, 1, 0, 0], Calls::Given(7)), 0x40_0000);
+            assert!(jumps[0].starts_with(jumps_by), "{jumps:?}");
+            let at = |line: &str| code.iter().position(|one| one == line).expect(line);
+            assert_eq!(at("cmp rdi,9Dh"), 0);
+            assert_eq!(at("cmp rdi,13Dh"), 2);
+            let seal = at(&format!("lock inc qword [r11+0{:X}h]", 8 * SEALED));
+            let begin = code[seal + 1].strip_prefix("jmp ").expect("a jump");
+            let (first, _) = Stubs::new(BASE, 1 << 20, HEAD);
+            assert_eq!(begin, format!("{:016X}h", BASE + first.used as u64 + 18));
+            for line in ["je short", "mov r11,700000020000h"] {
+                assert!(code.iter().any(|one| one.starts_with(line)), "{code:#?}");
+            }
+            let own = at("inc qword [r11+rdi*8+1000h]");
+            assert_eq!(code[own - 2], "cmp rdi,1F4h");
+            assert_eq!(code[own + 2], format!("inc qword [r11+{:X}h]", 0x1000 + 8 * OTHERS));
+            assert_eq!(code[own + 3], "jmp 0000000000401105h");
+            at("lock inc qword [r11+rdi*8+8000h]");
         }
     }
 

@@ -14,6 +14,7 @@ pub(crate) mod conversation;
 pub(crate) mod daemon;
 pub(crate) mod moments;
 pub(crate) mod placed;
+pub(crate) mod places_left;
 pub(crate) mod printed;
 pub(crate) mod serve;
 pub(crate) mod servers;

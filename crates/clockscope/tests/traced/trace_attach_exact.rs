@@ -15,6 +15,7 @@ use crate::support::attaching::{
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_counts;
 use crate::support::conversation::Conversation;
+use crate::support::places_left;
 use crate::support::printed::Printed;
 use crate::support::running::{
     Report, Traced, clockscope, code_as_shell, finish, rows, untraced, vdso_rows_of,
@@ -37,17 +38,22 @@ fn ways() -> &'static [&'static str] {
 /// Calls that code in a program never counts: see [`super::trace_sites`].
 const NEVER_BY_SITES: [&str; 2] = ["rt_sigreturn", "[vdso]"];
 
+/// The report, which is without refusals. Counted by code in the program, calls are exact or named: the report may name
+/// only the instructions that [`places_left`] knows.
+#[track_caller]
 fn without_refusals(traced: &Traced) -> Report {
     without_refusals_but(traced, &[])
 }
 
 /// As [`without_refusals`], for programs with system calls that are not counted, for these reasons.
+#[track_caller]
 fn without_refusals_but(traced: &Traced, why: &[&str]) -> Report {
     let report = traced.report();
     let mut reasons = report.reasons("syscalls");
     if report.field("via") == "sites" {
         let never = [&NEVER_BY_SITES, why].concat();
         reasons.retain(|reason| !never.iter().any(|never| reason.contains(never)));
+        places_left::take_known(&mut reasons);
     }
     assert_eq!([report.reasons("vdso"), reasons], [[""; 0]; 2], "{report:#?}");
     report
@@ -56,15 +62,17 @@ fn without_refusals_but(traced: &Traced, why: &[&str]) -> Report {
 /// Attaches while the server works, lets it count its own calls, and detaches while it works.
 #[track_caller]
 fn counts_between_two_moments(server: Conversation, options: &[&str]) -> Report {
-    counts_but_for_the_runtimes_own(server, options, 0)
+    counts_but_for_the_runtimes_own(server, options, 0, &[])
 }
 
-/// As [`counts_between_two_moments`], for a runtime that makes up to `own_calls` of the counted calls by itself.
+/// As [`counts_between_two_moments`], for a runtime that makes up to `own_calls` of the counted calls by itself, and
+/// with system calls that are not counted, for these reasons.
 #[track_caller]
 fn counts_but_for_the_runtimes_own(
     mut server: Conversation,
     options: &[&str],
     own_calls: u64,
+    why: &[&str],
 ) -> Report {
     let attachment = Attachment::to(&[server.pid()], options);
     server.begin();
@@ -73,7 +81,7 @@ fn counts_but_for_the_runtimes_own(
     }
     let mut said = server.end();
     let traced = attachment.detach();
-    let report = without_refusals(&traced);
+    let report = without_refusals_but(&traced, why);
     for (key, calls) in &mut said.vdso {
         let seen = report.vdso_calls(key);
         if (*calls..=*calls + own_calls).contains(&seen) {
@@ -121,9 +129,7 @@ fn a_program_in_c_with_musl() {
             let attachment = Attachment::to(&[program.pid()], &["--via", via]);
             program.say("read");
             let said = program.wait_for("result line read");
-            // musl's own functions for cancelled threads and in assembly have such code.
-            let never = ["code jumps there", "in functions that jump to computed addresses"];
-            let report = without_refusals_but(&attachment.detach(), &never);
+            let report = without_refusals(&attachment.detach());
             assert_counts(&Printed::parse(&said), &report);
             assert!(program.status().success());
         }
@@ -147,8 +153,9 @@ fn a_server_in_java_while_all_its_threads_work() {
         let command = [&words![java][..], options, &words!["-cp", classes, "AttachServer", "4"]];
         for via in ["none", "sites"] {
             let server = Conversation::start(&command.concat());
-            // The virtual machine itself reads the time of day now and then.
-            counts_but_for_the_runtimes_own(server, &["--via", via], 5);
+            // The virtual machine itself reads the time of day now and then, and has compiled code.
+            let compiled = ["executable mappings without a file"];
+            counts_but_for_the_runtimes_own(server, &["--via", via], 5, &compiled);
         }
     }
 }

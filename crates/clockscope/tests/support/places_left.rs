@@ -1,0 +1,131 @@
+//! Compares the `syscall` instructions that a report names as not counted with those of the files.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use clockscope_sites::{Found, Why};
+use object::{Object as _, ObjectSymbol as _};
+
+/// Functions whose calls are not counted in a running program: no single instruction makes room for a jump, or they jump
+/// to computed addresses.
+const LEFT: [&str; 47] = [
+    // glibc: locks, threads' ends, and what few programs call.
+    "pthread_barrier_destroy",
+    "pthread_barrier_wait",
+    "pthread_cond_broadcast",
+    "pthread_cond_destroy",
+    "pthread_cond_signal",
+    "pthread_mutex_trylock",
+    "_exit",
+    "getentropy",
+    "tcsetattr",
+    // The same in static programs, whose symbols include internal functions.
+    "__condvar_cancel_waiting",
+    "__libc_message",
+    "__nptl_setxid",
+    "__nptl_setxid_sighandler",
+    "__pthread_disable_asynccancel",
+    "__thread_gscope_wait",
+    "_dl_early_allocate",
+    "setxid_mark_thread.constprop.0",
+    "start_thread",
+    // Go: all calls of the package `syscall`.
+    "internal/runtime/syscall/linux.Syscall6",
+    "internal/runtime/syscall.Syscall6",
+    // musl: also system calls that stand behind another with the same number.
+    "__init_libc",
+    "__lock",
+    "__lockfile",
+    "__stdio_read",
+    "__unlock",
+    "__unlockfile",
+    "dup2",
+    "dup3",
+    "fchmodat",
+    "fcntl",
+    "fdopen",
+    "membarrier",
+    "mmap",
+    "pclose",
+    "pipe2",
+    "popen",
+    "pthread_cond_timedwait",
+    "pthread_create",
+    "pthread_exit",
+    "pthread_mutex_timedlock",
+    "pthread_mutex_unlock",
+    "pthread_rwlock_unlock",
+    "sem_post",
+    "socketpair",
+    "syscall",
+    "sysconf",
+    "utimensat",
+];
+/// At most so many instructions of a shared library are in such functions without a symbol. In musl more functions have
+/// neither a symbol nor an entry in the unwind table.
+fn most_hidden(file: &str, counted: usize) -> usize {
+    if file.contains("musl") { counted / 4 } else { 6 + counted / 20 }
+}
+
+/// Takes out the clauses that name instructions of files. Each of them is left in the file, for this reason, and is in
+/// a function of [`LEFT`].
+#[track_caller]
+pub(crate) fn take_known(reasons: &mut Vec<&str>) {
+    let mut named: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+    reasons.retain(|reason| {
+        let Some((count, (file, why))) = clause(reason) else { return true };
+        named.entry(file).or_default().insert(why, count);
+        false
+    });
+    for (file, reasons) in named {
+        let bytes = fs::read(file).expect("read a file that the report names");
+        let found = clockscope_sites::find(&bytes).expect("an ELF file");
+        let places = places(&found);
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for (why, _) in &places {
+            *counts.entry(why.to_string()).or_default() += 1;
+        }
+        let counts: BTreeMap<&str, usize> =
+            counts.iter().map(|(why, count)| (why.as_str(), *count)).collect();
+        assert_eq!(reasons, counts, "{file}");
+        assert_are_known(file, &bytes, &places, found.sites.len());
+    }
+}
+
+/// The number of instructions, the file and the reason of a clause, if it names instructions.
+fn clause(reason: &str) -> Option<(usize, (&str, &str))> {
+    let (count, rest) = reason.strip_prefix("calls by ")?.split_once(' ')?;
+    let (_, rest) = rest.split_once(" of ")?;
+    Some((count.parse().ok()?, rest.split_once(", ")?))
+}
+
+/// The instructions that are left in a running program, with the reasons.
+fn places(found: &Found) -> Vec<(Why, u64)> {
+    let several = found.sites.iter().filter(|site| site.is_several);
+    let several = several.map(|site| (Why::Running, site.window));
+    let left = found.left.iter().filter(|left| left.why != Why::SignalReturn);
+    several.chain(left.map(|left| (left.why, left.syscall))).collect()
+}
+
+#[track_caller]
+fn assert_are_known(file: &str, bytes: &[u8], places: &[(Why, u64)], counted: usize) {
+    let object = object::File::parse(bytes).expect("an ELF file");
+    let names_of = |at: u64| {
+        let symbols = object.symbols().chain(object.dynamic_symbols());
+        let around = symbols.filter(|it| {
+            it.address() <= at
+                && at < it.address() + it.size()
+                && it.kind() == object::SymbolKind::Text
+        });
+        around.filter_map(|it| it.name().ok().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let mut hidden = 0;
+    for (why, at) in places {
+        let names = names_of(*at);
+        hidden += usize::from(names.is_empty());
+        let is_known = names.is_empty() || names.iter().any(|name| LEFT.contains(&name.as_str()));
+        assert!(is_known, "{file} {at:#x} in {names:?}, {why}");
+    }
+    let most = most_hidden(file, counted);
+    assert!(hidden <= most, "{file}: {hidden} of {counted} in functions without a symbol");
+}
