@@ -271,6 +271,13 @@ impl Processes {
         words
     }
 
+    /// Counts an `exit_group` of a process whose pages are not known.
+    pub(crate) fn count_end(&mut self) {
+        if self.has_sites {
+            self.site_words.count_end();
+        }
+    }
+
     /// Attributes the calls counted under an FS base to the thread that had it until now. That thread has ended, and
     /// the new one has not run yet.
     fn collect_thread(&mut self, index: usize, key: u64) {

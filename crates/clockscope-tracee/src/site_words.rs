@@ -68,6 +68,17 @@ impl SiteWords {
         }
     }
 
+    /// Counts an `exit_group`.
+    pub(crate) fn count_end(&mut self) {
+        let words = &mut self.by_kind[SEEN];
+        words.resize(MAPPED + 1, 0);
+        if let Some(word) =
+            usize::try_from(libc::SYS_exit_group).ok().and_then(|at| words.get_mut(at))
+        {
+            *word += 1;
+        }
+    }
+
     /// Counts of the system calls that were made.
     pub fn calls(&self) -> impl Iterator<Item = SiteCalls> + '_ {
         let of_number = |number: usize| {

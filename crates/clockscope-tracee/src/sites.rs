@@ -32,6 +32,7 @@ use vdso_image::layout::{AREAS, INSTALL_MARK, INSTALL_NOTICE, PAGE, Shared};
 use vdso_reader::{Class, auxv, maps};
 
 const SYS_MMAP: u64 = libc::SYS_mmap.unsigned_abs();
+const SYS_EXIT_GROUP: u64 = libc::SYS_exit_group.unsigned_abs();
 const PROT_READ: u64 = 1;
 const PROT_EXEC: u64 = 4;
 /// A kind of thing that is not counted, in singular and plural.
@@ -341,11 +342,14 @@ impl Sites {
         }
     }
 
-    /// A thread ends. With its process ends what the process has mapped.
-    pub(crate) fn ends(&mut self, process: &Process, thread: i32) {
-        if count_end(process, thread) || thread == process.pid {
+    /// A thread ends. With its process ends what the process has mapped. Returns whether it ends by an `exit_group` that
+    /// is not counted, because the pages of the process are not known: its parent was killed before it told of the child.
+    pub(crate) fn ends(&mut self, process: &Process, thread: i32) -> bool {
+        let ends = count_end(process, thread);
+        if ends || thread == process.pid {
             self.look_for_unseen(process, thread);
         }
+        ends && process.pages.is_none()
     }
 
     /// Notes the executable memory of a process that was not looked at.
@@ -454,10 +458,9 @@ fn is_foreign(pid: i32, mapping: &Executed) -> bool {
 /// Counts an `exit_group`, if a thread ends by one, and returns whether it does. What stubs count of these calls is not
 /// used.
 pub(crate) fn count_end(process: &Process, thread: i32) -> bool {
-    let number = libc::SYS_exit_group.unsigned_abs();
-    let ends = ptrace::registers(thread).is_ok_and(|it| it.call_number() == number);
+    let ends = ptrace::registers(thread).is_ok_and(|it| it.call_number() == SYS_EXIT_GROUP);
     if let Some(pages) = process.pages.as_ref().filter(|_| ends) {
-        count(pages.get(), number, SEEN);
+        count(pages.get(), SYS_EXIT_GROUP, SEEN);
     }
     ends
 }

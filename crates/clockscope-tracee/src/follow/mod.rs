@@ -215,8 +215,10 @@ impl<'a> Follower<'a> {
                 0
             }
             Status::Event(libc::PTRACE_EVENT_EXIT, _) => {
-                if let Some(index) = self.processes.index_of(thread) {
-                    self.sites.ends(self.processes.get(index), thread);
+                if let Some(index) = self.processes.index_of(thread)
+                    && self.sites.ends(self.processes.get(index), thread)
+                {
+                    self.processes.count_end();
                 }
                 0
             }
