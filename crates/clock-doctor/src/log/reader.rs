@@ -136,7 +136,7 @@ impl Open {
                 EventKind::Unstable { reason, .. } => *reason != UnstableReason::Other,
                 // The second line may have lost the first digits of its number.
                 EventKind::Reading(_, Count { now, last, mask, .. })
-                    if *mask > u64::from(u32::MAX) =>
+                    if *mask >= u64::from(u32::MAX) =>
                 {
                     !said.is_open && now >= last
                 }

@@ -54,8 +54,11 @@ pub fn examine(facts: &Facts) -> Diagnosis {
     let (present, contradiction) = present::of(facts).unzip();
     let facts = present.as_ref().unwrap_or(facts);
     let mut verdict = state::verdict(facts);
-    let mut findings: Vec<Finding> =
-        RULES.iter().flat_map(|find| find(facts, &verdict)).chain(contradiction).collect();
+    let mut findings: Vec<Finding> = RULES
+        .iter()
+        .flat_map(|find| find(facts, &verdict))
+        .chain(contradiction.flatten())
+        .collect();
     implied::complete(&mut verdict, &mut findings);
     rank::diagnosis(facts, verdict, findings)
 }

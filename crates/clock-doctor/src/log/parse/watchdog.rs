@@ -94,7 +94,9 @@ pub(crate) fn old_delta(message: &str, at: usize) -> Option<EventKind> {
     if rest.starts_with('.') {
         return Some(EventKind::KeptDelta(delta_ns));
     }
-    Some(EventKind::OldDelta { name: last_name(&message[..at])?.to_owned(), delta_ns })
+    // At the line's beginning the name may have lost some of its own.
+    let name = last_name(&message[..at]).filter(|name| name.len() < at)?;
+    Some(EventKind::OldDelta { name: name.to_owned(), delta_ns })
 }
 
 const ROLES: [(&str, Role); 3] =

@@ -14,7 +14,7 @@ fn of_step(boot: &Boot, name: &str) -> BTreeSet<String> {
 fn a_machine_that_stood_still_is_found_to_be_behind_by_as_much_as_its_rtc_shows() {
     let Some(boot) = boot("time") else { return };
     let ahead: f64 = boot.text("ahead").trim().parse().expect("seconds");
-    assert!(ahead >= 5.0, "the machine was not stopped: {ahead} s");
+    assert!(ahead >= 50.0, "the machine was not stopped: {ahead} s");
     assert_has(
         &boot,
         &of_step(&boot, "stopped"),
