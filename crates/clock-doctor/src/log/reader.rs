@@ -118,7 +118,9 @@ impl Open {
         if let Some(kind) = alone.kind.clone().filter(|_| is_begun) {
             return Some((" ", kind));
         }
-        if alone.kind.is_some_and(|kind| kind != EventKind::WatchdogNoise) || alone.is_open {
+        use EventKind::{OfPlatform, WatchdogNoise};
+        let may_be_rest = |kind| matches!(kind, WatchdogNoise | OfPlatform(_));
+        if alone.kind.is_some_and(|kind| !may_be_rest(kind)) || alone.is_open {
             return None;
         }
         // `=` at the end of a line in quoted-printable mails.
