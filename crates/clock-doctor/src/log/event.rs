@@ -30,8 +30,8 @@ pub struct Log {
     pub events: Vec<Event>,
     /// The log begins where the kernel began: at a `Linux version` line, or a stamp near 0.
     pub begins_at_boot: bool,
-    /// Some lines have the kernel's stamp: a line without one may have lost its beginning.
-    pub is_stamped: bool,
+    /// A line without the kernel's stamp may have lost its beginning: others have a stamp, or one begins with a blank.
+    pub may_lack_words: bool,
     /// The last line with a stamp, on any subject, and its stamp in seconds since the kernel's start.
     pub last: Option<(f64, Evidence)>,
     /// Number of boots in the file.

@@ -20,7 +20,7 @@ const STAMPS: [&str; 2] = ["_SOURCE_MONOTONIC_TIMESTAMP", "__MONOTONIC_TIMESTAMP
 /// Those of `bytes`, and of a packing that is not read.
 pub(super) fn of<'a>(bytes: &'a mut dyn Read) -> io::Result<Box<dyn Read + 'a>> {
     let (head, rest) = unpack::head_of(unpack::log(bytes)?, HEAD)?;
-    let unit = unit(&head);
+    let unit = unpack::unit_of_utf16(&head);
     let mut whole = Cursor::new(head).chain(rest);
     let Some(unit) = unit else { return undressed(whole) };
     let next = Box::new(move || {
@@ -30,19 +30,6 @@ pub(super) fn of<'a>(bytes: &'a mut dyn Read) -> io::Result<Box<dyn Read + 'a>> 
         Ok(String::from_utf16_lossy(&units).into_bytes())
     });
     undressed(Pieces { next, ready: Cursor::default() })
-}
-
-/// How two bytes make a unit of UTF-16: most characters of a log are ASCII, so that every other byte is zero. `None` for
-/// other encodings.
-pub(crate) fn unit(head: &[u8]) -> Option<fn([u8; 2]) -> u16> {
-    let head = &head[..head.len().min(512)];
-    let zeros = |at: usize| head.iter().skip(at).step_by(2).filter(|byte| **byte == 0).count();
-    let (even, odd, most) = (zeros(0), zeros(1), head.len() * 3 / 8);
-    match () {
-        () if odd > most && even == 0 => Some(u16::from_le_bytes),
-        () if even > most && odd == 0 => Some(u16::from_be_bytes),
-        () => None,
-    }
 }
 
 /// A stream that is made piece by piece; an empty piece ends it.
@@ -267,6 +254,6 @@ mod tests {
         assert_eq!((plain(&little), plain(&big)), (text.to_owned(), text.to_owned()));
         assert_eq!(plain(&[&[0xff, 0xfe], &little[..]].concat()), format!("\u{feff}{text}"));
         assert_eq!(plain(&[&[0xfe, 0xff], &big[..]].concat()), format!("\u{feff}{text}"));
-        assert!(unit(&[0; 600]).is_none(), "a page of zeros is no text");
+        assert!(unpack::unit_of_utf16(&[0; 600]).is_none(), "a page of zeros is no text");
     }
 }

@@ -158,8 +158,8 @@ struct Boots<'a> {
     begins_at_boot: bool,
     /// Whether the log's first stamp was seen, or can no longer come.
     is_stamped: bool,
-    /// Whether a stamp was seen.
-    has_stamps: bool,
+    /// Whether a stamp was seen, or a line that begins with one blank.
+    may_lack_words: bool,
     /// The last `Linux version` line.
     version: Option<(u64, String)>,
     /// The line before was the first line of a boot on architectures with a device tree.
@@ -189,7 +189,7 @@ impl Boots<'_> {
             text = Cow::Owned(text.replace("=3D", "="));
         }
         let split = prefix::split(&text);
-        self.has_stamps |= split.at.is_some();
+        self.may_lack_words |= split.at.is_some() || split.start == 1 && text.starts_with(' ');
         if let Some(at) = split.at.filter(|_| !self.is_stamped) {
             self.is_stamped = true;
             self.begins_at_boot |= at < NEAR_START;
@@ -322,7 +322,7 @@ impl Boots<'_> {
             lines,
             events,
             begins_at_boot: self.begins_at_boot,
-            is_stamped: self.has_stamps,
+            may_lack_words: self.may_lack_words,
             boots: self.count.max(u64::from(lines > 0)),
             left_out,
             ..Log::default()

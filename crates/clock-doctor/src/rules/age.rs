@@ -67,13 +67,12 @@ pub(in crate::rules) fn age(facts: &Facts) -> Age {
         return Age { at_least: version, at_most: version, evidence };
     }
     let mut age = Age::default();
-    let is_stamped = facts.log.as_ref().is_some_and(|log| log.is_stamped);
+    let may_lack_words = facts.log.as_ref().is_some_and(|log| log.may_lack_words);
     for event in facts.events() {
         if let Some(version) = not_before(event) {
             age.at_least = age.at_least.max(version);
         }
-        // If other lines have a stamp, a line without one may have lost its beginning, including some words.
-        let is_whole = event.at.is_some() || !is_stamped;
+        let is_whole = event.at.is_some() || !may_lack_words;
         let version = not_after(event).filter(|version| is_whole && *version < age.at_most);
         if let Some(version) = version {
             age.at_most = version;
@@ -183,6 +182,7 @@ mod tests {
             versions(&format!("{new}Marking TSC unstable due to TSC halts in idle\n")).1,
             UNBOUNDED
         );
+        assert_eq!(versions(" Marking TSC unstable due to TSC halts in idle\n").1, UNBOUNDED);
         assert_eq!(
             versions("Marking TSC unstable due to clocksource watchdog\n"),
             ((4, 10), UNBOUNDED)

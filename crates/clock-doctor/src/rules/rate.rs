@@ -6,7 +6,7 @@ use super::finding::{Finding, Verdict, append, merged};
 use super::state::is_device;
 use super::state::source::is_tsc;
 use super::watchdog::figures::{a_day, hertz, share};
-use super::watchdog::labels::FASTEST_HZ;
+use super::watchdog::interval::FASTEST_HZ;
 use super::watchdog::rates::{Rates, from_registration};
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, EventKind};

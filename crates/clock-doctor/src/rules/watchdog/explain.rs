@@ -2,8 +2,8 @@
 
 use super::Decision;
 use super::figures::{a_day, count, duration, fine, gigahertz, hertz, share};
-use super::interval::Interval;
-use super::labels::{CHECK_NS, FASTEST_HZ, SLOWEST_HZ};
+use super::interval::{FASTEST_HZ, Interval, SLOWEST_HZ};
+use super::labels::CHECK_NS;
 use super::machine::Machine;
 use super::rates::{ACPI_PM_HZ, Origin};
 use crate::rules::catalogue::Label;

@@ -1,9 +1,13 @@
 //! The arithmetic on one decision of the watchdog: the counts of each clock between two checks.
 
 use super::episode::Episode;
-use super::labels::{FASTEST_HZ, SLOWEST_HZ};
 use super::rates::{HPET_HZ, Origin, Rate, Rates};
 use crate::log::event::Count;
+
+/// Highest plausible rate of a TSC, in hertz.
+pub(crate) const FASTEST_HZ: f64 = 6.5e9;
+/// Lowest plausible rate of a TSC, in hertz.
+pub(crate) const SLOWEST_HZ: f64 = 0.4e9;
 
 /// One comparison. Durations in nanoseconds, rates in hertz; `None` means unknown.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,12 +1,8 @@
 //! Derives labels from one comparison's numbers: pure arithmetic.
 
-use super::interval::Interval;
+use super::interval::{FASTEST_HZ, Interval, SLOWEST_HZ};
 use crate::rules::catalogue::Label;
 
-/// Highest plausible rate of a TSC, in hertz.
-pub(crate) const FASTEST_HZ: f64 = 6.5e9;
-/// Lowest plausible rate of a TSC, in hertz.
-pub(crate) const SLOWEST_HZ: f64 = 0.4e9;
 /// Time between two checks, in nanoseconds (`WATCHDOG_INTERVAL`, half a second).
 pub(crate) const CHECK_NS: f64 = 0.5e9;
 /// Time after which a check counts as late, in nanoseconds.
