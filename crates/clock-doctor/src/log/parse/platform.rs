@@ -56,11 +56,18 @@ pub(crate) fn release(message: &str, at: usize) -> Option<EventKind> {
     Kernel::parse(release).map(|kernel| EventKind::Release(kernel.release))
 }
 
-/// `CPU4 has been hot-added`
+/// `CPU4 has been hot-added`, also without its beginning
 pub(crate) fn hot_added(message: &str, _: usize) -> Option<EventKind> {
-    let (before, _) = message.split_once(" has been hot-added")?;
-    let word = before.rsplit(' ').next()?;
-    word.starts_with("CPU").then_some(EventKind::HotAdded)
+    let (before, _) = message.split_once("been hot-added")?;
+    let before = before.trim_end();
+    let is_of_cpu = match before.strip_suffix("has") {
+        Some(before) => {
+            let word = before.trim_end().rsplit(' ').next()?;
+            "CPU".ends_with(word.trim_end_matches(|it: char| it.is_ascii_digit()))
+        }
+        None => "has".ends_with(before),
+    };
+    is_of_cpu.then_some(EventKind::HotAdded)
 }
 
 /// Suspending and waking: `kernel/power/*.c`, `drivers/acpi/sleep.c`.
