@@ -8,8 +8,6 @@ use std::path::Path;
 use std::string::ToString;
 use std::time::Duration;
 
-use proptest::prelude::*;
-
 use super::tests::assert_within_bounds;
 use crate::arch::CpuCounter;
 use crate::clock::{Clock, ClockKind, Source};
@@ -254,29 +252,4 @@ fn coarse_times_are_the_kernels_whatever_the_page_says() {
     assert_eq!(clock.resolution(ClockKind::Second), Nanos(1_000_000_000));
     let tick = clock.resolution(ClockKind::Coarse);
     assert!((1_000_000..=10_000_000).contains(&tick.0), "{tick:?}");
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
-    /// Arbitrary content in a page with a valid header: the answer is the kernel's, or within the
-    /// reader's tolerance.
-    #[test]
-    fn garbage_behind_a_good_name_is_not_believed(
-        words in proptest::collection::vec(any::<u64>(), 504),
-        head in any::<u64>(),
-    ) {
-        let mut kept = Kept::new([0; 2], Duration::from_secs(1));
-        let mut bytes = std::vec::Vec::from_iter(words.iter().flat_map(|word| word.to_le_bytes()));
-        bytes[..8].copy_from_slice(&head.to_le_bytes());
-        kept.file.seek(SeekFrom::Start(64)).unwrap();
-        kept.file.write_all(&bytes).unwrap();
-        if let Ok(clock) = Clock::from_path(kept.file.path()) {
-            let before = sys::now(ClockId::Monotonic);
-            let reading = clock.now_bounded();
-            let after = sys::now(ClockId::Monotonic);
-            prop_assert!(reading.declined.is_some(), "{:?}", reading);
-            prop_assert!((before..=after).contains(&reading.time.0), "{:?}", reading);
-        }
-    }
 }
