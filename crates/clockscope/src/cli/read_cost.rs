@@ -1,4 +1,4 @@
-//! Parses the cost of a read, for `run --read-cost` and `trace --what-if`.
+//! Parses times, and the cost of a read, for `run --read-cost` and `trace --what-if`.
 
 use std::time::Duration;
 
@@ -11,24 +11,32 @@ const MOST: Duration = Duration::from_millis(1);
 /// Largest ratio of `--what-if`.
 const MOST_TIMES: f64 = 10_000.0;
 
+/// A time: a number and a unit, or seconds.
+pub(super) fn time(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(char::is_alphabetic);
+    let seconds_of_unit = match &text[digits.len()..] {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    let number: f64 = digits.trim().parse().ok()?;
+    Duration::try_from_secs_f64(number * seconds_of_unit).ok()
+}
+
 /// The cost of a read: a number and a unit.
 pub(super) fn read_cost(text: &str) -> Result<Duration, String> {
-    let wrong = || {
-        format!("`{text}` is no cost of a read: give a time with its unit, as in 1.2us or 900ns")
-    };
-    let text_of_number = text.trim_end_matches(char::is_alphabetic);
-    let nanos_of_unit = match &text[text_of_number.len()..] {
-        "ns" => 1.0,
-        "us" | "µs" => 1e3,
-        "ms" => 1e6,
-        _ => return Err(wrong()),
-    };
-    let nanos = text_of_number.trim().parse::<f64>().map_err(|_| wrong())? * nanos_of_unit;
-    let cost = Duration::try_from_secs_f64(nanos / 1e9).map_err(|_| wrong())?;
-    if (LEAST..=MOST).contains(&cost) {
-        Ok(cost)
-    } else {
-        Err(format!("`{text}` is out of range: a read costs 20 ns at least and 1 ms at most"))
+    match time(text).filter(|_| text.ends_with(char::is_alphabetic)) {
+        Some(cost) if (LEAST..=MOST).contains(&cost) => Ok(cost),
+        Some(_) => {
+            Err(format!("`{text}` is out of range: a read costs 20 ns at least and 1 ms at most"))
+        }
+        None => Err(format!(
+            "`{text}` is no cost of a read: give a time with its unit, as in 1.2us or 900ns"
+        )),
     }
 }
 
@@ -66,13 +74,12 @@ mod tests {
         ] {
             assert_eq!(read_cost(text), Ok(Duration::from_nanos(nanos)), "{text}");
         }
-        for text in [
-            "", "1.2", "us", "1.2s", "nanus", "1e999us", "-1us", "nanns", "infus", "1,2us",
-            "1.2usx",
-        ] {
+        for text in
+            ["", "1.2", "us", "nanus", "1e999us", "-1us", "nanns", "infus", "1,2us", "1.2usx"]
+        {
             assert!(read_cost(text).unwrap_err().contains("as in 1.2us"), "{text}");
         }
-        for text in ["19ns", "0us", "1.1ms", "1e6us"] {
+        for text in ["19ns", "0us", "1.1ms", "1e6us", "1.2s"] {
             assert!(
                 read_cost(text).unwrap_err().contains("20 ns at least and 1 ms at most"),
                 "{text}"

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::Format;
+use super::trace::duration;
 
 /// Default path of the page, which readers know.
 pub const PAGE: &str = "/run/clockscope/page";
@@ -80,25 +81,11 @@ fn valid(text: &str) -> Result<Duration, String> {
     between(text, Duration::from_millis(100), Duration::from_secs(3600))
 }
 
-/// A number with a unit: `100ms`, `1.5s`, `2m`, `1h`; seconds without one.
+/// A time within these limits.
 fn between(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let scale = match unit {
-        "" | "s" => 1.0,
-        "ms" => 1e-3,
-        "us" => 1e-6,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("unknown unit {unit}; try ms, s, m or h")),
-    };
-    let number: f64 = number.parse().map_err(|_| "not a number; try 100ms or 1.5s".to_owned())?;
-    let time = Duration::try_from_secs_f64(number * scale).map_err(|error| error.to_string())?;
-    if (least..=most).contains(&time) {
-        Ok(time)
-    } else {
-        Err(format!("not between {least:?} and {most:?}"))
-    }
+    let time = duration(text)?;
+    let is_within = (least..=most).contains(&time);
+    is_within.then_some(time).ok_or_else(|| format!("not between {least:?} and {most:?}"))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 
-use super::{Format, hints};
+use super::{Format, hints, read_cost};
 use clockscope_containers::choice::Wanted;
 use clockscope_report::options::SortBy;
 use clockscope_report::what_if::Question;
@@ -137,7 +137,7 @@ pub struct TraceArgs {
     #[arg(help_heading = "What to show", long)]
     pub summary_only: bool,
     /// Its CPU time if a read cost 1.2us; or the cost that makes it 3x
-    #[arg(help_heading = "What to show", long, value_name = "COST|RATIO", value_parser = super::read_cost::question)]
+    #[arg(help_heading = "What to show", long, value_name = "COST|RATIO", value_parser = read_cost::question)]
     pub what_if: Option<Question>,
     /// Write the report to FILE instead of standard error
     #[arg(help_heading = "Where to write", short = 'o', long = "output", value_name = "FILE")]
@@ -369,23 +369,12 @@ fn pids(text: &str) -> Result<Vec<i32>, String> {
     }
 }
 
-/// Parses a time: seconds, or a number with a unit.
+/// Parses a time of more than zero: seconds, or a number with a unit.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong =
-        || format!("`{text}` is no time: give seconds, as in 10 or 0.5, or 500ms, 30s, 5m, 1h");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "" | "s" => 1.0,
-        "ms" => 1e-3,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(wrong()),
-    };
-    let number: f64 = digits.parse().map_err(|_| wrong())?;
-    if number <= 0.0 {
-        return Err("a time must be more than zero".to_owned());
-    }
-    Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())
+    let time = read_cost::time(text).ok_or_else(|| {
+        format!("`{text}` is no time: give seconds, as in 10 or 0.5, or 500ms, 30s, 5m, 1h")
+    })?;
+    if time.is_zero() { Err("a time must be more than zero".to_owned()) } else { Ok(time) }
 }
 
 #[cfg(test)]
