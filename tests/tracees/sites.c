@@ -3,7 +3,8 @@
 // threads in the middle of calls. `sites joined` makes two calls by one instruction, with more than one number in the
 // code before it. `sites refused` asks for file mappings that the kernel refuses. `sites faulting` faults right before
 // a call. `sites halted` is stopped and continued while signals come, and prints how many came. `sites stackless` makes
-// memory executable with a stack pointer that points nowhere. `sites errors` makes calls that fail.
+// memory executable with a stack pointer that points nowhere. `sites errors` makes calls that fail. `sites storm` makes
+// calls in five threads that a timer interrupts all the time, until a line comes.
 //
 // Exact: only this program calls getppid. Handlers count their calls by an atomic.
 #define _GNU_SOURCE
@@ -14,6 +15,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -57,6 +59,31 @@ static void with_signals(void)
     setitimer(ITIMER_REAL, &never, NULL);
     SAY("handled %ld outside %ld\n", handled, outside);
     say_syscall("getppid", (THREADS + 1) * (long)CALLS + handled);
+}
+
+static atomic_int is_over;
+
+static void *call_until_the_end(void *nothing)
+{
+    while (!is_over) syscall(SYS_getppid), close(-1);
+    return nothing;
+}
+
+static void in_a_storm(void)
+{
+    struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_RESTART};
+    struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+    pthread_t threads[THREADS];
+    char line;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, call_until_the_end, NULL);
+    SAY("ready\n");
+    if (read(0, &line, 1) != 1) _exit(84);
+    is_over = 1;
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    setitimer(ITIMER_REAL, &never, NULL);
+    SAY("result over\n");
 }
 
 static int ends[2];
@@ -244,6 +271,7 @@ int main(int count, char **words)
     if (count != 2) return 2;
     const char *mode = words[1];
     if (strcmp(mode, "signals") == 0) return with_signals(), 0;
+    if (strcmp(mode, "storm") == 0) return in_a_storm(), 0;
     if (strcmp(mode, "cancel") == 0) return with_cancellation(), 0;
     if (strcmp(mode, "joined") == 0) return joined(), 0;
     if (strcmp(mode, "refused") == 0) return refused(), 0;

@@ -469,7 +469,8 @@ fn room(block: &[Instruction], number: Option<u32>) -> Option<Range<usize>> {
         };
         let begins = (end.saturating_sub(most)..end).rev();
         let mut begins = begins.take_while(|first| is_movable(&block[*first]));
-        begins.find(fits).map(|first| first..end)
+        let range = begins.find(fits).map(|first| first..end);
+        range.filter(|range| range.len() == 1 || can_be_repeated(&block[range.clone()]))
     };
     let argument = || {
         ends().find(|end| *end > 0 && takes_an_argument(&block[end - 1])).map(|end| end - 1..end)
@@ -487,21 +488,14 @@ fn takes_an_argument(one: &Instruction) -> bool {
         && one.len() >= JUMP
 }
 
-/// Whether an instruction moves or computes constants and general registers only.
+/// Whether an instruction moves constants and general registers only, and has the same effect when it is repeated.
 fn is_movable(one: &Instruction) -> bool {
-    let is_plain = matches!(
-        one.mnemonic(),
-        Mnemonic::Mov
-            | Mnemonic::Movsxd
-            | Mnemonic::Movzx
-            | Mnemonic::Xor
-            | Mnemonic::Or
-            | Mnemonic::And
-            | Mnemonic::Add
-            | Mnemonic::Sub
-            | Mnemonic::Xchg
-            | Mnemonic::Nop
-    );
+    let is_plain = match one.mnemonic() {
+        Mnemonic::Mov | Mnemonic::Movsxd | Mnemonic::Movzx | Mnemonic::Nop => true,
+        Mnemonic::Xor => one.op0_register() == one.op1_register(),
+        Mnemonic::Or | Mnemonic::And => one.op1_kind() != OpKind::Register,
+        _ => false,
+    };
     is_plain
         && (0..one.op_count()).all(|operand| match one.op_kind(operand) {
             OpKind::Register => {
@@ -511,6 +505,23 @@ fn is_movable(one: &Instruction) -> bool {
             OpKind::Memory => false,
             _ => true,
         })
+}
+
+/// Whether several instructions have the same effect when they are executed again from the first on, wherever a thread
+/// has stopped among them: none reads what one of them writes.
+fn can_be_repeated(all: &[Instruction]) -> bool {
+    let mut info = InstructionInfoFactory::new();
+    let mut of = |one: &Instruction, kinds: &[OpAccess]| -> Vec<Register> {
+        let used = info.info(one).used_registers().iter();
+        used.filter(|it| kinds.contains(&it.access()))
+            .map(|it| it.register().full_register())
+            .collect()
+    };
+    let writes =
+        [OpAccess::Write, OpAccess::CondWrite, OpAccess::ReadWrite, OpAccess::ReadCondWrite];
+    let written: Vec<Register> = all.iter().flat_map(|one| of(one, &writes)).collect();
+    let reads = [OpAccess::Read, OpAccess::CondRead, OpAccess::ReadWrite, OpAccess::ReadCondWrite];
+    all.iter().all(|one| of(one, &reads).iter().all(|read| !written.contains(read)))
 }
 
 fn is_in_a_page(range: &Range<u64>) -> bool {

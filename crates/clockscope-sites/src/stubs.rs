@@ -18,8 +18,10 @@
 //! `entry_SYSCALL_64` in `arch/x86/entry/entry_64.S` (Linux 6.18): the registers that `syscall` preserves. `LAHF` and
 //! `SAHF` in volume 2 of Intel's manual.
 
+mod leaving;
 mod timing;
 
+use std::rc::Rc;
 use std::sync::OnceLock;
 
 use iced_x86::code_asm::{
@@ -29,8 +31,11 @@ use iced_x86::code_asm::{
 use iced_x86::{BlockEncoderOptions, IcedError};
 
 use crate::find::LOOKED_AT;
-use crate::site::{COMPARE, Calls, JUMP, NUMBERS, Site};
+use crate::site::{CALL, COMPARE, Calls, JUMP, NUMBERS, Site};
 
+use leaving::{Behind, Made};
+
+pub use leaving::{Settled, Thread};
 pub use timing::{FIRST, PLACE_SIZE, PLACES, TIMES};
 
 /// The word for all other numbers.
@@ -302,6 +307,8 @@ pub struct Stubs {
     used: usize,
     own: u64,
     times: bool,
+    /// In ascending order.
+    made: Rc<Vec<Made>>,
 }
 
 impl Stubs {
@@ -314,7 +321,11 @@ impl Stubs {
             at.copy_from_slice(&word.to_le_bytes());
         }
         let used = bytes.len().next_multiple_of(16);
-        (Self { base, size, used, own: head.own, times: head.times }, Write { at: base, bytes })
+        let made = Rc::default();
+        (
+            Self { base, size, used, own: head.own, times: head.times, made },
+            Write { at: base, bytes },
+        )
     }
 
     /// Address at which a thread stands after it has sent the signal, or could not send it because the signal is
@@ -339,32 +350,36 @@ impl Stubs {
         let at = self.base + self.used as u64;
         let mut code = Vec::with_capacity(sites.len() * 64);
         let mut jumps = Vec::with_capacity(sites.len());
+        let mut all = Vec::with_capacity(sites.len());
         for site in sites {
             let window = site.window.wrapping_add(bias);
             let mut bytes = jump(window, at + code.len() as u64)?;
             bytes[0] = site.branch().unwrap_or(bytes[0]);
             jumps.push(Jump { at: window, bytes, original: *site.displaced.first_chunk()? });
-            let behind = self.stub(site, bias, at, &mut code)?;
-            if let (Some(stub), Some((after, compare))) = (behind, site.behind) {
-                let after = after.wrapping_add(bias);
+            let mut made = self.stub(site, bias, at, &mut code)?;
+            if let (Some(Behind { at, after, .. }), Some((_, compare))) = (made.behind, site.behind)
+            {
                 let original = *compare.first_chunk()?;
-                jumps.push(Jump { at: after, bytes: jump(after, stub)?, original });
+                jumps.push(Jump { at: after, bytes: jump(after, at)?, original });
             }
+            made.limit = at + code.len() as u64;
+            all.push(made);
         }
         let used = self.used + code.len().next_multiple_of(16);
         if used > self.size {
             return None;
         }
         self.used = used;
+        Rc::make_mut(&mut self.made).extend(all);
         Some((Write { at, bytes: code }, jumps))
     }
 
-    /// Appends the stub of a site to `code`, which begins at `at`. Returns the address of the code that replaces the
-    /// comparison behind the call, if there is such code.
-    fn stub(&self, site: &Site, bias: u64, at: u64, code: &mut Vec<u8>) -> Option<Option<u64>> {
+    /// Appends the stub of a site to `code`, which begins at `at`.
+    fn stub(&self, site: &Site, bias: u64, at: u64, code: &mut Vec<u8>) -> Option<Made> {
+        let mut made = Made::of(site, bias, at + code.len() as u64);
         let number = match site.calls {
             Calls::Cancellable(_) | Calls::Given(_) => {
-                return self.cancellable_stub(site, bias, at, code).map(|()| None);
+                return self.cancellable_stub((site, made), bias, at, code);
             }
             Calls::Of(number) => word_of(number),
             Calls::OfRax => None,
@@ -372,12 +387,13 @@ impl Stubs {
         if self.times
             && let Some(number) = timing::can_be(site)
         {
-            return self.timed_stub(site, number, bias, at, code).map(Some);
+            return self.timed_stub((site, made), number, bias, at, code);
         }
         let here = |code: &Vec<u8>| at + code.len() as u64;
         let behind = site.behind.filter(|_| number.is_some());
         let kind = if behind.is_some() { SEEN } else { UNSEEN };
         code.extend(&site.displaced);
+        made.keeps = Some(here(code));
         code.extend(KEEP);
         code.extend(OWN);
         code.extend(self.own.to_le_bytes());
@@ -390,18 +406,23 @@ impl Stubs {
             code.extend(LOOK);
             let behind = here(code) + JUMP as u64 - 1;
             code.extend(near(behind, self.base + assembled().look)?);
+            made.looks = [counted, here(code)];
         }
         code.extend(RESTORE);
-        code.extend(jump(here(code), site.end().wrapping_add(bias))?);
+        made.restored = here(code);
+        code.extend(jump(here(code), made.goes_on)?);
         code[if_not] = short(code.len() - if_not - 1)?;
+        made.shard = here(code);
         code.extend(SHARD);
         code.extend(near(here(code) + 4, self.base)?);
         increment(number, &[LOCK], kind * SHARDS * PART, code)?;
+        made.counted = [counted, here(code)];
         code.extend(jump(here(code), counted)?);
-        let (Some(behind), Some(number)) = (behind, number) else { return Some(None) };
-        let stub = here(code);
-        self.look_for_errors(number, behind, bias, at, code)?;
-        Some(Some(stub))
+        made.shard_ends = here(code);
+        if let (Some(behind), Some(number)) = (behind, number) {
+            self.look_for_errors(number, behind, bias, at, code, &mut made)?;
+        }
+        Some(made)
     }
 
     /// Appends code behind a call that counts its error and compares the result as the program does.
@@ -412,8 +433,10 @@ impl Stubs {
         bias: u64,
         at: u64,
         code: &mut Vec<u8>,
+        made: &mut Made,
     ) -> Option<()> {
         let here = |code: &Vec<u8>| at + code.len() as u64;
+        let begin = here(code);
         code.extend(IF_ERROR);
         let if_error = code.len();
         code.push(0);
@@ -421,16 +444,34 @@ impl Stubs {
         code.extend(compare);
         code.extend(jump(here(code), after.wrapping_add(bias) + COMPARE as u64)?);
         code[if_error] = short(code.len() - if_error - 1)?;
+        let errors = here(code);
         code.extend(SHARD);
         code.extend(near(here(code) + 4, self.base)?);
         increment(Some(word), &[LOCK], ERRORS * SHARDS * PART, code)?;
+        let counted = here(code);
         code.extend(jump(here(code), goes_on)?);
+        let with = i64::from(i32::from_le_bytes(*compare.last_chunk()?)).cast_unsigned();
+        made.behind = Some(Behind {
+            at: begin,
+            after: after.wrapping_add(bias),
+            with,
+            compares: goes_on,
+            errors,
+            counted,
+            timed: here(code),
+        });
         Some(())
     }
 
     /// Appends the stub of a site whose calls can be cancelled. It uses `r11` and the flags alone. A displaced `call` has
     /// pushed its return address, so the stub goes on at its target.
-    fn cancellable_stub(&self, site: &Site, bias: u64, at: u64, code: &mut Vec<u8>) -> Option<()> {
+    fn cancellable_stub(
+        &self,
+        (site, mut made): (&Site, Made),
+        bias: u64,
+        at: u64,
+        code: &mut Vec<u8>,
+    ) -> Option<Made> {
         let here = |code: &Vec<u8>| at + code.len() as u64;
         let count = |prefix: &[u8], kind: usize, code: &mut Vec<u8>| match site.calls {
             Calls::Given(register) => count_by_r11(register, prefix, kind * PART, code),
@@ -467,19 +508,25 @@ impl Stubs {
             site.displaced.split_at_checked(if site.branch().is_some() { 1 } else { 2 })?;
         let (distance, rest) = rest.split_first_chunk()?;
         let target = end.wrapping_add_signed(i32::from_le_bytes(*distance).into());
-        if site.branch().is_some() {
+        if let Some(branch) = site.branch() {
+            made.is_call = branch == CALL;
+            made.goes_on = target;
             code.extend(jump(counted, target)?);
         } else {
+            made.compared = Some(target);
             code.extend(opcode);
             code.extend(near(here(code) + 4 + rest.len() as u64, target)?);
             code.extend(rest);
             code.extend(jump(here(code), end)?);
         }
         code[if_not] = short(code.len() - if_not - 1)?;
+        made.shard = here(code);
         code.extend(SHARD_BY_R11);
         code.extend(near(here(code) + 4, self.base)?);
         count(&[LOCK], UNSEEN * SHARDS, code)?;
+        made.counted = [counted, here(code)];
         code.extend(jump(here(code), counted)?);
+        made.shard_ends = here(code);
         for behind in &if_filters {
             code[behind - 1] = short(code.len() - behind)?;
         }
@@ -492,7 +539,7 @@ impl Stubs {
             code.extend(u32::try_from(8 * SEALED).ok()?.to_le_bytes());
             code.extend(jump(here(code), goes_on)?);
         }
-        Some(())
+        Some(made)
     }
 }
 

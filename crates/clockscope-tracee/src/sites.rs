@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 
-use super::arch::counter_read;
+use super::arch::{counter_read, set_stub_thread, stub_thread};
 use super::areas::{InProcess, There, own_code, text_of};
 use super::forbidden_counter;
 use super::processes::Process;
@@ -304,10 +304,11 @@ impl Sites {
         is_ours
     }
 
-    /// Moves a thread that has stopped for a signal out of a stub.
+    /// Moves a thread that has stopped for a signal out of a stub: by a change of its registers, or, where the stub looks
+    /// at arguments, step by step.
     pub(crate) fn leave_stub(&mut self, process: &Process, thread: i32) {
         let areas = &process.sites.areas;
-        if areas.is_empty() {
+        if areas.is_empty() || settle(process, thread) {
             return;
         }
         // A thread in a system call of the program stays there, because the call may take any time.
@@ -429,6 +430,22 @@ impl Sites {
         }
         clauses
     }
+}
+
+/// Moves a thread out of a stub by a change of its registers, unless an instruction of the stub has faulted. Returns
+/// whether it was possible.
+fn settle(process: &Process, thread: i32) -> bool {
+    let Ok(mut registers) = ptrace::registers(thread) else { return false };
+    let pc = registers.pc();
+    let Some(area) = process.sites.areas.iter().find(|area| area.holds(pc)) else { return false };
+    let read = |address: u64| memory::read_u64(thread, address).ok();
+    if SignalInfo::of(thread).is_ok_and(|info| info.is_fault()) {
+        return false;
+    }
+    let Some(settled) = area.settled(stub_thread(&registers), &read) else { return false };
+    let is_free = settled.place.is_none_or(|at| memory::write(thread, at, &[0; 8]).is_ok());
+    set_stub_thread(&mut registers, &settled.thread);
+    is_free && ptrace::set_registers(thread, &registers).is_ok()
 }
 
 /// Whether the kernel started a program without a dynamic linker: `AT_BASE` is 0, `getauxval(3)`.

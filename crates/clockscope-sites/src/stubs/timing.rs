@@ -19,6 +19,7 @@ use iced_x86::code_asm::{
     CodeAssembler, CodeLabel, dword_ptr, eax, ecx, esp, qword_ptr, r11, rax, rcx, rdx, rsp,
 };
 
+use super::leaving::{Behind, Made};
 use super::{
     IF_OWN, JUMP, KINDS, LOCK, LOOK, LOOKED_AT, NEXT, OWN, PART, SHARD, SHARDS, Stubs, TIMED,
     assembled, increment, jump, near, short, word_of,
@@ -53,16 +54,27 @@ const _: () = {
 /// Offset of the words for the call's kind (first or later calls), in bytes.
 const OF_FIRST: i32 = 16;
 const BEGAN: i32 = 24;
-const RESULT: i32 = 32;
-const RDX: i32 = 40;
+pub(super) const RESULT: i32 = 32;
+pub(super) const RDX: i32 = 40;
 const WORD: i32 = 48;
-const GOES_ON: i32 = 56;
+pub(super) const GOES_ON: i32 = 56;
+
+// Lengths of code, for threads that stop in it.
+/// From the code that ends the timing of a call in a stub to [`KEEP`], and the length of that.
+pub(super) const KEEPS: u64 = (PLACE.len() + 4 + IF_OTHERS.len() + 4) as u64;
+pub(super) const KEPT: u64 = KEEP.len() as u64;
+/// From the instruction that reads the counter to the end of the one that restores `rdx`.
+pub(super) const READ: u64 = 2 + 4 + 3 + 3;
+/// From the begin of the shared code behind a timed call to where the address to go on at is saved.
+pub(super) const KEEPS_RETURN: u64 = 4 + 4;
+/// The last instruction of the shared code.
+pub(super) const LAST: u64 = 3;
 
 /// Offsets in the shared code.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shared {
-    begin: u64,
-    end: u64,
+    pub(super) begin: u64,
+    pub(super) end: u64,
     /// The instructions that read the counter.
     pub(super) reads: [u64; 2],
 }
@@ -310,25 +322,28 @@ impl Code<'_> {
 }
 
 impl Stubs {
-    /// Appends the stub of a site with timed calls. Returns the address of the code behind the calls.
+    /// Appends the stub of a site with timed calls.
     pub(super) fn timed_stub(
         &self,
-        site: &Site,
+        (site, mut made): (&Site, Made),
         number: u32,
         bias: u64,
         at: u64,
         bytes: &mut Vec<u8>,
-    ) -> Option<u64> {
+    ) -> Option<Made> {
         let begin = self.base + assembled().timing.begin;
         let word = word_of(number)?;
         let mut code = Code { at, bytes };
         code.bytes.extend(&site.displaced);
+        made.is_timed = true;
         if LOOKED_AT.contains(&number) {
             // mov r11d, number
             code.bytes.extend([0x41, 0xbb]);
             code.bytes.extend(number.to_le_bytes());
+            let looks = code.here();
             code.bytes.extend(LOOK);
             code.distance(self.base + assembled().look)?;
+            made.looks = [looks, code.here()];
         }
         code.bytes.extend(OWN);
         code.bytes.extend(self.own.to_le_bytes());
@@ -337,6 +352,7 @@ impl Stubs {
         code.bytes.push(0);
         let own = [TIMED, NEXT].map(|kind| kind * PART + 8 * word);
         increment(Some(word), &[], TIMED * PART, code.bytes)?;
+        made.counted[0] = code.here();
         code.compare(own)?;
         // jae
         code.bytes.push(0x73);
@@ -351,10 +367,12 @@ impl Stubs {
         code.bytes[if_timed] = short(code.bytes.len() - if_timed - 1)?;
         code.begin_to_time(own[1], goes_on, begin)?;
         code.bytes[if_not] = short(code.bytes.len() - if_not - 1)?;
+        made.shard = code.here();
         code.bytes.extend(SHARD);
         code.distance(self.base)?;
         let shard = [TIMED, NEXT].map(|kind| kind * SHARDS * PART + 8 * word);
         increment(Some(word), &[LOCK], TIMED * SHARDS * PART, code.bytes)?;
+        made.counted[1] = code.here();
         code.compare(shard)?;
         // jb
         code.bytes.extend([0x0f, 0x82]);
@@ -362,13 +380,14 @@ impl Stubs {
         code.begin_to_time(shard[1], goes_on, begin)?;
 
         // Behind the call.
-        let stub = code.here();
+        made.shard_ends = code.here();
         // jc
         code.bytes.extend([0x0f, 0x82]);
         let if_timed = code.bytes.len();
         code.bytes.extend([0; 4]);
         let recorded = code.here();
-        self.look_for_errors(word, site.behind?, bias, at, code.bytes)?;
+        self.look_for_errors(word, site.behind?, bias, at, code.bytes, &mut made)?;
+        let timed = code.here();
         let distance = u32::try_from(code.bytes.len() - if_timed - 4).ok()?;
         code.bytes[if_timed..if_timed + 4].copy_from_slice(&distance.to_le_bytes());
         code.bytes.extend(PLACE);
@@ -381,7 +400,8 @@ impl Stubs {
         code.bytes.extend(GO_ON);
         code.distance(recorded)?;
         code.jump(self.base + assembled().timing.end)?;
-        Some(stub)
+        made.behind = made.behind.map(|behind| Behind { at: made.shard_ends, timed, ..behind });
+        Some(made)
     }
 }
 

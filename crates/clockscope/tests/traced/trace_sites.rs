@@ -315,6 +315,24 @@ fn what_a_killed_tracer_has_left_in_a_running_program_is_no_harm() {
     server.ends_well();
 }
 
+/// A thread that is taken out of a stub for a signal is never stepped: the kernel would go on to step it when the tracer
+/// has died, and the first step would end the program.
+#[test]
+fn a_tracer_that_is_killed_among_signals_ends_no_program() {
+    for link in [Link::Dynamic, Link::Static, Link::MuslDynamic] {
+        let Some(program) = builds::c("sites", link) else { return };
+        let mut program = Conversation::start(&words![program, "storm"]);
+        let pid = program.pid();
+        for round in 0..24 {
+            let attachment = Attachment::start(&[], &[pid], &["--via", "sites"]);
+            attachment.kill_after(Duration::from_millis(30 + round * 5));
+        }
+        program.say("end");
+        program.wait_for("result over");
+        assert!(program.status().success(), "{link:?}");
+    }
+}
+
 /// Checks that a process has the unchanged code of its files and of the kernel's vDSO, and can be attached to.
 #[track_caller]
 fn assert_is_as_plainly(pid: i32) {

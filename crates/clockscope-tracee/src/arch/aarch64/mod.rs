@@ -5,6 +5,9 @@ pub(crate) mod counter_read;
 pub mod lacks;
 pub(crate) mod tasks;
 
+use clockscope_sites::Thread;
+use clockscope_sys::ptrace::Registers;
+
 /// The architecture of system calls, as seccomp filters see it.
 pub use clockscope_containers::filter::ARCH_AARCH64 as AUDIT_ARCH;
 
@@ -12,3 +15,11 @@ pub use clockscope_containers::filter::ARCH_AARCH64 as AUDIT_ARCH;
 pub(crate) fn near_jump(_: &[u8]) -> Option<i32> {
     None
 }
+
+/// The registers that stubs change; there are none.
+pub(crate) fn stub_thread(registers: &Registers) -> Thread {
+    Thread { pc: registers.pc(), sp: registers.sp(), ..Thread::default() }
+}
+
+/// As [`stub_thread`].
+pub(crate) fn set_stub_thread(_: &mut Registers, _: &Thread) {}

@@ -5,6 +5,9 @@ pub(crate) mod counter_read;
 pub mod lacks;
 pub(crate) mod tasks;
 
+use clockscope_sites::Thread;
+use clockscope_sys::ptrace::Registers;
+
 /// The architecture of system calls, as seccomp filters see it.
 pub use clockscope_containers::filter::ARCH_X86_64 as AUDIT_ARCH;
 
@@ -14,6 +17,29 @@ pub(crate) fn near_jump(bytes: &[u8]) -> Option<i32> {
         return None;
     };
     rest.first_chunk().map(|distance| i32::from_le_bytes(*distance))
+}
+
+/// The registers that stubs change.
+pub(crate) fn stub_thread(registers: &Registers) -> Thread {
+    Thread {
+        pc: registers.rip,
+        sp: registers.rsp,
+        rax: registers.rax,
+        rcx: registers.rcx,
+        rdx: registers.rdx,
+        rdi: registers.rdi,
+        r11: registers.r11,
+        flags: registers.eflags,
+    }
+}
+
+/// Sets the registers that stubs change.
+pub(crate) fn set_stub_thread(registers: &mut Registers, thread: &Thread) {
+    registers.rip = thread.pc;
+    registers.rsp = thread.sp;
+    registers.rax = thread.rax;
+    registers.rdx = thread.rdx;
+    registers.eflags = thread.flags;
 }
 
 #[cfg(test)]

@@ -1,0 +1,433 @@
+//! Moves a thread that has stopped in a stub to the program's own code, by a change of its registers.
+//!
+//! Before the count is made, the thread goes back to the displaced instructions, which have the same effect when they
+//! are executed again. Behind the count, it goes on where the stub leads to.
+
+use super::{Stubs, assembled, timing};
+use crate::site::{COMPARE, Calls, Site};
+
+/// The registers of a stopped thread that stubs change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Thread {
+    /// `rip`.
+    pub pc: u64,
+    /// `rsp`.
+    pub sp: u64,
+    /// `rax`.
+    pub rax: u64,
+    /// `rcx`.
+    pub rcx: u64,
+    /// `rdx`.
+    pub rdx: u64,
+    /// `rdi`.
+    pub rdi: u64,
+    /// `r11`.
+    pub r11: u64,
+    /// `rflags`.
+    pub flags: u64,
+}
+
+const CARRY: u64 = 1;
+const PARITY: u64 = 1 << 2;
+const ADJUST: u64 = 1 << 4;
+const ZERO: u64 = 1 << 6;
+const SIGN: u64 = 1 << 7;
+const OVERFLOW: u64 = 1 << 11;
+/// The flags that `lahf` loads.
+const LOADED: u64 = CARRY | PARITY | ADJUST | ZERO | SIGN;
+/// Bytes from the start of `mov r11, rax; lahf; seto al` to the end of each instruction.
+const MOVED: u64 = 3;
+const ALL_KEPT: u64 = 7;
+
+/// Where the instructions of a stub are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Made {
+    pub(super) begin: u64,
+    pub(super) limit: u64,
+    /// Address of the displaced instructions.
+    pub(super) window: u64,
+    /// Address at which the thread goes on.
+    pub(super) goes_on: u64,
+    pub(super) calls: Calls,
+    /// Whether calls are timed.
+    pub(super) is_timed: bool,
+    /// Whether the displaced instruction is a `call`, which has pushed its return address.
+    pub(super) is_call: bool,
+    /// Address of the byte that the displaced instruction compares with zero.
+    pub(super) compared: Option<u64>,
+    /// Address of the code that saves the number and the flags.
+    pub(super) keeps: Option<u64>,
+    /// Addresses behind the count in the process's own part, and in a shard.
+    pub(super) counted: [u64; 2],
+    /// Addresses between which the code that is shared looks at the arguments.
+    pub(super) looks: [u64; 2],
+    /// Address of the code that counts in a shard, of its end, and of the jump behind which the registers have all their
+    /// values.
+    pub(super) shard: u64,
+    pub(super) shard_ends: u64,
+    pub(super) restored: u64,
+    pub(super) behind: Option<Behind>,
+}
+
+/// The code behind a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Behind {
+    /// Its begin.
+    pub(super) at: u64,
+    /// Address of the program's comparison, and what it compares with.
+    pub(super) after: u64,
+    pub(super) with: u64,
+    /// Address of the displaced comparison, of the code that counts an error, and behind the count.
+    pub(super) compares: u64,
+    pub(super) errors: u64,
+    pub(super) counted: u64,
+    /// Address of the code that ends the timing of a call.
+    pub(super) timed: u64,
+}
+
+impl Made {
+    /// A stub without its addresses.
+    pub(super) fn of(site: &Site, bias: u64, begin: u64) -> Self {
+        let goes_on = site.end().wrapping_add(bias);
+        Self {
+            begin,
+            limit: begin,
+            window: site.window.wrapping_add(bias),
+            goes_on,
+            calls: site.calls,
+            is_timed: false,
+            is_call: false,
+            compared: None,
+            keeps: None,
+            counted: [0; 2],
+            looks: [0; 2],
+            shard: 0,
+            shard_ends: 0,
+            restored: 0,
+            behind: None,
+        }
+    }
+
+    fn has_counted(&self, pc: u64) -> bool {
+        let [own, shard] = self.counted;
+        // Behind the count of a number that has a word of its own stands a jump over that of the others.
+        let is_over = self.site_has_any() && (pc == own - 9 || pc == shard - 10);
+        is_over || own <= pc && pc < self.shard || shard <= pc && pc < self.shard_ends
+    }
+
+    fn site_has_any(&self) -> bool {
+        matches!(self.calls, Calls::OfRax | Calls::Given(_))
+    }
+
+    /// Whether the shared code notes a call with these arguments: `mmap` and `mprotect` of executable memory, `prctl` and
+    /// `seccomp` that install a filter.
+    fn is_noted(&self, at: &Thread) -> bool {
+        let argument = at.rdi & u64::from(u32::MAX);
+        match (self.calls, at.r11) {
+            (Calls::Of(9 | 10), _) | (Calls::OfRax, 9 | 10) => at.rdx & 4 != 0,
+            (Calls::Of(157), _) | (Calls::OfRax, 157) => argument == 22,
+            (Calls::Of(317), _) | (Calls::OfRax, 317) => argument <= 1,
+            _ => false,
+        }
+    }
+
+    /// A thread in front of the call.
+    fn before(&self, read: &dyn Fn(u64) -> Option<u64>, at: Thread) -> Option<Thread> {
+        let [looks, looked] = self.looks;
+        let is_looking = !self.is_timed && (looks..looked).contains(&at.pc);
+        let (mut thread, pc) = (at, if is_looking { looked } else { at.pc });
+        let is_counted = self.has_counted(pc);
+        // What has been noted must not be noted again, nor be passed over.
+        let has_noted = self.is_timed && looked > 0 && pc >= looked && !is_counted;
+        if (is_looking || has_noted) && self.is_noted(&at) {
+            return None;
+        }
+        if let Some(keeps) = self.keeps
+            && pc > keeps + MOVED
+            && pc != self.restored
+        {
+            thread.rax = at.r11;
+            if pc >= keeps + ALL_KEPT {
+                let overflows = matches!(at.rax & 0xff, 1 | 0x80);
+                thread.flags = at.flags & !(LOADED | OVERFLOW)
+                    | at.rax >> 8 & LOADED
+                    | if overflows { OVERFLOW } else { 0 };
+            }
+        }
+        if !is_counted {
+            thread.pc = self.window;
+            thread.sp = at.sp + if self.is_call { 8 } else { 0 };
+            return Some(thread);
+        }
+        thread.pc = self.goes_on;
+        if let Some(byte) = self.compared {
+            let byte = read(byte)? & 0xff;
+            thread.flags = flags(at.flags, byte, byte & 0x80 != 0, [false; 3]);
+        }
+        if self.is_timed
+            && let Calls::Of(number) = self.calls
+        {
+            thread.rax = number.into();
+            thread.flags &= !CARRY;
+        }
+        Some(thread)
+    }
+}
+
+impl Behind {
+    /// A thread behind the call.
+    fn settled(&self, read: &dyn Fn(u64) -> Option<u64>, at: Thread) -> Option<Settled> {
+        let (mut thread, pc) = (at, at.pc);
+        let keeps = self.timed + timing::KEEPS;
+        if pc > keeps + timing::KEPT {
+            thread.rax = word(read, at.rcx, timing::RESULT)?;
+        }
+        if (self.compares..self.errors).contains(&pc) || (self.counted..self.timed).contains(&pc) {
+            let difference = at.rax.wrapping_sub(self.with);
+            let overflows = (at.rax ^ self.with) & (at.rax ^ difference);
+            let adjusts = (at.rax ^ self.with ^ difference) & ADJUST != 0;
+            let others = [at.rax < self.with, overflows >> 63 != 0, adjusts];
+            thread.flags = flags(at.flags, difference, difference >> 63 != 0, others);
+            thread.pc = self.after + COMPARE as u64;
+        } else {
+            thread.pc = self.after;
+            if pc != self.at {
+                thread.flags &= !CARRY;
+            }
+        }
+        Some(Settled { thread, place: (pc > keeps).then_some(at.rcx) })
+    }
+}
+
+/// A word of the place for timed calls at an address.
+fn word(read: &dyn Fn(u64) -> Option<u64>, place: u64, offset: i32) -> Option<u64> {
+    read(place + u64::from(offset.unsigned_abs()))
+}
+
+/// Flags after a comparison: those of the difference, and carry, overflow and adjust.
+fn flags(before: u64, difference: u64, is_negative: bool, others: [bool; 3]) -> u64 {
+    let [carry, overflow, adjust] = others;
+    let is_even = (difference & 0xff).count_ones().is_multiple_of(2);
+    let all = [
+        (carry, CARRY),
+        (is_even, PARITY),
+        (adjust, ADJUST),
+        (difference == 0, ZERO),
+        (is_negative, SIGN),
+        (overflow, OVERFLOW),
+    ];
+    let set = all.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag);
+    set.fold(before & !(LOADED | OVERFLOW), |flags, flag| flags | flag)
+}
+
+/// What a thread continues with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// Its registers.
+    pub thread: Thread,
+    /// Address of a place for timed calls that becomes free: a word to be zeroed.
+    pub place: Option<u64>,
+}
+
+impl Stubs {
+    /// Takes a thread out of the area. `read` gives eight bytes of the process. `None` if it does not stand in a stub, or
+    /// where a call that brings code or a filter is noted.
+    pub fn settled(&self, at: Thread, read: &dyn Fn(u64) -> Option<u64>) -> Option<Settled> {
+        let shared = assembled();
+        let code = self.base..self.base + shared.code.len() as u64;
+        if !code.contains(&at.pc) {
+            let made = self.made_at(at.pc)?;
+            return match made.behind.filter(|behind| behind.at <= at.pc) {
+                Some(behind) => behind.settled(read, at),
+                None => Some(Settled { thread: made.before(read, at)?, place: None }),
+            };
+        }
+        let [begin, end] =
+            [shared.timing.begin, shared.timing.end].map(|offset| self.base + offset);
+        if at.pc < begin {
+            let made = self.made_at(at.rcx).filter(|made| !made.is_noted(&at))?;
+            let thread = made.before(read, Thread { pc: made.looks[1], ..at })?;
+            return Some(Settled { thread, place: None });
+        }
+        if at.pc < end {
+            let made = self.made_at(at.r11 & !(1 << 63))?;
+            let mut thread = made.before(read, Thread { pc: made.counted[0], ..at })?;
+            // `rcx` has `rdx` between the instruction that reads the counter and the last of those behind it.
+            let reads = self.base + shared.timing.reads[0];
+            if (reads + 2..reads + timing::READ).contains(&at.pc) {
+                thread.rdx = at.rcx;
+            }
+            return Some(Settled { thread, place: None });
+        }
+        // `rcx` is the place until the last instruction.
+        let has_ended = at.pc >= code.end - timing::LAST;
+        let is_kept = !has_ended && at.pc >= end + timing::KEEPS_RETURN;
+        let back = if is_kept { word(read, at.rcx, timing::GOES_ON)? } else { at.r11 };
+        let behind = self.made_at(back)?.behind?;
+        let mut thread = Thread { pc: behind.after, flags: at.flags & !CARRY, ..at };
+        if !has_ended {
+            thread.rax = word(read, at.rcx, timing::RESULT)?;
+            thread.rdx = word(read, at.rcx, timing::RDX)?;
+        }
+        Some(Settled { thread, place: (!has_ended).then_some(at.rcx) })
+    }
+
+    fn made_at(&self, pc: u64) -> Option<&Made> {
+        let behind = self.made.partition_point(|made| made.begin <= pc);
+        self.made[..behind].last().filter(|made| pc < made.limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::{Decoder, DecoderOptions, Mnemonic, Register};
+
+    use super::*;
+    use crate::stubs::Head;
+
+    const BASE: u64 = 0x10_0000;
+    const PLACE: u64 = 0x7000_0000_0000;
+    const FLAGS: u64 = 0x202;
+
+    fn sites() -> Vec<Site> {
+        let site = |displaced: &[u8], calls, behind| {
+            let is_several = displaced.len() == 6;
+            Site { window: 0x1000, displaced: displaced.to_vec(), is_several, calls, behind }
+        };
+        let compare = Some((0x1007, [0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff]));
+        vec![
+            site(&[0xb8, 110, 0, 0, 0], Calls::Of(110), None),
+            site(&[0xb8, 110, 0, 0, 0], Calls::Of(110), compare),
+            site(&[0xb8, 10, 0, 0, 0], Calls::Of(10), compare),
+            site(&[0x4c, 0x89, 0xc0, 0x48, 0x89, 0xd6], Calls::OfRax, None),
+            site(&[0x80, 0x3d, 0, 1, 0, 0, 0], Calls::Cancellable(7), None),
+            site(&[0xe8, 0, 1, 0, 0], Calls::Cancellable(7), None),
+            site(&[0xe9, 0, 1, 0, 0], Calls::Given(6), None),
+        ]
+    }
+
+    /// Wherever a thread stands, it makes each call with one count: it goes on behind the displaced instructions if it has
+    /// counted, and in front of them if not.
+    #[test]
+    fn a_thread_goes_back_before_the_count_and_on_behind_it() {
+        for (site, times) in
+            sites().into_iter().flat_map(|site| [(site.clone(), false), (site, true)])
+        {
+            let (mut stubs, _) = Stubs::new(BASE, 1 << 20, Head { times, ..HEAD });
+            let (code, jumps) = stubs.add(std::slice::from_ref(&site), 0).expect("room");
+            let behind = stubs.made[0].behind.map_or(u64::MAX, |behind| behind.at);
+            let decoder = Decoder::with_ip(64, &code.bytes, code.at, DecoderOptions::NONE);
+            let all: Vec<_> = decoder.into_iter().collect();
+            let goes_on = match site.calls {
+                Calls::Cancellable(_) | Calls::Given(_) if site.branch().is_some() => 0x1105,
+                _ => site.end(),
+            };
+            let [mut counted, mut seen, mut is_over] = [false; 3];
+            for one in &all {
+                // Here begin the code for a shard, and that for calls that may install a filter.
+                let begins = one.op1_register() == Register::ESP
+                    || one.op0_register() == Register::R11
+                        && one.mnemonic() == Mnemonic::Mov
+                        && one.is_ip_rel_memory_operand();
+                counted &= !begins && !is_over;
+                let at =
+                    Thread { pc: one.ip(), sp: 64, r11: 110, flags: FLAGS, ..Thread::default() };
+                let at = Thread { rcx: PLACE, ..at };
+                let settled = stubs.settled(at, &|_| Some(0));
+                if one.ip() >= behind {
+                    let settled = settled.expect("a place behind the call");
+                    assert!([0x1007, 0x100d].contains(&settled.thread.pc), "{one:x?} {settled:x?}");
+                } else if let Some(settled) = settled {
+                    let wanted = if counted { goes_on } else { 0x1000 };
+                    assert_eq!(settled.thread.pc, wanted, "{site:x?} {:x}", one.ip());
+                    let pops = if jumps[0].bytes[0] == 0xe8 && !counted { 8 } else { 0 };
+                    assert_eq!(settled.thread.sp, 64 + pops, "{site:x?}");
+                    seen |= counted;
+                } else {
+                    panic!("{site:x?} {:x}", one.ip());
+                }
+                let is_count =
+                    one.mnemonic() == Mnemonic::Inc && one.memory_displacement64() != 0xfb0;
+                counted |= is_count;
+                // The count of other numbers stands behind a jump over it.
+                is_over = one.mnemonic() == Mnemonic::Jmp && one.len() == 2;
+            }
+            assert!(seen, "{site:x?}");
+        }
+    }
+
+    /// A thread that makes memory executable is not taken out where the note could be lost or made twice.
+    #[test]
+    fn a_call_is_noted_once() {
+        for times in [false, true] {
+            let (mut stubs, _) = Stubs::new(BASE, 1 << 20, Head { times, ..HEAD });
+            stubs.add(&sites()[2..3], 0).expect("room");
+            let made = stubs.made[0];
+            let [looks, looked] = made.looks;
+            let look = BASE + assembled().look;
+            let at = |pc: u64, rdx: u64| {
+                let at = Thread { pc, rdx, rcx: looked, r11: 10, ..Thread::default() };
+                stubs.settled(at, &|_| None).map(|settled| settled.thread.pc)
+            };
+            let inside = if times { 0x1000 } else { 0x1005 };
+            assert_eq!([looks, look, looked].map(|pc| at(pc, 3)), [Some(inside); 3], "{times}");
+            let [first, last] = if times { [Some(0x1000), None] } else { [None, Some(0x1005)] };
+            assert_eq!([looks, look, looked].map(|pc| at(pc, 5)), [first, None, last], "{times}");
+            assert_eq!(at(made.counted[0], 5), if times { Some(0x1005) } else { None });
+        }
+    }
+
+    #[test]
+    fn the_number_and_the_flags_are_what_they_were() {
+        let (mut stubs, _) = Stubs::new(BASE, 1 << 20, HEAD);
+        let sites = sites();
+        stubs.add(&sites[3..4], 0).expect("room");
+        let made = stubs.made[0];
+        let keeps = made.keeps.expect("it saves them");
+        let all = LOADED | OVERFLOW;
+        let kept = Thread { r11: 39, rax: 0xd5 << 8 | 1, flags: FLAGS, ..Thread::default() };
+        let settled = |pc: u64, thread: Thread| {
+            stubs.settled(Thread { pc, ..thread }, &|_| None).expect("in a stub").thread
+        };
+        let before = settled(made.counted[0] - 16, kept);
+        assert_eq!((before.pc, before.rax, before.flags), (0x1000, 39, FLAGS | all));
+        let behind = settled(made.restored - 3, Thread { rax: 0x80, ..kept });
+        assert_eq!((behind.pc, behind.rax, behind.flags), (0x1006, 39, FLAGS | OVERFLOW));
+        // The number is in `rax` still, and again.
+        for pc in [keeps + 3, made.restored] {
+            assert_eq!(settled(pc, kept).rax, kept.rax);
+            assert_eq!(settled(pc, kept).flags, FLAGS);
+        }
+    }
+
+    #[test]
+    fn a_comparison_that_was_displaced_sets_the_same_flags() {
+        let (mut stubs, _) = Stubs::new(BASE, 1 << 20, HEAD);
+        stubs.add(&sites()[1..2], 0).expect("room");
+        let behind = stubs.made[0].behind.expect("it sees errors");
+        // cmp rax, -4096
+        for (rax, set) in [
+            (0_u64, CARRY | PARITY),
+            (4096_u64.wrapping_neg(), ZERO | PARITY),
+            (2_u64.wrapping_neg(), 0),
+            (1 << 63, CARRY | SIGN | PARITY),
+        ] {
+            let at =
+                Thread { pc: behind.compares, rax, flags: FLAGS | OVERFLOW, ..Thread::default() };
+            let thread = stubs.settled(at, &|_| None).expect("behind the call").thread;
+            assert_eq!((thread.pc, thread.rax), (0x100d, rax));
+            assert_eq!(thread.flags, FLAGS | set, "{rax:x}");
+        }
+    }
+
+    const HEAD: Head = Head {
+        table: 0,
+        alive: 0,
+        mark: 0,
+        own: 0,
+        kept: 0,
+        places: 0,
+        no_timing: 0,
+        times: false,
+    };
+}
