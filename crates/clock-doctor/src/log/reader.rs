@@ -119,8 +119,8 @@ impl Open {
             return Some((" ", kind));
         }
         use EventKind::{OfPlatform, WatchdogNoise};
-        let may_be_rest = |kind| matches!(kind, WatchdogNoise | OfPlatform(_));
-        if alone.kind.is_some_and(|kind| !may_be_rest(kind)) || alone.is_open {
+        let may_be_rest = |kind: &_| matches!(kind, WatchdogNoise | OfPlatform(_));
+        if alone.kind.as_ref().is_some_and(|kind| !may_be_rest(kind)) || alone.is_open {
             return None;
         }
         // `=` at the end of a line in quoted-printable mails.
@@ -130,7 +130,9 @@ impl Open {
         };
         gaps.iter().find_map(|gap| {
             let said = parse::said(&format!("{message}{gap}{rest}"));
-            let kind = said.kind.filter(|kind| Some(kind) != self.kind.as_ref())?;
+            let is_new =
+                |kind: &_| ![&self.kind, &alone.kind].map(Option::as_ref).contains(&Some(kind));
+            let kind = said.kind.filter(is_new)?;
             let is_whole = match &kind {
                 // Any word is a possible name, and some names are prefixes of others.
                 EventKind::Switched(name) => watchdog::is_known(name),

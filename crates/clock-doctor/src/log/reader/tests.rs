@@ -368,6 +368,15 @@ const PIECES: [&str; 22] = [
     "\t",
 ];
 
+#[test]
+fn a_line_that_says_nothing_is_not_joined_with_one_that_is_whole() {
+    let log =
+        read(&mut &b"> [    0.000000] [    0.000000] [    0.000000] \nHyper-V: x\n"[..], "log")
+            .unwrap();
+    let [event] = &log.events[..] else { panic!("{log:?}") };
+    assert_eq!((event.evidence.line, event.evidence.text.as_str()), (Some(2), "Hyper-V: x"));
+}
+
 proptest! {
     #[test]
     fn any_bytes_give_the_same_by_any_reader(
