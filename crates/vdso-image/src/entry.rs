@@ -7,6 +7,11 @@
 //! All entries are naked. Their instructions are in the architecture's folder (`arch/*/entry.rs`), and so are the
 //! functions that only one architecture has.
 
+#![allow(
+    bad_asm_style,
+    reason = "x86-64's jump to a sum of symbols is written in the other syntax, for one line"
+)]
+
 use core::arch::global_asm;
 
 use crate::arch::entry::{by_clock, forward_code, forward_end, single};
@@ -106,6 +111,7 @@ macro_rules! export {
     )*};
 }
 
+#[allow(unused_imports, reason = "arm64 has no entries of its own")]
 pub(crate) use {counted, direct, export, looked_up};
 
 direct! {

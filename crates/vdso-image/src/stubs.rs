@@ -1,12 +1,10 @@
 //! The operands of the stubs (`arch/*/stubs.rs`), which are the same on each architecture.
 
-use crate::layout::InjectedSlots;
-
 pub(crate) const MAP_PRIVATE_ANONYMOUS: usize = 0x02 | 0x20;
 pub(crate) const MADV_DONTNEED: usize = 4;
 pub(crate) const SIG_SETMASK: usize = 2;
-/// Number of sleeps of [`InjectedSlots::pause`] (1 ms) before the thread continues without the tracer: 50 ms, however
-/// busy the machine is.
+/// Number of sleeps of [`pause`](crate::layout::InjectedSlots::pause) (1 ms) before the thread continues without the
+/// tracer: 50 ms, however busy the machine is.
 pub(crate) const WAITS: usize = 50;
 
 /// One `global_asm!` of these instructions, because the compiler may reorder several, and their macros must come first;

@@ -101,6 +101,7 @@ macro_rules! by_clock {
     )*};
 }
 
+#[allow(unused_imports, reason = "arm64 has no functions of its own")]
 pub(crate) use {by_clock, one_clock};
 
 one_clock! {

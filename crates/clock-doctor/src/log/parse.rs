@@ -204,7 +204,10 @@ mod tests {
 
     #[test]
     fn a_cpu_that_was_added_is_known_without_the_begin_of_its_line() {
-        for line in ["CPU3 has been hot-added", "U3 has been hot-added", "as been hot-added"] {
+        let whole = "CPU3 has been hot-added";
+        for line in
+            [whole, "U3 has been hot-added", "as been hot-added", "CPU\u{fffd} has been hot-added"]
+        {
             assert_eq!(said(line).kind, Some(EventKind::HotAdded), "{line}");
         }
         for line in ["memory has been hot-added", "it was been hot-added", "CPU3 is hot-added"] {

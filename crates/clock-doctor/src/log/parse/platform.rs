@@ -56,14 +56,15 @@ pub(crate) fn release(message: &str, at: usize) -> Option<EventKind> {
     Kernel::parse(release).map(|kernel| EventKind::Release(kernel.release))
 }
 
-/// `CPU4 has been hot-added`, also without its beginning
+/// `CPU4 has been hot-added`, also without its beginning or with a damaged number
 pub(crate) fn hot_added(message: &str, _: usize) -> Option<EventKind> {
     let (before, _) = message.split_once("been hot-added")?;
     let before = before.trim_end();
     let is_of_cpu = match before.strip_suffix("has") {
         Some(before) => {
             let word = before.trim_end().rsplit(' ').next()?;
-            "CPU".ends_with(word.trim_end_matches(|it: char| it.is_ascii_digit()))
+            let is_number = |it: char| it.is_ascii_digit() || it == char::REPLACEMENT_CHARACTER;
+            "CPU".ends_with(word.trim_end_matches(is_number))
         }
         None => "has".ends_with(before),
     };
