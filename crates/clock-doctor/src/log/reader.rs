@@ -130,8 +130,10 @@ impl Open {
         };
         gaps.iter().find_map(|gap| {
             let said = parse::said(&format!("{message}{gap}{rest}"));
-            let is_new =
-                |kind: &_| ![&self.kind, &alone.kind].map(Option::as_ref).contains(&Some(kind));
+            let is_new = |kind: &EventKind| {
+                let is_in_rest = Some(kind) == alone.kind.as_ref() && matches!(kind, OfPlatform(_));
+                Some(kind) != self.kind.as_ref() && !is_in_rest
+            };
             let kind = said.kind.filter(is_new)?;
             let is_whole = match &kind {
                 // Any word is a possible name, and some names are prefixes of others.
