@@ -234,11 +234,14 @@ impl<'a> Functions<'a> {
         }
         known.sort_unstable_by_key(|range| range.start);
         let bytes = self.bytes(&around).unwrap_or_default();
-        (around.start..).zip(bytes.windows(2)).any(|(at, pair)| {
+        let is_known = |at: u64| {
             let behind = known.partition_point(|range| range.start <= at);
-            let is_known = known[..behind].last().is_some_and(|range| range.contains(&at));
+            known[..behind].last().is_some_and(|range| range.contains(&at))
+        };
+        (around.start..).zip(bytes.windows(2)).any(|(at, pair)| {
             let to = (at + 2).wrapping_add_signed(pair[1].cast_signed().into());
-            matches!(pair[0], 0x70..=0x7f | 0xe0..=0xe3 | 0xeb) && inside.contains(&to) && !is_known
+            let leads_inside = inside.contains(&to);
+            leads_inside && matches!(pair[0], 0x70..=0x7f | 0xe0..=0xe3 | 0xeb) && !is_known(at)
         })
     }
 }
