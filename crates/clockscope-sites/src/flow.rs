@@ -120,12 +120,20 @@ impl<'a> Functions<'a> {
             syscalls.iter().flat_map(|syscall| new.with(*syscall)).collect();
         wanted.sort_unstable();
         wanted.dedup();
+        // How far the functions up to each one go.
+        let reach: Vec<u64> = wanted
+            .iter()
+            .scan(0, |most, function| {
+                *most = function.limit.max(*most);
+                Some(*most)
+            })
+            .collect();
         for segment in &code.segments {
             let bytes = segment.bytes(file, &segment.range()).unwrap_or_default();
             let targets = near_branches(segment.address, bytes).map(|(_, to)| to);
             new.near.extend(targets.filter(|to| {
                 let behind = wanted.partition_point(|function| function.start <= *to);
-                wanted[..behind].iter().rev().take(NESTED).any(|function| *to < function.limit)
+                reach[..behind].last().is_some_and(|limit| to < limit)
             }));
         }
         new.near.sort_unstable();
