@@ -51,19 +51,17 @@ macro_rules! direct {
     )*};
 }
 
-/// Defines an entry that counts in the thread's own slot.
-macro_rules! counted {
-    ($($name:ident => $function:expr, $counter:ident!, $base:expr;)*) => {$(
+/// Defines an entry that counts: by this code of the architecture, which has some operands of its own.
+macro_rules! counting {
+    ($name:ident, $code:ident, $function:expr, $counter:ident!, $base:expr, $($own:tt)*) => {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         extern "C" fn $name() {
             core::arch::naked_asm!(
                 ".cfi_startproc",
-                $crate::arch::entry::counted_code!($counter),
+                $crate::arch::entry::$code!($counter),
                 ".cfi_endproc",
-                entries = const $crate::entry::ENTRIES,
-                calls = const $crate::entry::CALLS,
-                countdown = const $crate::entry::COUNTDOWN,
+                $($own)*
                 target = const $crate::entry::target($function),
                 base = const $base,
                 clocks = const $crate::layout::CLOCKS,
@@ -71,6 +69,18 @@ macro_rules! counted {
                 slow = sym $crate::arch::slots::slow,
                 sample = sym $crate::arch::sample::sample,
             )
+        }
+    };
+}
+
+/// Defines an entry that counts in the thread's own slot.
+macro_rules! counted {
+    ($($name:ident => $function:expr, $counter:ident!, $base:expr;)*) => {$(
+        $crate::entry::counting! {
+            $name, counted_code, $function, $counter!, $base,
+            entries = const $crate::entry::ENTRIES,
+            calls = const $crate::entry::CALLS,
+            countdown = const $crate::entry::COUNTDOWN,
         }
     )*};
 }
@@ -79,21 +89,7 @@ macro_rules! counted {
 /// where threads do not count in slots of their own.
 macro_rules! looked_up {
     ($($name:ident => $function:expr, $counter:ident!, $base:expr;)*) => {$(
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        extern "C" fn $name() {
-            core::arch::naked_asm!(
-                ".cfi_startproc",
-                $crate::arch::entry::looked_up_code!($counter),
-                ".cfi_endproc",
-                target = const $crate::entry::target($function),
-                base = const $base,
-                clocks = const $crate::layout::CLOCKS,
-                other = const $crate::layout::OTHER_CLOCK,
-                slow = sym $crate::arch::slots::slow,
-                sample = sym $crate::arch::sample::sample,
-            )
-        }
+        $crate::entry::counting! { $name, looked_up_code, $function, $counter!, $base, }
     )*};
 }
 
@@ -112,7 +108,7 @@ macro_rules! export {
 }
 
 #[allow(unused_imports, reason = "arm64 has no entries of its own")]
-pub(crate) use {counted, direct, export, looked_up};
+pub(crate) use {counted, counting, direct, export, looked_up};
 
 direct! {
     direct_clock_gettime => Function::ClockGettime;

@@ -16,6 +16,24 @@ macro_rules! direct_code {
     };
 }
 
+/// Jumps to `slots::slow` to count, and goes on to the kernel's function, or to time the call.
+macro_rules! slow_code {
+    () => {
+        concat!(
+            "adr x17, 7f\n",
+            "b {slow}\n",
+            "7:\n",
+            "cbnz x12, 3f\n",
+            "ldr x16, __ehdr_start + {target}\n",
+            "br x16\n",
+            // this call is to be timed
+            "3:\n",
+            "add x9, x12, x9\n",
+            "b {sample}\n",
+        )
+    };
+}
+
 /// Counts in the thread's own slot.
 ///
 /// The key is `TPIDR_EL0` plus one, the hash is `layout::thread_hash`. The countdown is decremented with a plain load
@@ -64,37 +82,15 @@ macro_rules! counted_code {
             "cmp x11, x10\n",
             "b.eq 5b\n",
             "2:\n",
-            "adr x17, 7f\n",
-            "b {slow}\n",
-            "7:\n",
-            "cbnz x12, 3f\n",
-            "ldr x16, __ehdr_start + {target}\n",
-            "br x16\n",
-            // this call is to be timed
-            "3:\n",
-            "add x9, x12, x9\n",
-            "b {sample}\n",
+            $crate::arch::entry::slow_code!(),
         )
     };
 }
 
-/// Jumps to `slots::slow` to count.
+/// Has `slots::slow` count.
 macro_rules! looked_up_code {
     ($counter:ident) => {
-        concat!(
-            "hint #34\n",
-            $counter!(),
-            "\n",
-            "adr x17, 7f\n",
-            "b {slow}\n",
-            "7:\n",
-            "cbnz x12, 3f\n",
-            "ldr x16, __ehdr_start + {target}\n",
-            "br x16\n",
-            "3:\n",
-            "add x9, x12, x9\n",
-            "b {sample}\n",
-        )
+        concat!("hint #34\n", $counter!(), "\n", $crate::arch::entry::slow_code!(),)
     };
 }
 
@@ -137,6 +133,7 @@ macro_rules! forward_end {
 
 pub(crate) use {
     by_clock, counted_code, direct_code, forward_code, forward_end, looked_up_code, single,
+    slow_code,
 };
 
 export! {

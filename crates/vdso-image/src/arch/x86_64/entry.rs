@@ -16,6 +16,22 @@ macro_rules! direct_code {
     };
 }
 
+/// Calls `slots::slow` to count, and goes on to the kernel's function, or to time the call.
+macro_rules! slow_code {
+    () => {
+        concat!(
+            "call {slow}\n",
+            "test r11, r11\n",
+            "jnz 3f\n",
+            "jmp qword ptr [rip + __ehdr_start + {target}]\n",
+            // this call is to be timed
+            "3:\n",
+            "lea r9, [r11 + rax]\n",
+            "jmp {sample}\n",
+        )
+    };
+}
+
 /// Counts in the thread's own slot.
 ///
 /// The key is FS base plus one, the hash is `layout::thread_hash`. A count is one instruction, so no signal can come
@@ -47,32 +63,15 @@ macro_rules! counted_code {
             "mov r11, qword ptr [r10 + 24]\n",
             "jmp 5b\n",
             "2:\n",
-            "call {slow}\n",
-            "test r11, r11\n",
-            "jnz 3f\n",
-            "jmp qword ptr [rip + __ehdr_start + {target}]\n",
-            // this call is to be timed
-            "3:\n",
-            "lea r9, [r11 + rax]\n",
-            "jmp {sample}\n",
+            $crate::arch::entry::slow_code!(),
         )
     };
 }
 
-/// Calls `slots::slow` to count.
+/// Has `slots::slow` count.
 macro_rules! looked_up_code {
     ($counter:ident) => {
-        concat!(
-            $counter!(),
-            "\n",
-            "call {slow}\n",
-            "test r11, r11\n",
-            "jnz 3f\n",
-            "jmp qword ptr [rip + __ehdr_start + {target}]\n",
-            "3:\n",
-            "lea r9, [r11 + rax]\n",
-            "jmp {sample}\n",
-        )
+        concat!($counter!(), "\n", $crate::arch::entry::slow_code!(),)
     };
 }
 
@@ -133,6 +132,7 @@ macro_rules! forward_end {
 
 pub(crate) use {
     by_clock, counted_code, direct_code, forward_code, forward_end, looked_up_code, single,
+    slow_code,
 };
 
 direct! {
