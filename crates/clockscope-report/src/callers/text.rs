@@ -357,9 +357,9 @@ pub fn lines_to_change(report: &TraceReport, sites: &[Site], options: CallersOpt
 /// Half of the 95 % interval of a site's share, in points; empty below half a point.
 fn within(site: &Site) -> String {
     let (low, high) = site.reads_between;
+    let points = (high - low) / 2.0 * 100.0 * site.share / site.reads;
     // The figures may be those of a damaged file.
-    let points = ((high - low) / 2.0 * 100.0 * site.share / site.reads).min(100.0);
-    if points >= 0.5 { format!(" ±{points:.0}") } else { String::new() }
+    if points >= 0.5 { format!(" ±{:.0}", points.min(100.0)) } else { String::new() }
 }
 
 /// How many call sites are listed: until most of the reads are named. A line about a single other site is no shorter
