@@ -24,9 +24,16 @@ const SYS_RT_SIGRETURN: u32 = 15;
 const SYS_EXIT: u32 = 60;
 /// `exit_group(2)`, which the kernel tells a tracer of.
 const SYS_EXIT_GROUP: u32 = 231;
-/// System calls that may bring new code or a filter, whose arguments stubs look at: `mmap`, `mprotect`, `prctl`,
-/// `seccomp`.
-pub(crate) const LOOKED_AT: [u32; 4] = [9, 10, 157, 317];
+/// `mmap(2)`.
+pub(crate) const SYS_MMAP: u32 = 9;
+/// `mprotect(2)`.
+pub(crate) const SYS_MPROTECT: u32 = 10;
+/// `prctl(2)`.
+pub(crate) const SYS_PRCTL: u32 = 157;
+/// `seccomp(2)`.
+pub(crate) const SYS_SECCOMP: u32 = 317;
+/// System calls that may bring new code or a filter, whose arguments stubs look at.
+pub(crate) const LOOKED_AT: [u32; 4] = [SYS_MMAP, SYS_MPROTECT, SYS_PRCTL, SYS_SECCOMP];
 /// `mov [rsp+8], r11`, the instruction before the `syscall` of `__syscall_cp_asm` (musl) and `__syscall_cancel_arch`
 /// (glibc from 2.41 on).
 const KEEPS_A_POINTER: [u8; 5] = [0x4c, 0x89, 0x5c, 0x24, 0x08];

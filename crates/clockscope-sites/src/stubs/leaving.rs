@@ -4,6 +4,7 @@
 //! are executed again. Behind the count, it goes on where the stub leads to.
 
 use super::{Stubs, assembled, timing};
+use crate::find::{SYS_MMAP, SYS_MPROTECT, SYS_PRCTL, SYS_SECCOMP};
 use crate::site::{COMPARE, Calls, Site};
 
 /// The registers of a stopped thread that stubs change.
@@ -111,22 +112,29 @@ impl Made {
     fn has_counted(&self, pc: u64) -> bool {
         let [own, shard] = self.counted;
         // Behind the count of a number that has a word of its own stands a jump over that of the others.
-        let is_over = self.site_has_any() && (pc == own - 9 || pc == shard - 10);
+        let is_over = self.has_others() && (pc == own - 9 || pc == shard - 10);
         is_over || own <= pc && pc < self.shard || shard <= pc && pc < self.shard_ends
     }
 
-    fn site_has_any(&self) -> bool {
+    /// Whether the number is known only when the call is made: numbers without a word of their own share one.
+    fn has_others(&self) -> bool {
         matches!(self.calls, Calls::OfRax | Calls::Given(_))
     }
 
     /// Whether the shared code notes a call with these arguments: `mmap` and `mprotect` of executable memory, `prctl` and
     /// `seccomp` that install a filter.
     fn is_noted(&self, at: &Thread) -> bool {
+        let number = match self.calls {
+            Calls::Of(number) => number,
+            Calls::OfRax => u32::try_from(at.r11).unwrap_or(u32::MAX),
+            _ => return false,
+        };
+        // `PROT_EXEC`; `PR_SET_SECCOMP`; both kinds of filters.
         let argument = at.rdi & u64::from(u32::MAX);
-        match (self.calls, at.r11) {
-            (Calls::Of(9 | 10), _) | (Calls::OfRax, 9 | 10) => at.rdx & 4 != 0,
-            (Calls::Of(157), _) | (Calls::OfRax, 157) => argument == 22,
-            (Calls::Of(317), _) | (Calls::OfRax, 317) => argument <= 1,
+        match number {
+            SYS_MMAP | SYS_MPROTECT => at.rdx & 4 != 0,
+            SYS_PRCTL => argument == 22,
+            SYS_SECCOMP => argument <= 1,
             _ => false,
         }
     }
