@@ -8,8 +8,9 @@ use vdso_reader::image::Image;
 use crate::reads::{Code, Steps};
 use clockscope_sys::{clock_loops, own_vdso, single_step, vdso_call::Call};
 
-/// Limit on the steps of a read, which takes some 100 instructions including those of the C library.
-const STEPS_MOST: u64 = 100_000;
+/// Limit on the steps of a read, which takes some 100 instructions including those of the C library. A step takes some
+/// microseconds, and up to a millisecond in a slow virtual machine.
+const STEPS_MOST: u64 = 400;
 
 /// The vDSO of this kernel.
 #[derive(Clone, Debug)]
