@@ -251,7 +251,7 @@ checksums: setup-release # list the checksums of the packages, signed by minisig
 # A minute finds gross faults. After a change of a reader, use `make fuzz FUZZ_SECONDS=600`.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= log archive vdso unwind go_table mini_debug jitdump perf_map records numbers compare page \
-	container_state seccomp filter
+	container_state seccomp filter sites
 fuzz: ## give each reader of foreign bytes damaged input, FUZZ_SECONDS each (60)
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 

@@ -37,6 +37,39 @@ def unwind():
     return seeds
 
 
+def sites():
+    """Files of wrappers of system calls: with the number beside it, in a register, behind a switch and a comparison."""
+    source = b"""
+        .globl one, given, waits, goes
+        .type one, @function
+        one: mov $39, %eax; syscall; cmp $-4095, %rax; jae 1f; ret; 1: neg %eax; ret
+        .size one, . - one
+        .type given, @function
+        given: mov %rdi, %rax; mov %rsi, %rdi; mov %rdx, %rsi; syscall; ret
+        .size given, . - given
+        .type waits, @function
+        waits: cmpb $0, single(%rip); je 1f; mov $1, %eax; syscall; ret
+        1: mov $1, %eax; syscall; ret
+        .size waits, . - waits
+        .type goes, @function
+        goes: cmp $3, %edi; ja 1f; lea table(%rip), %rdx; movslq (%rdx,%rdi,4), %rax; add %rdx, %rax; jmp *%rax
+        1: mov $60, %eax; syscall; hlt; 2: mov $96, %eax; syscall; ret
+        .size goes, . - goes
+        .section .rodata
+        table: .long 1b - table, 2b - table, 1b - table, 2b - table
+        .bss
+        single: .byte 0
+    """
+    seeds = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, options in [("shared", ["-shared"]), ("static", ["-static", "-Wl,-e,one"])]:
+            built = os.path.join(folder, name)
+            subprocess.run(["cc", "-nostdlib", "-z", "noseparate-code", *options, "-x", "assembler", "-", "-o", built],
+                           input=source, check=True)
+            seeds[name] = open(built, "rb").read()
+    return seeds
+
+
 def mini_debug():
     """ELF files of symbol tables alone, packed; without a checksum, damage reaches the file inside."""
     source = b"int one(int a) { return a + 1; } int two(int a) { return one(a) * one(a + 1); }\n"
@@ -188,7 +221,7 @@ def filter():
 
 def main():
     seeds = dict(vdso=vdso, unwind=unwind, go_table=go_table, mini_debug=mini_debug, jitdump=jitdump, perf_map=perf_map, records=records,
-                 numbers=numbers, compare=compare, page=page, container_state=container_state, seccomp=seccomp, filter=filter)
+                 numbers=numbers, compare=compare, page=page, container_state=container_state, seccomp=seccomp, filter=filter, sites=sites)
     if len(sys.argv) != 3 or sys.argv[1] not in seeds:
         sys.exit("usage: fuzz-seeds.py TARGET FOLDER; targets: " + ", ".join(seeds))
     os.makedirs(sys.argv[2], exist_ok=True)
