@@ -5,7 +5,6 @@ mod directory;
 pub mod paths;
 pub(crate) mod unpack;
 
-use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Cursor, Read, Seek as _, SeekFrom};
 use std::path::Path;
@@ -22,17 +21,9 @@ const LINE: u64 = 1 << 20;
 /// Maximum number of bytes that are read of a short file; the rest is ignored.
 pub(crate) const SMALL: u64 = 1 << 20;
 
-/// Limits on reading a machine's logs, in bytes.
-#[derive(Clone, Copy, Debug)]
-struct LogLimits {
-    /// Limit for one log: its end is read, which contains the newest boot.
-    each: u64,
-    /// Limit for all logs together, in the order of [`paths::LOGS`].
-    all: u64,
-}
-
-/// Takes seconds to read. The longest log seen, of a year, has 1.3 GiB. An archive may contain as much.
-const LOG_LIMITS: LogLimits = LogLimits { each: 2 << 30, all: 4 << 30 };
+/// Maximum number of bytes that are read of one log, from its end, which contains the newest boot. Takes seconds to read.
+/// The longest log seen, of a year, has 1.3 GiB.
+const LOG_MAX: u64 = 2 << 30;
 
 /// Whether a folder looks like a machine's root, an sosreport or a capture, and not like a folder of these.
 pub fn is_machine(folder: &Path) -> bool {
@@ -44,9 +35,7 @@ pub fn is_machine(folder: &Path) -> bool {
 #[derive(Debug)]
 pub struct Root {
     tree: Tree,
-    limits: LogLimits,
-    /// Bytes of logs read so far.
-    logs_read: Cell<u64>,
+    log_max: u64,
 }
 
 #[derive(Debug)]
@@ -101,7 +90,7 @@ impl Root {
     }
 
     fn of(tree: Tree) -> Root {
-        Root { tree, limits: LOG_LIMITS, logs_read: Cell::new(0) }
+        Root { tree, log_max: LOG_MAX }
     }
 
     /// Files that were refused while the root was opened.
@@ -156,26 +145,19 @@ impl Root {
         self.end_of_log(file, below).map(Some).map_err(|error| Unread::of(below, &error))
     }
 
-    /// Reads as much of a log as the limits permit, from its end.
+    /// Reads as much of a log as the limit permits, from its end.
     fn end_of_log(&self, mut file: cap_std::fs::File, below: &str) -> io::Result<Log> {
         let length = file.metadata()?.len();
-        let room = self.limits.each.min(self.limits.all - self.logs_read.get());
-        if room == 0 && length > 0 {
-            let all = self.limits.all >> 20;
-            let text = format!("the logs before it have {all} MiB, which is the most that is read");
-            return Err(io::Error::other(text));
-        }
-        let skipped_bytes = length.saturating_sub(room);
+        let skipped_bytes = length.saturating_sub(self.log_max);
         let mut start = file.seek(SeekFrom::Start(skipped_bytes))?;
         // A log that grows meanwhile must not be read without end.
-        let mut bytes = BufReader::new((&mut file).take(room));
+        let mut bytes = BufReader::new((&mut file).take(self.log_max));
         if skipped_bytes > 0 {
             // Skips to the next line, if there is one near.
             let part = (&mut bytes).take(LINE).skip_until(b'\n')?;
             start += part as u64;
         }
         let log = reader::read(&mut bytes, below)?;
-        self.logs_read.set(self.logs_read.get() + room.min(length));
         Ok(if skipped_bytes > 0 { Log { skipped_bytes: start, ..log } } else { log })
     }
 
@@ -225,17 +207,16 @@ mod tests {
     const BOOT: &str = "[    0.000000] Linux version 6.1.0 (gcc)\n\
                         [    1.000000] tsc: Marking TSC unstable due to clocksource watchdog\n";
 
-    fn root(logs: &[(&str, &str)], each: u64, all: u64) -> (tempfile::TempDir, Root) {
+    fn root(logs: &[(&str, &str)], log_max: u64) -> (tempfile::TempDir, Root) {
         let folder = crate::collect::tests::root(logs);
-        let mut root = Root::open(folder.path()).unwrap();
-        root.limits = LogLimits { each, all };
-        (folder, root)
+        let root = Root::open(folder.path()).unwrap();
+        (folder, Root { log_max, ..root })
     }
 
     #[test]
     fn of_a_log_that_is_too_long_the_end_is_read_and_that_is_said() {
         let long = "old line\n".repeat(100) + BOOT;
-        let (_folder, root) = root(&[("var/log/dmesg", &long)], 150, 1000);
+        let (_folder, root) = root(&[("var/log/dmesg", &long)], 150);
         let log = root.log("var/log/dmesg").unwrap().unwrap();
         assert_eq!((log.events.len(), log.begins_at_boot), (2, true));
         assert!(log.skipped_bytes >= 900 - 150 && log.skipped_bytes <= 900, "{log:?}");
@@ -243,18 +224,6 @@ mod tests {
         assert_eq!(told.len(), 1, "{told:?}");
         assert_eq!(told[0].file, "var/log/dmesg");
         assert!(told[0].why.contains("bytes of its oldest lines"), "{told:?}");
-    }
-
-    #[test]
-    fn of_many_logs_no_more_is_read_than_of_all_together_and_that_is_said() {
-        let many: Vec<String> = (0..9).map(|n| format!("sos_commands/kernel/dmesg_{n}")).collect();
-        let logs: Vec<(&str, &str)> = many.iter().map(|path| (path.as_str(), BOOT)).collect();
-        let length = BOOT.len() as u64;
-        let (_folder, root) = root(&logs, 10_000, 3 * length + 1);
-        let facts = facts(&root);
-        assert_eq!(root.logs_read.get(), 3 * length + 1);
-        assert_eq!(facts.unread.len(), 6, "one is cut, five are not read: {:?}", facts.unread);
-        assert!(facts.log.is_some());
     }
 
     #[test]
@@ -266,8 +235,8 @@ mod tests {
     }
 
     #[test]
-    fn a_log_within_the_limits_is_read_whole() {
-        let (_folder, root) = root(&[("dmesg", BOOT)], BOOT.len() as u64, BOOT.len() as u64);
+    fn a_log_within_the_limit_is_read_whole() {
+        let (_folder, root) = root(&[("dmesg", BOOT)], BOOT.len() as u64);
         let log = root.log("dmesg").unwrap().unwrap();
         assert_eq!((log.skipped_bytes, log.lines, log.events.len()), (0, 2, 2));
         assert_eq!(facts(&Root::open(_folder.path()).unwrap()).unread, []);

@@ -7,7 +7,7 @@ use crate::place::{Container, Place, components, is_hexadecimal, is_unit, paths,
 use crate::processes::Process;
 use crate::state::Names;
 use clockscope_text::foreign::{Foreign, printable};
-use clockscope_text::names::nearest;
+use clockscope_text::names::{listed, nearest};
 
 /// A user's choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ fn unit(name: &str, processes: &[Process]) -> Result<Group, NotChosen> {
         Some(groups) if groups.len() == 1 => Ok(Group(groups[0].clone())),
         Some(groups) => Err(NotChosen(format!(
             "several units are called {wanted}: {}; choose one by --cgroup",
-            listed(&groups)
+            printable(&listed(&groups, LISTED))
         ))),
         None => {
             let near = nearest(&wanted, units.into_iter().filter(|unit| *unit != wanted));
@@ -186,7 +186,7 @@ fn container(
                 let found: Vec<String> = found.iter().map(|one| one.shown()).collect();
                 return Err(NotChosen(format!(
                     "several containers are called {name:?}: {}; give more of the id",
-                    listed(&found)
+                    listed(&found, LISTED)
                 )));
             }
         }
@@ -197,7 +197,10 @@ fn container(
         )));
     }
     let all: Vec<String> = running.iter().map(Running::shown).collect();
-    Err(NotChosen(format!("no running container is called {name:?}; there are {}", listed(&all))))
+    Err(NotChosen(format!(
+        "no running container is called {name:?}; there are {}",
+        listed(&all, LISTED)
+    )))
 }
 
 /// All containers with at least one process.
@@ -226,14 +229,6 @@ fn running(
         });
     }
     all
-}
-
-/// The first few names of a list, and the number of the rest.
-fn listed(all: &[String]) -> String {
-    let shown: Vec<String> = all.iter().take(LISTED).map(|one| printable(one)).collect();
-    let rest = all.len() - shown.len();
-    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-    shown.join(", ") + &more
 }
 
 #[cfg(test)]

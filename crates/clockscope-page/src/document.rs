@@ -1,7 +1,5 @@
 //! Reports of clockscope as JSON: the command that made a report, and whether it can be shown.
 
-use std::fmt;
-
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -49,58 +47,39 @@ pub struct Document {
 }
 
 /// The reason why a file is not a report that can be shown, with a remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The file is longer than [`MAX_BYTES`].
+    #[error("it is longer than {} MiB", MAX_BYTES >> 20)]
     TooLong,
     /// The file has nothing but blanks.
+    #[error("it is empty; save a report with --format json -o FILE")]
     Empty,
     /// The file is not UTF-8; the first wrong byte, from 0.
+    #[error("it is not text: byte {0} is not UTF-8; save a report with --format json -o FILE")]
     NotText(usize),
     /// The JSON ends in the middle, at this line and column.
+    #[error(
+        "the JSON ends in the middle, at line {0} column {1}; the file may be cut off: save \
+         it again"
+    )]
     CutOff(usize, usize),
     /// Not JSON: line, column and the parser's message.
+    #[error("not JSON at line {0} column {1}: {2}; save a report with --format json -o FILE")]
     NotJson(usize, usize, String),
     /// JSON without the fields of a report.
+    #[error(
+        "it is no report of clockscope trace, bench, wrongness or survey; save one with \
+         --format json -o FILE"
+    )]
     Unknown,
     /// Another schema, as JSON, and the schema that this version understands.
+    #[error(
+        "it has schema {0:.40}, and this clockscope understands schema {1} only; update \
+         clockscope, or measure again with this one"
+    )]
     Schema(String, u64),
 }
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong => write!(f, "it is longer than {} MiB", MAX_BYTES >> 20),
-            Self::Empty => f.write_str("it is empty; save a report with --format json -o FILE"),
-            Self::NotText(at) => write!(
-                f,
-                "it is not text: byte {at} is not UTF-8; save a report with --format json -o FILE"
-            ),
-            Self::CutOff(line, column) => write!(
-                f,
-                "the JSON ends in the middle, at line {line} column {column}; the file may be cut \
-                 off: save it again"
-            ),
-            Self::NotJson(line, column, what) => write!(
-                f,
-                "not JSON at line {line} column {column}: {what}; save a report with --format json \
-                 -o FILE"
-            ),
-            Self::Unknown => f.write_str(
-                "it is no report of clockscope trace, bench, wrongness or survey; save one \
-                 with --format json -o FILE",
-            ),
-            Self::Schema(schema, known) => write!(
-                f,
-                "it has schema {schema:.40}, and this clockscope understands schema {known} only; \
-                 update clockscope, or measure again with this one"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ReadError {}
 
 /// The fields that distinguish the reports.
 #[derive(Deserialize)]

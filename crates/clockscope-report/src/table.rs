@@ -1,7 +1,7 @@
 //! The table: cells of each column, drawn below their heads as by `strace -c`.
 
 use super::entries::{Entry, Kind, sum_of_known};
-use clockscope_model::trace::Via;
+use clockscope_model::trace::{Latency, Via};
 use clockscope_text::lines::{WIDTH, cut_middle, width};
 use clockscope_text::style::standing_out;
 use clockscope_text::units;
@@ -9,59 +9,37 @@ use clockscope_text::units;
 /// Least width of a name: the other columns leave at least this much.
 pub(super) const NAME_MIN: usize = 8;
 
-/// A column of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
-    /// Share of the time of all calls, in percent.
-    TimePercent,
-    /// Time of all calls, in seconds.
-    Seconds,
-    /// Average time of one call, in microseconds.
-    Average,
-    /// Number of calls.
-    Calls,
-    /// Number of calls that returned an error.
-    Errors,
-    /// How the call got its answer: `vdso` or `syscall`.
-    Via,
-    /// Name of the system call, or of the vDSO function and its clock.
-    Name,
-    /// Median time of one call.
-    P50,
-    /// 90th percentile of the time of one call.
-    P90,
-    /// 99th percentile of the time of one call.
-    P99,
-    /// The longest call.
-    Max,
-}
+/// Heads of the table of calls.
+const CALLS: [Head; 7] = [
+    Head::right("% time", 6),
+    Head::right("seconds", 8),
+    Head::right("usecs/call", 10),
+    Head::right("calls", 6),
+    Head::right("errors", 6),
+    Head::VIA,
+    Head::NAME,
+];
+/// Heads of the table of the time of single calls.
+const TIMES: [Head; 6] = [
+    Head::right("p50", 7),
+    Head::right("p90", 7),
+    Head::right("p99", 7),
+    Head::right("max", 7),
+    Head::VIA,
+    Head::NAME,
+];
 
 /// The table of `entries` with a total line; without entries, a line that says so. Names are cut to keep
 /// lines within `limit`. If the table is `coloured`, rows of vDSO calls, which no other tool counts, stand
 /// out.
 pub(super) fn render(entries: &[Entry], limit: usize, coloured: bool) -> String {
-    const COLUMNS: [Column; 7] = [
-        Column::TimePercent,
-        Column::Seconds,
-        Column::Average,
-        Column::Calls,
-        Column::Errors,
-        Column::Via,
-        Column::Name,
-    ];
     if entries.is_empty() {
         return "no calls were counted\n".to_owned();
     }
     let total = Total::of(entries);
-    let mut rows = cells(entries, &COLUMNS, &total);
-    rows.push(COLUMNS.map(|column| total.cell(column)).to_vec());
-    drawn(&COLUMNS.map(Head::of), rows, true, (NAME_MIN, limit), &marks(entries, coloured))
-}
-
-/// A row for each entry.
-fn cells(entries: &[Entry], columns: &[Column], total: &Total) -> Vec<Vec<String>> {
-    let row = |entry: &Entry| columns.iter().map(|column| cell(*column, entry, total)).collect();
-    entries.iter().map(row).collect()
+    let mut rows: Vec<Vec<String>> = entries.iter().map(|entry| total.row(entry)).collect();
+    rows.push(total.cells());
+    drawn(&CALLS, rows, true, (NAME_MIN, limit), &marks(entries, coloured))
 }
 
 /// Whether the row of each entry stands out.
@@ -71,16 +49,22 @@ fn marks(entries: &[Entry], coloured: bool) -> Vec<bool> {
 
 /// The distributions of all entries that have one; empty if none has.
 pub(super) fn latencies(entries: &[Entry], coloured: bool) -> String {
-    const COLUMNS: [Column; 6] =
-        [Column::P50, Column::P90, Column::P99, Column::Max, Column::Via, Column::Name];
-    let total = Total::of(entries);
-    let entries: Vec<Entry> =
-        entries.iter().filter(|entry| entry.latency.is_some()).cloned().collect();
+    let mut entries = entries.to_vec();
+    entries.retain(|entry| entry.latency.is_some());
     if entries.is_empty() {
         return String::new();
     }
-    let (rows, heads) = (cells(&entries, &COLUMNS, &total), COLUMNS.map(Head::of));
-    drawn(&heads, rows, false, (NAME_MIN, WIDTH), &marks(&entries, coloured))
+    let row = |entry: &Entry| {
+        let Latency { p50, p90, p99, max, .. } = entry.latency?;
+        let times = [p50, p90, p99, max].map(|ns| units::nanos(*ns).replace(' ', ""));
+        Some(times.into_iter().chain([via(entry), entry.name.clone()]).collect())
+    };
+    let rows = entries.iter().filter_map(row).collect();
+    drawn(&TIMES, rows, false, (NAME_MIN, WIDTH), &marks(&entries, coloured))
+}
+
+fn via(entry: &Entry) -> String {
+    entry.via.map_or("", Via::name).to_owned()
 }
 
 /// Sums over all rows; times without those of calls that wait. The sums are wide, so no report overflows them.
@@ -106,40 +90,33 @@ impl Total {
         }
     }
 
-    fn cell(&self, column: Column) -> String {
-        match column {
-            Column::TimePercent => percent(self.time_ns, self.time_ns),
-            Column::Seconds => self.time_ns.map_or_else(dash, seconds),
-            Column::Average => match self.time_ns {
-                Some(ns) if self.timed_calls > 0 => micros(ns * 1_000 / self.timed_calls),
-                _ => dash(),
-            },
-            Column::Calls => number(self.calls),
-            Column::Errors => errors(self.errors),
-            Column::Name => "total".to_owned(),
-            Column::Via | Column::P50 | Column::P90 | Column::P99 | Column::Max => String::new(),
-        }
+    /// The row of an entry.
+    fn row(&self, entry: &Entry) -> Vec<String> {
+        let time_ns = entry.time_ns.map(u128::from);
+        let waits = entry.kind == Kind::Waiting;
+        vec![
+            if waits { WAITS.to_owned() } else { percent(time_ns, self.time_ns) },
+            time_ns.map_or_else(dash, seconds),
+            entry.average_ps.map_or_else(dash, |ps| micros(u128::from(ps))),
+            number(u128::from(entry.calls)),
+            errors(entry.errors),
+            via(entry),
+            entry.name.clone(),
+        ]
     }
-}
 
-fn cell(column: Column, entry: &Entry, total: &Total) -> String {
-    let time_ns = entry.time_ns.map(u128::from);
-    let latency = |value: fn(&clockscope_model::trace::Latency) -> u64| {
-        entry.latency.map_or_else(String::new, |l| units::nanos(value(l)).replace(' ', ""))
-    };
-    match column {
-        Column::TimePercent if entry.kind == Kind::Waiting => WAITS.to_owned(),
-        Column::TimePercent => percent(time_ns, total.time_ns),
-        Column::Seconds => time_ns.map_or_else(dash, seconds),
-        Column::Average => entry.average_ps.map_or_else(dash, |ps| micros(u128::from(ps))),
-        Column::Calls => number(u128::from(entry.calls)),
-        Column::Errors => errors(entry.errors),
-        Column::Via => entry.via.map_or("", Via::name).to_owned(),
-        Column::Name => entry.name.clone(),
-        Column::P50 => latency(|l| l.p50),
-        Column::P90 => latency(|l| l.p90),
-        Column::P99 => latency(|l| l.p99),
-        Column::Max => latency(|l| l.max),
+    /// The line of the sums.
+    fn cells(&self) -> Vec<String> {
+        let timed_ns = self.time_ns.filter(|_| self.timed_calls > 0);
+        vec![
+            percent(self.time_ns, self.time_ns),
+            self.time_ns.map_or_else(dash, seconds),
+            timed_ns.map_or_else(dash, |ns| micros(ns * 1_000 / self.timed_calls)),
+            number(self.calls),
+            errors(self.errors),
+            String::new(),
+            "total".to_owned(),
+        ]
     }
 }
 
@@ -148,7 +125,10 @@ const WAITS: &str = "waits";
 
 /// Blank for no errors, a dash if unknown.
 fn errors(errors: Option<u64>) -> String {
-    errors.map_or_else(dash, |errors| number_or_blank(u128::from(errors)))
+    match errors {
+        Some(0) => String::new(),
+        errors => errors.map_or_else(dash, |errors| number(errors.into())),
+    }
 }
 
 /// Stands for a missing figure.
@@ -164,23 +144,22 @@ fn percent(part: Option<u128>, whole: Option<u128>) -> String {
 
 fn seconds(ns: u128) -> String {
     let us = (ns + 500) / 1_000;
-    let text = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
-    if text.len() > 14 { format!("{:.4e}", us / 1_000_000) } else { text }
+    short(format!("{}.{:06}", us / 1_000_000, us % 1_000_000), us / 1_000_000)
 }
 
 /// Microseconds with three decimals, which are nanoseconds.
 fn micros(ps: u128) -> String {
     let ns = (ps + 500) / 1_000;
-    let text = format!("{}.{:03}", ns / 1_000, ns % 1_000);
-    if text.len() > 14 { format!("{:.4e}", ns / 1_000) } else { text }
+    short(format!("{}.{:03}", ns / 1_000, ns % 1_000), ns / 1_000)
+}
+
+/// The text, or with an exponent if it is too long.
+fn short(text: String, whole: u128) -> String {
+    if text.len() > 14 { format!("{whole:.4e}") } else { text }
 }
 
 fn number(count: u128) -> String {
     if count < 1_000_000_000_000 { count.to_string() } else { format!("{count:.4e}") }
-}
-
-fn number_or_blank(count: u128) -> String {
-    if count == 0 { String::new() } else { number(count) }
 }
 
 /// Head of a column, and the alignment of its cells.
@@ -196,21 +175,11 @@ impl Head {
     /// The column of names, which are cut if a line is too long.
     pub(super) const NAME: Head = Head { text: "name", least: 4, is_left: true };
 
-    fn of(column: Column) -> Head {
-        let (text, least) = match column {
-            Column::TimePercent => ("% time", 6),
-            Column::Seconds => ("seconds", 8),
-            Column::Average => ("usecs/call", 10),
-            Column::Calls => ("calls", 6),
-            Column::Errors => ("errors", 6),
-            Column::Via => ("via", "syscall".len()),
-            Column::Name => return Head::NAME,
-            Column::P50 => ("p50", 7),
-            Column::P90 => ("p90", 7),
-            Column::P99 => ("p99", 7),
-            Column::Max => ("max", 7),
-        };
-        Head { text, least, is_left: column == Column::Via }
+    const VIA: Head = Head { text: "via", least: "syscall".len(), is_left: true };
+
+    /// A column of numbers.
+    pub(super) const fn right(text: &'static str, least: usize) -> Head {
+        Head { text, least, is_left: false }
     }
 }
 

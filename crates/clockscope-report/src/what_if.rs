@@ -43,11 +43,7 @@ pub fn answer(report: &TraceReport, question: Question) -> WhatIf {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "of a time, at most 10,000 times"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 fn multiplied(ns: u64, times: f64) -> u64 {
     (ns as f64 * times) as u64
 }

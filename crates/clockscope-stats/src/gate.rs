@@ -57,7 +57,7 @@ impl BestControl {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a time of some us, by a factor of about 1"
+        reason = "a time of some us"
     )]
     pub fn of_path<'a>(before_ns: u64, batches: impl IntoIterator<Item = &'a Batch>) -> Self {
         let ratio =

@@ -39,6 +39,15 @@ pub fn cut_left(text: &str, limit: usize) -> String {
     format!("{ELLIPSIS}{tail}")
 }
 
+/// `text` in at most `limit` columns: in a longer text an ellipsis replaces the end.
+pub fn cut_right(text: &str, limit: usize) -> String {
+    if width(text) <= limit {
+        return text.to_owned();
+    }
+    let Some(room) = limit.checked_sub(1) else { return String::new() };
+    format!("{}{ELLIPSIS}", take_columns(text.chars(), room))
+}
+
 fn take_columns(chars: impl Iterator<Item = char>, limit: usize) -> String {
     let mut used = 0;
     chars
@@ -70,12 +79,19 @@ pub fn pointed(indent: usize, text: &str, width: usize) -> String {
     wrapped(format!("{:indent$}->", ""), indent + 3, text, width)
 }
 
+/// A paragraph in which every line but the first begins with two blanks; ends with a line end. Words are split at blanks
+/// only, so a no-break space holds two together.
+pub fn paragraph(text: &str) -> String {
+    let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
+    wrapped(first.to_owned(), 2, rest, WIDTH)
+}
+
 /// A paragraph after `start`, in which every further line begins with `indent` blanks; ends with a line end.
 pub fn wrapped(start: String, indent: usize, text: &str, limit: usize) -> String {
     let mut out = start;
     let mut column = width(&out);
     let mut pad = indent.saturating_sub(column).max(1);
-    for word in text.split_whitespace() {
+    for word in text.split_ascii_whitespace() {
         // A word longer than a line is cut in its middle to keep the width.
         let word = cut_middle(word, limit.saturating_sub(indent));
         if column + pad + width(&word) > limit {

@@ -38,6 +38,15 @@ fn cost(word: &str, name: &str) -> (usize, bool, usize) {
     ends.chain([(edits, false, length)]).min().unwrap_or((edits, false, length))
 }
 
+/// The first `most` of the names, and the number of the others: `a, b and 3 more`.
+pub fn listed(names: &[impl AsRef<str>], most: usize) -> String {
+    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
 /// An unknown name; prints as a clause that suggests a similar name and lists all names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

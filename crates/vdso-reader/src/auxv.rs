@@ -13,7 +13,6 @@ pub const AT_SYSINFO_EHDR: u64 = 33;
 /// # References
 ///
 /// - `getauxval(3)`, `proc_pid_auxv(5)`
-#[must_use]
 pub fn parse(bytes: &[u8], class: Class) -> Vec<(u64, u64)> {
     let width = match class {
         Class::Elf32 => 4,
@@ -27,7 +26,6 @@ pub fn parse(bytes: &[u8], class: Class) -> Vec<(u64, u64)> {
 }
 
 /// The address of the vDSO image, if the vector has one.
-#[must_use]
 pub fn sysinfo_ehdr(bytes: &[u8], class: Class) -> Option<u64> {
     let pairs = parse(bytes, class);
     pairs.iter().find(|pair| pair.0 == AT_SYSINFO_EHDR).map(|pair| pair.1).filter(|at| *at != 0)

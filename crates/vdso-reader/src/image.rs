@@ -12,15 +12,21 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Image {
     pub(super) bytes: Vec<u8>,
-    pub(super) class: Class,
-    pub(super) machine: Machine,
-    pub(super) segments: Vec<Segment>,
+    /// The width of its addresses.
+    pub class: Class,
+    /// The processor family that it is for.
+    pub machine: Machine,
+    /// Its program headers, in their order.
+    pub segments: Vec<Segment>,
     pub(super) sections: Vec<Section>,
     pub(super) dynamic: Vec<(i64, u64)>,
     pub(super) symbols: Vec<Symbol>,
-    pub(super) versions: Vec<Version>,
-    pub(super) notes: Vec<Note>,
-    pub(super) soname: Option<String>,
+    /// The versions that it defines, in their order.
+    pub versions: Vec<Version>,
+    /// What its notes say, in their order.
+    pub notes: Vec<Note>,
+    /// Its own name, `linux-vdso.so.1` for the kernel's images.
+    pub soname: Option<String>,
     pub(super) content_end: u64,
 }
 
@@ -103,39 +109,6 @@ elf_numbers! {
     Aarch64 = EM_AARCH64 "aarch64",
     /// ARM with 32 bits, either byte order.
     Arm = EM_ARM "arm",
-    /// RISC-V, 32 or 64 bits.
-    Riscv = EM_RISCV "riscv",
-    /// `PowerPC` with 64 bits, either byte order.
-    Ppc64 = EM_PPC64 "ppc64",
-    /// IBM Z, 31 or 64 bits.
-    S390 = EM_S390 "s390",
-    /// `LoongArch`, 32 or 64 bits.
-    LoongArch = EM_LOONGARCH "loongarch",
-}
-
-elf_numbers! {
-    /// The type of a program header.
-    SegmentKind(u32 = elf::ProgramType), others "{:#x}":
-    /// `PT_LOAD`: bytes to be in memory.
-    Load = PT_LOAD "LOAD",
-    /// `PT_DYNAMIC`: the dynamic table.
-    Dynamic = PT_DYNAMIC "DYNAMIC",
-    /// `PT_INTERP`: the path of a program interpreter.
-    Interp = PT_INTERP "INTERP",
-    /// `PT_NOTE`: notes, such as the build id.
-    Note = PT_NOTE "NOTE",
-    /// `PT_PHDR`: the program headers themselves.
-    Phdr = PT_PHDR "PHDR",
-    /// `PT_TLS`: thread-local storage.
-    Tls = PT_TLS "TLS",
-    /// `PT_GNU_EH_FRAME`: the index of the unwind tables.
-    GnuEhFrame = PT_GNU_EH_FRAME "GNU_EH_FRAME",
-    /// `PT_GNU_STACK`: whether the stack is executable.
-    GnuStack = PT_GNU_STACK "GNU_STACK",
-    /// `PT_GNU_RELRO`: the part that becomes read-only after relocation.
-    GnuRelro = PT_GNU_RELRO "GNU_RELRO",
-    /// `PT_GNU_PROPERTY`: properties such as branch protection.
-    GnuProperty = PT_GNU_PROPERTY "GNU_PROPERTY",
 }
 
 elf_numbers! {
@@ -161,23 +134,19 @@ elf_numbers! {
 }
 
 /// A program header, with its numbers as in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The segment's type.
-    pub kind: SegmentKind,
+    /// The segment's type, such as `PT_LOAD`.
+    pub kind: elf::ProgramType,
     /// Offset of its bytes in the file.
     pub offset: u64,
     /// The address it was linked for.
-    #[serde(serialize_with = "hexadecimal")]
     pub vaddr: u64,
     /// Its size in the file, in bytes.
-    #[serde(rename = "file_bytes")]
     pub file_size: u64,
     /// Its size in memory, in bytes.
-    #[serde(rename = "memory_bytes")]
     pub mem_size: u64,
     /// `PF_R` = 4, `PF_W` = 2, `PF_X` = 1.
-    #[serde(serialize_with = "letters")]
     pub flags: u32,
 }
 
@@ -240,66 +209,32 @@ pub enum Note {
     BuildId(String),
     /// The kernel's version code as major, minor and patch.
     LinuxVersion(u32, u32, u32),
-    /// The kernel's build salt, usually the distribution's package version.
-    BuildSalt(String),
-    /// Another note: its owner, its type and its size in bytes.
-    Other(String, u32, usize),
 }
 
 impl fmt::Debug for Image {
     /// Leaves out the bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Image")
-            .field("class", &self.class)
-            .field("machine", &self.machine)
-            .field("segments", &self.segments)
-            .field("dynamic", &self.dynamic)
-            .field("symbols", &self.symbols)
-            .field("versions", &self.versions)
-            .field("notes", &self.notes)
-            .finish_non_exhaustive()
+        f.debug_struct("Image").field("machine", &self.machine).finish_non_exhaustive()
     }
 }
 
 impl Image {
     /// The bytes passed to [`Image::parse`].
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The width of its addresses.
-    #[must_use]
-    pub fn class(&self) -> Class {
-        self.class
-    }
-
-    /// The processor family that it is for.
-    #[must_use]
-    pub fn machine(&self) -> Machine {
-        self.machine
-    }
-
-    /// Its program headers, in their order.
-    #[must_use]
-    pub fn segments(&self) -> &[Segment] {
-        &self.segments
-    }
-
     /// Its section headers, in their order; empty if there are none within the bytes.
-    #[must_use]
     pub fn sections(&self) -> &[Section] {
         &self.sections
     }
 
     /// Its dynamic table as pairs of tag and value, in their order, without the final `DT_NULL`.
-    #[must_use]
     pub fn dynamic(&self) -> &[(i64, u64)] {
         &self.dynamic
     }
 
     /// Its dynamic symbols in the order of the table, without the empty first entry.
-    #[must_use]
     pub fn symbols(&self) -> &[Symbol] {
         &self.symbols
     }
@@ -312,32 +247,12 @@ impl Image {
     }
 
     /// The function with this name, of any version.
-    #[must_use]
     pub fn function(&self, name: &str) -> Option<&Symbol> {
         self.functions().find(|symbol| symbol.name == name)
     }
 
-    /// The versions that it defines, in their order.
-    #[must_use]
-    pub fn versions(&self) -> &[Version] {
-        &self.versions
-    }
-
-    /// The content of its notes, in their order.
-    #[must_use]
-    pub fn notes(&self) -> &[Note] {
-        &self.notes
-    }
-
-    /// Its own name, `linux-vdso.so.1` for the kernel's images.
-    #[must_use]
-    pub fn soname(&self) -> Option<&str> {
-        self.soname.as_deref()
-    }
-
     /// The build id as lower-case hexadecimal digits, if a note has one.
-    #[must_use]
-    pub(crate) fn build_id(&self) -> Option<&str> {
+    pub fn build_id(&self) -> Option<&str> {
         self.notes.iter().find_map(|note| match note {
             Note::BuildId(id) => Some(id.as_str()),
             _ => None,
@@ -348,15 +263,13 @@ impl Image {
     ///
     /// Headers, the file part of all segments, all sections and the section headers end before it. From here to the end
     /// of the last page the bytes are unused.
-    #[must_use]
     pub fn content_end(&self) -> u64 {
         self.content_end
     }
 
     /// The offset of an address that the image was linked for.
-    #[must_use]
     pub fn offset_of(&self, vaddr: u64) -> u64 {
-        let load = self.segments.iter().find(|segment| segment.kind == SegmentKind::Load);
+        let load = self.segments.iter().find(|segment| segment.kind == elf::PT_LOAD);
         let (offset, base) = load.map_or((0, 0), |load| (load.offset, load.vaddr));
         vaddr.wrapping_add(offset).wrapping_sub(base)
     }
@@ -364,27 +277,10 @@ impl Image {
 
 impl Symbol {
     /// Whether programs can call it: defined, not absolute, global or weak, function or untyped.
-    #[must_use]
     pub fn is_function(&self) -> bool {
         self.defined
             && !self.absolute
             && matches!(self.kind, SymbolKind::Func | SymbolKind::NoType)
             && matches!(self.binding, Binding::Global | Binding::Weak)
     }
-}
-
-/// The flags of a segment, such as `r-x`.
-pub(crate) fn flag_letters(flags: u32) -> String {
-    [(4, 'r'), (2, 'w'), (1, 'x')]
-        .map(|(flag, letter)| if flags & flag == 0 { '-' } else { letter })
-        .iter()
-        .collect()
-}
-
-fn letters<S: Serializer>(flags: &u32, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&flag_letters(*flags))
-}
-
-fn hexadecimal<S: Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-    Hex(*address).serialize(serializer)
 }

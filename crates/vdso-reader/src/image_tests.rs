@@ -15,8 +15,8 @@ const I386: &[u8] = include_bytes!("../../../fixtures/vdso/i386.so");
 #[test]
 fn the_x86_64_image_is_read_whole() {
     let image = Image::parse(X86_64).unwrap();
-    assert_eq!((image.class(), image.machine()), (Class::Elf64, Machine::X86_64));
-    assert_eq!(image.soname(), Some("linux-vdso.so.1"));
+    assert_eq!((image.class, image.machine), (Class::Elf64, Machine::X86_64));
+    assert_eq!(image.soname.as_deref(), Some("linux-vdso.so.1"));
     assert_eq!(image.symbols().len(), 13);
     let clock_gettime = image.function("__vdso_clock_gettime").unwrap();
     assert_eq!((clock_gettime.offset, clock_gettime.size), (0xaf0, 902));
@@ -25,17 +25,17 @@ fn the_x86_64_image_is_read_whole() {
     assert_eq!(image.function("clock_gettime").unwrap().binding, Binding::Weak);
     assert_eq!(image.function("LINUX_2.6"), None, "an absolute symbol is no function");
     assert_eq!(image.functions().count(), 12);
-    assert_eq!(image.segments().len(), 4);
-    assert_eq!(image.segments()[0].flags, 5);
+    assert_eq!(image.segments.len(), 4);
+    assert_eq!(image.segments[0].flags, 5);
     assert_eq!(image.content_end(), 5600 + 17 * 64);
     assert_eq!(image.build_id(), Some("a599807156a2a62fe956a82e388aeeabc874119c"));
-    assert!(image.notes().contains(&Note::LinuxVersion(6, 18, 44)));
+    assert!(image.notes.contains(&Note::LinuxVersion(6, 18, 44)));
 }
 
 #[test]
 fn the_aarch64_image_is_read_whole() {
     let image = Image::parse(AARCH64).unwrap();
-    assert_eq!((image.class(), image.machine()), (Class::Elf64, Machine::Aarch64));
+    assert_eq!((image.class, image.machine), (Class::Elf64, Machine::Aarch64));
     let names: Vec<&str> = image.functions().map(|symbol| symbol.name.as_str()).collect();
     assert_eq!(
         names,
@@ -49,14 +49,14 @@ fn the_aarch64_image_is_read_whole() {
     let sigreturn = image.function("__kernel_rt_sigreturn").unwrap();
     assert_eq!(sigreturn.kind, SymbolKind::NoType);
     assert_eq!(sigreturn.version.as_deref(), Some("LINUX_2.6.39"));
-    assert_eq!(image.versions()[1].hash, 0x75f_cb89);
+    assert_eq!(image.versions[1].hash, 0x75f_cb89);
     assert_eq!(image.content_end(), AARCH64.len() as u64);
 }
 
 #[test]
 fn the_i386_image_is_read_whole() {
     let image = Image::parse(I386).unwrap();
-    assert_eq!((image.class(), image.machine()), (Class::Elf32, Machine::I386));
+    assert_eq!((image.class, image.machine), (Class::Elf32, Machine::I386));
     assert_eq!(image.function("__vdso_clock_gettime64").unwrap().offset, 0x4b0);
     let vsyscall = image.function("__kernel_vsyscall").unwrap();
     assert_eq!(vsyscall.version.as_deref(), Some("LINUX_2.5"));
@@ -131,7 +131,7 @@ fn reasons_are_lower_case_clauses() {
 /// Where the entry with this tag starts in the dynamic table of an image.
 fn dynamic_entry(bytes: &[u8], tag: i64) -> usize {
     let image = Image::parse(bytes).unwrap();
-    let segment = image.segments().iter().find(|segment| segment.kind == SegmentKind::Dynamic);
+    let segment = image.segments.iter().find(|segment| segment.kind == object::elf::PT_DYNAMIC);
     let place = image.dynamic().iter().position(|entry| entry.0 == tag).unwrap();
     usize::try_from(segment.unwrap().offset).unwrap() + 16 * place
 }
@@ -151,7 +151,7 @@ proptest! {
         if let Ok(image) = Image::parse(&bytes) {
             prop_assert!(image.content_end() <= bytes.len() as u64);
             let view = View::new(&image, ImageOrigin::Own { pid: 1 }, Some(u64::MAX), &[]);
-            prop_assert!(text::write_view(&mut Vec::new(), &view).is_ok());
+            prop_assert!(text::render(&view).starts_with("vDSO of this process, pid 1\n"));
         }
     }
 

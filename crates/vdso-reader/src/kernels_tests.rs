@@ -23,7 +23,7 @@ fn every_image_is_read_whole() {
             "x86_64" => (Machine::X86_64, "__vdso_"),
             _ => (Machine::Aarch64, "__kernel_"),
         };
-        assert_eq!((image.class(), image.machine()), (Class::Elf64, machine), "{name}");
+        assert_eq!((image.class, image.machine), (Class::Elf64, machine), "{name}");
         let view = View::new(&image, ImageOrigin::Own { pid: 1 }, None, &[]);
         assert_eq!(view.linux_version.as_deref(), Some(*version), "{name}");
         assert!(image.build_id().is_some(), "{name}");

@@ -13,8 +13,7 @@ pub mod view;
 
 pub use error::ImageError;
 pub use image::{
-    Binding, Class, Hex, Image, Machine, Note, Section, Segment, SegmentKind, Symbol, SymbolKind,
-    Version,
+    Binding, Class, Hex, Image, Machine, Note, Section, Segment, Symbol, SymbolKind, Version,
 };
 
 #[cfg(test)]

@@ -1,9 +1,5 @@
 //! The lines of `/proc/PID/maps`.
 
-use serde::ser::{Serialize, SerializeStruct as _, Serializer};
-
-use super::Hex;
-
 /// A mapping of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
@@ -19,27 +15,13 @@ pub struct Mapping {
 
 impl Mapping {
     /// Its size in bytes.
-    #[must_use]
     pub fn size(&self) -> u64 {
         self.end - self.start
     }
 
     /// Whether this address lies in it.
-    #[must_use]
     pub fn contains(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
-    }
-}
-
-impl Serialize for Mapping {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Mapping", 5)?;
-        fields.serialize_field("name", &self.name)?;
-        fields.serialize_field("start", &Hex(self.start))?;
-        fields.serialize_field("end", &Hex(self.end))?;
-        fields.serialize_field("size_bytes", &self.size())?;
-        fields.serialize_field("perms", &self.perms)?;
-        fields.end()
     }
 }
 
@@ -48,13 +30,11 @@ impl Serialize for Mapping {
 /// # References
 ///
 /// - `proc_pid_maps(5)`
-#[must_use]
 pub fn parse(text: &str) -> Vec<Mapping> {
     text.lines().filter_map(parse_line).collect()
 }
 
 /// Parses one line: `start-end perms offset device inode name`.
-#[must_use]
 pub(crate) fn parse_line(line: &str) -> Option<Mapping> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;

@@ -9,8 +9,7 @@ use object::read::elf::{
 
 use super::ImageError;
 use super::image::{
-    Binding, Class, Image, Machine, Note, Section, Segment, SegmentKind, Symbol, SymbolKind,
-    Version,
+    Binding, Class, Image, Machine, Note, Section, Segment, Symbol, SymbolKind, Version,
 };
 
 /// Maximum number of versions; a longer table may be endless.
@@ -68,7 +67,7 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
 
     fn image(mut self, class: Class) -> Result<Image, ImageError> {
         let segments = self.segments()?;
-        let load = segments.iter().find(|segment| segment.kind == SegmentKind::Load);
+        let load = segments.iter().find(|segment| segment.kind == elf::PT_LOAD);
         let load = load.ok_or(ImageError::NoLoad)?;
         self.to_offset = load.offset.wrapping_sub(load.vaddr);
         let dynamic = self.dynamic(&segments)?;
@@ -101,7 +100,7 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
         let segment = |(at, raw): (usize, &Elf::ProgramHeader)| {
             let endian = self.endian;
             let segment = Segment {
-                kind: SegmentKind::from_raw(raw.p_type(endian)),
+                kind: raw.p_type(endian),
                 offset: raw.p_offset(endian).into(),
                 vaddr: raw.p_vaddr(endian).into(),
                 file_size: raw.p_filesz(endian).into(),
@@ -119,7 +118,7 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
 
     /// The dynamic table, which ends at `DT_NULL`.
     fn dynamic(&self, segments: &[Segment]) -> Result<Vec<(i64, u64)>, ImageError> {
-        let segment = segments.iter().rfind(|segment| segment.kind == SegmentKind::Dynamic);
+        let segment = segments.iter().rfind(|segment| segment.kind == elf::PT_DYNAMIC);
         let segment = segment.ok_or(ImageError::NoDynamic)?;
         let mut entries = Vec::new();
         let mut at = segment.offset;
@@ -286,7 +285,7 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
 
     fn notes(&self, segments: &[Segment]) -> Vec<Note> {
         let mut found = Vec::new();
-        for segment in segments.iter().filter(|segment| segment.kind == SegmentKind::Note) {
+        for segment in segments.iter().filter(|segment| segment.kind == elf::PT_NOTE) {
             let Some(data) = self.slice(segment.offset, segment.file_size) else { continue };
             // The kernel aligns notes to 4 bytes, even if the segment states another alignment.
             let Ok(mut notes) = NoteIterator::<Elf>::new(self.endian, Elf::Word::default(), data)
@@ -294,23 +293,20 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
                 continue;
             };
             while let Ok(Some(note)) = notes.next() {
-                let kind = note.n_type(self.endian);
-                found.push(self.note(note.name(), kind.0, note.desc()));
+                found.extend(self.note(note.name(), note.n_type(self.endian).0, note.desc()));
             }
         }
         found
     }
 
-    fn note(&self, owner: &[u8], kind: u32, data: &[u8]) -> Note {
+    fn note(&self, owner: &[u8], kind: u32, data: &[u8]) -> Option<Note> {
         match (owner, kind) {
-            (b"GNU", 3) => Note::BuildId(hex(data)),
-            (b"Linux", 0) if data.len() == 4 => {
-                let word = data.read_at::<object::U32<Endianness>>(0);
-                let code = word.map_or(0, |word| word.get(self.endian));
-                Note::LinuxVersion(code >> 16, code >> 8 & 0xff, code & 0xff)
+            (b"GNU", 3) => Some(Note::BuildId(hex(data))),
+            (b"Linux", 0) => {
+                let code = data.read_at::<object::U32<Endianness>>(0).ok()?.get(self.endian);
+                Some(Note::LinuxVersion(code >> 16, code >> 8 & 0xff, code & 0xff))
             }
-            (b"Linux", 0x100) => Note::BuildSalt(text(data)),
-            _ => Note::Other(text(owner), kind, data.len()),
+            _ => None,
         }
     }
 
@@ -372,12 +368,6 @@ fn version_name(versions: &[Version], index: u16) -> Option<String> {
 }
 
 /// Bytes as pairs of hexadecimal digits.
-pub(super) fn hex(data: &[u8]) -> String {
+fn hex(data: &[u8]) -> String {
     data.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Bytes as text up to the first zero byte.
-fn text(data: &[u8]) -> String {
-    let text = data.split(|byte| *byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(text).into_owned()
 }

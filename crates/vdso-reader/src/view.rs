@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::maps::Mapping;
-use super::{Binding, Class, Hex, Image, Machine, Note, Segment, Symbol};
+use super::{Binding, Class, Hex, Image, Machine, Note, Symbol};
 use clockscope_text::foreign::Foreign;
 
 /// The version of the JSON document; incremented when a key is removed or changes its meaning.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// The data of an image and, if it lies in a process, of its mapping there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -23,8 +23,6 @@ pub struct View<'a> {
     pub kernel_address: Option<Hex>,
     /// The bytes from the start of the image to the end of its mapping or file.
     pub size_bytes: u64,
-    /// Bytes in use; the rest of the last page is free.
-    pub content_bytes: u64,
     /// The processor family, such as `x86-64`.
     pub machine: Machine,
     /// The width of addresses, 32 or 64.
@@ -33,17 +31,10 @@ pub struct View<'a> {
     pub soname: Option<&'a str>,
     /// The kernel's version by its note in the image.
     pub linux_version: Option<String>,
-    /// The build salt by its note in the image.
-    pub build_salt: Option<&'a str>,
     /// The build id by its note in the image.
     pub build_id: Option<&'a str>,
     /// The versions that symbols can have.
     pub versions: Vec<&'a str>,
-    /// The process's mappings that belong to the vDSO: `[vvar]`, `[vvar_vclock]`, `[vdso]`, and the
-    /// one that holds the image.
-    pub mappings: Vec<&'a Mapping>,
-    /// The program headers, in their order.
-    pub segments: &'a [Segment],
     /// The dynamic symbols by offset.
     pub symbols: Vec<PlacedSymbol<'a>>,
 }
@@ -81,12 +72,11 @@ pub struct PlacedSymbol<'a> {
 
 impl<'a> View<'a> {
     /// The view of an image, which in a process lies at `address` among `mappings`.
-    #[must_use]
     pub fn new(
         image: &'a Image,
         source: ImageOrigin,
         address: Option<u64>,
-        mappings: &'a [Mapping],
+        mappings: &[Mapping],
     ) -> Self {
         let placed = |symbol: &'a Symbol| {
             let base = address.filter(|_| symbol.defined && !symbol.absolute);
@@ -96,38 +86,26 @@ impl<'a> View<'a> {
         symbols.sort_by_key(|PlacedSymbol { symbol, .. }| {
             (symbol.absolute, symbol.offset, symbol.binding != Binding::Global)
         });
-        let belongs = |mapping: &&Mapping| {
-            mapping.name.starts_with("[vvar")
-                || mapping.name == "[vdso]"
-                || address.is_some_and(|address| mapping.contains(address))
-        };
         let kernels = mappings.iter().find(|mapping| mapping.name == "[vdso]");
-        let versions = image.versions().iter().filter(|version| !version.base);
+        let versions = image.versions.iter().filter(|version| !version.base);
         Self {
             schema: SCHEMA,
             source,
             address: address.map(Hex),
             kernel_address: kernels.map(|mapping| Hex(mapping.start)),
             size_bytes: image.bytes().len() as u64,
-            content_bytes: image.content_end(),
-            machine: image.machine(),
-            address_bits: match image.class() {
+            machine: image.machine,
+            address_bits: match image.class {
                 Class::Elf32 => 32,
                 Class::Elf64 => 64,
             },
-            soname: image.soname(),
-            linux_version: image.notes().iter().find_map(|note| match note {
+            soname: image.soname.as_deref(),
+            linux_version: image.notes.iter().find_map(|note| match note {
                 Note::LinuxVersion(major, minor, patch) => Some(format!("{major}.{minor}.{patch}")),
-                _ => None,
-            }),
-            build_salt: image.notes().iter().find_map(|note| match note {
-                Note::BuildSalt(salt) if !salt.is_empty() => Some(salt.as_str()),
-                _ => None,
+                Note::BuildId(_) => None,
             }),
             build_id: image.build_id(),
             versions: versions.map(|version| version.name.as_str()).collect(),
-            mappings: mappings.iter().filter(belongs).collect(),
-            segments: image.segments(),
             symbols,
         }
     }
@@ -152,15 +130,11 @@ mod tests {
     }
 
     #[test]
-    fn only_mappings_of_the_vdso_are_kept() {
-        let text = "1000-2000 r--p 0 00:00 0 [vvar]\n2000-3000 r--p 0 00:00 0 [vvar_vclock]\n\
-                    3000-5000 r-xp 0 00:00 0 [vdso]\n6000-7000 r-xp 0 00:00 0 \n7000-8000 rw-p 0 00:00 0 [stack]";
+    fn the_kernels_own_image_is_known_beside_another() {
+        let text = "3000-5000 r-xp 0 00:00 0 [vdso]\n6000-7000 r-xp 0 00:00 0 \n";
         let image = Image::parse(X86_64).unwrap();
         let source = ImageOrigin::Process { pid: 7 };
-        let mappings = maps::parse(text);
-        let view = View::new(&image, source, Some(0x6000), &mappings);
-        let names: Vec<&str> = view.mappings.iter().map(|mapping| mapping.name.as_str()).collect();
-        assert_eq!(names, ["[vvar]", "[vvar_vclock]", "[vdso]", ""]);
+        let view = View::new(&image, source, Some(0x6000), &maps::parse(text));
         assert_eq!(view.kernel_address, Some(Hex(0x3000)));
     }
 }

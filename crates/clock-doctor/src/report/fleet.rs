@@ -11,6 +11,7 @@ use super::status::{NOTHING_TO_MEND, SLOW, UNKNOWN, WRONG};
 use super::text;
 use crate::root::paths::ARCHIVES;
 use crate::rules::finding::{Severity, State};
+use clockscope_text::names::listed;
 
 /// Maximum number of hosts of a group that the text names.
 const NAMED: usize = 4;
@@ -255,12 +256,7 @@ fn section(out: &mut String, title: &str, groups: &[Group], named: impl Fn(&str)
     }
     let _ = writeln!(out, "\n{title}");
     for group in groups {
-        let hosts: Vec<&str> = group.hosts.iter().take(NAMED).map(String::as_str).collect();
-        let more = match group.hosts.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let words = format!("{}: {}{more}", named(&group.name), hosts.join(", "));
+        let words = format!("{}: {}", named(&group.name), listed(&group.hosts, NAMED));
         *out += &text::counted(group.machines, &words);
     }
 }

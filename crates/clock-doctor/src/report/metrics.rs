@@ -6,7 +6,6 @@
 //! labels `device` and `clocksource`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use super::families::{self, Family};
 use super::model::DoctorReport;
@@ -21,18 +20,14 @@ pub(super) const NANOS_A_SECOND: f64 = 1e9;
 
 /// The metrics of a report, and of the facts it is based on. `judged_at` is the time of the judgement, in seconds since
 /// 1970, UTC.
-///
-/// # Errors
-///
-/// None for any report.
-pub fn render(facts: &Facts, report: &DoctorReport, judged_at: f64) -> Result<String, fmt::Error> {
+pub fn render(facts: &Facts, report: &DoctorReport, judged_at: f64) -> String {
     let mut families = verdict(report, judged_at);
     families.extend([verdict_in_words(report), boot(facts), findings(report)]);
     families.extend(clocksources(report));
     families.extend([unstable(facts), warp(facts)]);
     families.extend(report.measured.iter().flat_map(measurements));
     families.extend(time_of_day(report));
-    families::render(families)
+    families::render(&families)
 }
 
 fn verdict(report: &DoctorReport, judged_at: f64) -> Vec<Family> {
@@ -164,10 +159,6 @@ fn measurements(measured: &Measured) -> Vec<Family> {
         "clockscope_clock_path_info",
         "How a program that calls the vDSO gets its answer: from the vDSO, or by a system call",
     );
-    let mut ratios = Family::gauge(
-        "clockscope_vdso_speedup_ratio",
-        "Cost of a read by system call divided by its cost by the vDSO",
-    );
     for read in &measured.reads {
         let clock = ("clock", read.clock.as_str());
         let cost = |ns: Option<f64>| ns.filter(|ns| ns.is_finite()).map(|ns| ns / NANOS_A_SECOND);
@@ -181,14 +172,12 @@ fn measurements(measured: &Measured) -> Vec<Family> {
         if read.falls_back.is_some() || vdso.is_some() || syscall.is_some() {
             paths = paths.with(&[clock, ("path", path)], 1.0);
         }
-        let ratio = syscall.zip(vdso).filter(|(_, vdso)| *vdso > 0.0);
-        ratios = ratios.with_some(&[clock], ratio.map(|(syscall, vdso)| syscall / vdso));
     }
     let host = &measured.host;
     let rate = Family::gauge("clockscope_tsc_frequency_hertz", "Rate of the TSC")
         .with_some(&[("by", "kernel")], host.tsc_hz_kernel)
         .with_some(&[("by", "measurement")], host.tsc_hz_measured);
-    vec![costs, paths, ratios, rate]
+    vec![costs, paths, rate]
 }
 
 #[cfg(test)]
@@ -219,12 +208,12 @@ mod tests {
 
     #[test]
     fn the_log_is_counted_once() {
-        let text = render(&facts(), &samples::warp(), NOW).unwrap();
+        let text = render(&facts(), &samples::warp(), NOW);
         assert!(text.contains("# TYPE clockscope_clocksource_unstable_total counter\n"), "{text}");
         assert!(text.contains("clockscope_clocksource_unstable_total{clocksource=\"tsc\"} 2\n"));
         assert!(text.contains("clockscope_tsc_warp_cycles{when=\"boot\"} 220\n"));
         assert!(!text.contains("EOF"));
-        let text = render(&Facts::default(), &samples::warp(), NOW).unwrap();
+        let text = render(&Facts::default(), &samples::warp(), NOW);
         assert!(!text.contains("unstable_total"), "no log is not a log without marks");
     }
 
@@ -245,13 +234,12 @@ mod tests {
         let measured = Measured { reads, warp, ..Measured::default() };
         let report = DoctorReport { measured: Some(measured), ..samples::healthy() };
         let facts = Facts { measured: report.measured.clone(), ..Facts::default() };
-        let text = render(&facts, &report, NOW).unwrap();
+        let text = render(&facts, &report, NOW);
         for line in [
             "clockscope_clock_read_seconds{clock=\"CLOCK_MONOTONIC\",path=\"vdso\"} 2.5e-8",
             "clockscope_clock_path_info{clock=\"CLOCK_MONOTONIC\",path=\"vdso\"} 1",
             "clockscope_clock_path_info{clock=\"CLOCK_TAI\",path=\"syscall\"} 1",
             "clockscope_clock_path_info{clock=\"CLOCK_BOOTTIME\",path=\"syscall\"} 1",
-            "clockscope_vdso_speedup_ratio{clock=\"CLOCK_MONOTONIC\"} 10",
             "clockscope_tsc_warp_cycles{when=\"now\"} 0",
             "clockscope_doctor_status 0",
         ] {
@@ -263,7 +251,7 @@ mod tests {
     fn the_verdict_is_one_series_with_cause_and_fix() {
         let boot_id = Some(Known::new("8d0d6f0c-boot".to_owned(), "", ""));
         let facts = Facts { boot_id, ..Facts::default() };
-        let text = render(&facts, &samples::warp(), NOW).unwrap();
+        let text = render(&facts, &samples::warp(), NOW);
         for line in [
             "clockscope_doctor_verdict_info{state=\"slow\",clocksource=\"acpi_pm\",platform=\"virtualbox\",\
              cause=\"tsc-warp\",fix=\"paravirtprovider-kvm\"} 1",
@@ -272,7 +260,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|other| other == line), "{line}\n{text}");
         }
-        let text = render(&Facts::default(), &samples::healthy(), NOW).unwrap();
+        let text = render(&Facts::default(), &samples::healthy(), NOW);
         assert!(text.contains(",cause=\"\",fix=\"\"} 1\n"), "{text}");
         assert!(!text.contains("boot_info"), "no boot is not an empty one");
     }
@@ -280,7 +268,7 @@ mod tests {
     #[test]
     fn values_of_labels_are_escaped() {
         let report = DoctorReport { source: Some("a\"b\\c\nd".to_owned()), ..samples::healthy() };
-        let text = render(&Facts::default(), &report, NOW).unwrap();
+        let text = render(&Facts::default(), &report, NOW);
         assert!(text.contains(r#"clocksource="a\"b\\c\nd"} 1"#), "{text}");
     }
 }

@@ -12,6 +12,7 @@ use super::{SMALL, clean};
 use crate::facts::{Log, Unread};
 use crate::log::reader;
 use clockscope_text::foreign::printable;
+use clockscope_text::lines::cut_right;
 
 /// Maximum depth of nested folders in the search for a machine's root.
 const DEPTH: usize = 3;
@@ -21,8 +22,6 @@ const KEPT: usize = 64 << 20;
 const EVENT: usize = 512;
 /// Minimum number of files which doctor reads that make a folder a machine's root.
 const MACHINE: usize = 3;
-/// Maximum number of duplicate files in the report.
-const TWICE: usize = 16;
 /// Longest name of a member (`PATH_MAX` of include/uapi/linux/limits.h), in bytes.
 const NAME: u64 = 4096;
 /// Maximum size of a PAX header that is read, in bytes; the longest are extended attributes.
@@ -111,7 +110,6 @@ struct Members {
     outside: (String, u64),
     /// An archive inside the archive.
     nested: Option<String>,
-    twice: Vec<(String, String)>,
 }
 
 impl Members {
@@ -194,10 +192,8 @@ impl Members {
             let text = "it holds more than 64 MiB of files such as doctor reads: of many machines?";
             return Err(io::Error::other(text));
         }
-        let files = self.roots.entry(root.clone()).or_default();
-        if files.insert(below.clone(), kept).is_some() && self.twice.len() < TWICE {
-            self.twice.push((root, below));
-        }
+        // Of a member that is there twice, the last one counts.
+        self.roots.entry(root).or_default().insert(below, kept);
         Ok(())
     }
 
@@ -213,11 +209,6 @@ impl Members {
         let mut say = |file: &str, why: &str| refused.push(Unread::new(file, why));
         if let (first, count @ 1..) = &self.outside {
             say(first, &format!("an absolute path or `..` in it, not read; such members: {count}"));
-        }
-        self.twice.retain(|(at, _)| *at == root);
-        self.twice.dedup();
-        for (_, below) in &self.twice {
-            say(below, "is in the archive more than once: the last one counts");
         }
         if let (true, Some(nested)) = (files.is_empty(), &self.nested) {
             say(nested, "an archive in the archive: unpack the outer one first");
@@ -324,11 +315,7 @@ fn is_extended(entry: &Entry<impl Read>) -> bool {
 
 /// A name in printable form, shortened.
 fn short(name: &str) -> String {
-    let name = printable(name);
-    match name.chars().count() {
-        0..=100 => name,
-        _ => name.chars().take(99).chain(['…']).collect(),
-    }
+    cut_right(&printable(name), 100)
 }
 
 /// Records whether the end was reached.

@@ -120,7 +120,6 @@ fn a_link_to_what_is_read_anyway_is_not_told() {
 fn of_a_member_that_is_there_twice_the_last_counts() {
     let archive = read(&[("proc/version", FILE, b"1"), ("proc/version", FILE, b"2")]);
     assert_eq!(text(&archive, "proc/version"), "2");
-    assert!(said(&archive)[0].contains("more than once"));
 }
 
 #[test]

@@ -82,7 +82,11 @@ static PAGES: LazyLock<Vec<Page>> = LazyLock::new(|| {
     pages
 });
 
-/// All pages: labels, fixes, platforms.
+/// The place of the first fix's page: the pages of the clocksources precede it.
+static FIRST_FIX: LazyLock<usize> =
+    LazyLock::new(|| PAGES.iter().take_while(|page| !page.label.starts_with("fix:")).count());
+
+/// All pages: labels, clocksources, fixes, platforms.
 pub fn pages() -> &'static [Page] {
     &PAGES
 }
@@ -135,7 +139,7 @@ impl Label {
 impl Fix {
     /// The fix's page.
     pub fn page(self) -> &'static Page {
-        &PAGES[Label::ALL.len() + self as usize]
+        &PAGES[*FIRST_FIX + self as usize]
     }
 
     /// Whether the machine or guest has to boot again before the fix helps.

@@ -60,6 +60,11 @@ impl Finding {
         self
     }
 
+    /// Adds what was measured as evidence.
+    pub(crate) fn measured(self, text: impl AsRef<str>) -> Finding {
+        self.seen(&Evidence::measured(text))
+    }
+
     /// Adds lines of evidence.
     pub(crate) fn seen_all<'a>(self, lines: impl IntoIterator<Item = &'a Evidence>) -> Finding {
         lines.into_iter().fold(self, Finding::seen)

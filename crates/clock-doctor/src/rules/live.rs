@@ -3,7 +3,7 @@
 use super::finding::{Finding, Severity, Verdict};
 use super::state::is_device;
 use super::watchdog::figures::cost;
-use crate::facts::{Evidence, Facts};
+use crate::facts::Facts;
 use crate::measured::{Discipline, Measured, WarpMeasured};
 use crate::rules::catalogue::{Fix, Label, TRUST};
 use crate::utc::UNKNOWN_ERROR_US;
@@ -19,11 +19,11 @@ const BELIEVED: u64 = 2;
 
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = vsyscall64(facts).into_iter().collect();
-    let Some(measured) = &facts.measured else { return findings };
+    let Some(measured) = &facts.measured else { return Vec::new() };
     let source = verdict.source.as_deref();
+    let mut findings = Vec::new();
     findings.extend(vdso_off(facts, measured));
-    findings.extend(falls_back(facts, measured, source));
+    findings.extend(falls_back(measured, source));
     findings.extend(slow_read(measured, source));
     findings.extend(measured.warp.as_ref().and_then(|warp| offset(warp, measured, source)));
     findings.extend(tsc_denied(measured));
@@ -33,23 +33,13 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     findings
 }
 
-/// A value of 0 disables the vDSO's `clock_gettime` and `gettimeofday` on kernels up to 3.0.
-///
-/// `gtod->sysctl_enabled` in `arch/x86/kernel/vsyscall_64.c` (Linux 2.6.36).
-fn vsyscall64(facts: &Facts) -> Option<Finding> {
-    let known = facts.vsyscall64.as_ref().filter(|known| known.value == 0)?;
-    Some(Finding::new(Label::Vsyscall64Off).seen(&known.evidence).fix(&[Fix::Vsyscall64]))
-}
-
 fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
     // An empty `HostState` was never filled in.
     if measured.host.vdso.present || measured.host.kernel.is_empty() {
         return None;
     }
     let finding = Finding::new(Label::VdsoOff)
-        .seen(&Evidence::measured(
-            "the process that measured was given no vDSO (AT_SYSINFO_EHDR is missing)",
-        ))
+        .measured("the process that measured was given no vDSO (AT_SYSINFO_EHDR is missing)")
         .tell("every-read");
     Some(match facts.line_with("vdso=0") {
         Some(line) => finding.seen(&line.evidence).fix(&[Fix::RemoveParameter]),
@@ -57,15 +47,14 @@ fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
     })
 }
 
-fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Option<Finding> {
+fn falls_back(measured: &Measured, source: Option<&str>) -> Option<Finding> {
     let read = measured.read("CLOCK_MONOTONIC");
     let by_read = read.and_then(|read| read.falls_back);
     if by_read.or(measured.host.vdso.falls_back) != Some(true) {
         return None;
     }
-    let mut finding = Finding::new(Label::VdsoFallsBack).seen(&Evidence::measured(
-        "the vDSO's clock_gettime(CLOCK_MONOTONIC) makes the system call",
-    ));
+    let mut finding = Finding::new(Label::VdsoFallsBack)
+        .measured("the vDSO's clock_gettime(CLOCK_MONOTONIC) makes the system call");
     if let Some((vdso, syscall)) = read.and_then(|read| Some((read.vdso_ns?, read.syscall_ns?))) {
         finding = finding.tell_with("costs", &[("vdso", &cost(vdso)), ("syscall", &cost(syscall))]);
     }
@@ -75,10 +64,7 @@ fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Optio
     let page = measured.pvclock.as_ref().filter(|_| is_paravirtual(source));
     if let Some(page) = page.filter(|page| !page.is_stable) {
         finding = finding
-            .seen(&Evidence::measured(format!(
-                "the page of the {} clock says that it is not stable",
-                page.kind
-            )))
+            .measured(format!("the page of the {} clock says that it is not stable", page.kind))
             .tell("unstable-page");
     }
     let coarse = measured.read("CLOCK_MONOTONIC_COARSE");
@@ -87,9 +73,6 @@ fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Optio
     }
     let finding = finding.fix(&[Fix::Coarse]);
     Some(match source {
-        _ if facts.vsyscall64.as_ref().is_some_and(|known| known.value == 0) => {
-            finding.follows(Label::Vsyscall64Off)
-        }
         Some("kvm-clock") => finding.follows(Label::KvmClockNoVdsoSuspected),
         Some("arch_sys_counter") => finding.follows(Label::ArmErratumVdsoOff),
         _ => finding,
@@ -116,11 +99,11 @@ pub(crate) fn trapped(measured: &Measured) -> Option<(f64, f64)> {
 fn slow_read(measured: &Measured, source: Option<&str>) -> Option<Finding> {
     let (ns, coarse) = trapped(measured)?;
     let finding = Finding::new(Label::SlowReadMeasured)
-        .seen(&Evidence::measured(format!(
+        .measured(format!(
             "CLOCK_MONOTONIC by the vDSO, without a system call: {}; CLOCK_MONOTONIC_COARSE: {}",
             cost(ns),
             cost(coarse)
-        )))
+        ))
         .fix(&[Fix::Coarse]);
     let is_by_host = is_guest(measured) && source.is_none_or(|name| !name.starts_with("arch_sys"));
     Some(finding.tell(if is_by_host { "trapped" } else { "trapped-by-something" }))
@@ -141,18 +124,18 @@ fn offset(warp: &WarpMeasured, measured: &Measured, source: Option<&str>) -> Opt
     let severity = if is_believed && reads_tsc { Severity::Wrong } else { Severity::Note };
     let mut finding = Finding::new(Label::TscOffsetMeasured).severity(severity);
     if warp.backwards > 0 {
-        finding = finding.seen(&Evidence::measured(format!(
+        finding = finding.measured(format!(
             "{} of {} hand-overs between CPUs went back, by {} ticks at worst; pairs of CPUs compared: {}",
             warp.backwards, warp.handovers, warp.worst_ticks, warp.pairs
-        )));
+        ));
     }
     if let Some(((first, second, ns), bound)) = beyond {
         let way = if ns > 0.0 { "ahead of" } else { "behind" };
-        finding = finding.seen(&Evidence::measured(format!(
+        finding = finding.measured(format!(
             "CPU {second} is {} {way} CPU {first}, give or take {}",
             cost(ns.abs()),
             cost(bound)
-        )));
+        ));
     }
     if is_believed {
         finding = finding.forbid(TRUST);
@@ -170,7 +153,7 @@ fn offset(warp: &WarpMeasured, measured: &Measured, source: Option<&str>) -> Opt
 fn tsc_denied(measured: &Measured) -> Option<Finding> {
     (measured.tsc_allowed == Some(false)).then(|| {
         Finding::new(Label::TscDeniedToProcess)
-            .seen(&Evidence::measured("prctl(PR_GET_TSC) answers PR_TSC_SIGSEGV"))
+            .measured("prctl(PR_GET_TSC) answers PR_TSC_SIGSEGV")
             .tell("denied")
     })
 }
@@ -182,15 +165,12 @@ fn traced(measured: &Measured) -> Option<Finding> {
     }
     let mut finding = Finding::new(Label::SyscallsTraced).fix(&[Fix::StopTracing]);
     if tracing.who.is_empty() {
-        finding = finding.seen(&Evidence::measured("something is done beside every system call"));
+        finding = finding.measured("something is done beside every system call");
     } else {
         // Notes are printed without their evidence, so the tracing process is named in the detail.
         finding = finding.tell_with("who", &[("who", &tracing.who.join("; "))]);
     }
-    finding = tracing
-        .who
-        .iter()
-        .fold(finding, |finding, who| finding.seen(&Evidence::measured(who.as_str())));
+    finding = tracing.who.iter().fold(finding, |finding, who| finding.measured(who.as_str()));
     if let Some(note) = &tracing.note {
         finding = finding.tell_with("not-seen", &[("note", note)]);
     }
@@ -207,12 +187,12 @@ fn process(measured: &Measured) -> impl Iterator<Item = Finding> {
     let host = &measured.host;
     let traced = host.traced_by.map(|pid| {
         Finding::new(Label::TracedByPtrace)
-            .seen(&Evidence::measured(format!("TracerPid: {pid} in /proc/self/status")))
+            .measured(format!("TracerPid: {pid} in /proc/self/status"))
     });
     let is_filtered = host.seccomp.as_deref() == Some("filter");
     let filtered = is_filtered.then(|| {
-        let finding = Finding::new(Label::SeccompFilter)
-            .seen(&Evidence::measured("Seccomp: 2 in /proc/self/status"));
+        let finding =
+            Finding::new(Label::SeccompFilter).measured("Seccomp: 2 in /proc/self/status");
         match measured.read("CLOCK_MONOTONIC").and_then(|read| read.syscall_ns) {
             Some(ns) => finding.tell_with("filtered", &[("ns", &cost(ns))]),
             None => finding,
@@ -221,7 +201,7 @@ fn process(measured: &Measured) -> impl Iterator<Item = Finding> {
     let offsets = host.time_namespace.as_deref().filter(|offsets| *offsets != "none");
     let shifted = offsets.map(|offsets| {
         Finding::new(Label::InTimeNamespace)
-            .seen(&Evidence::measured(format!("time namespace: {offsets}")))
+            .measured(format!("time namespace: {offsets}"))
             .tell("namespace")
     });
     [traced, filtered, shifted].into_iter().flatten()
@@ -234,14 +214,14 @@ fn discipline(one: &Discipline, measured: &Measured) -> impl Iterator<Item = Fin
         let error = one.max_error_us as f64 / 1e6;
         let text = format!("adjtimex: STA_UNSYNC is set, greatest error {error:.1} s");
         Finding::new(Label::TimeNotSynchronised)
-            .seen(&Evidence::measured(text))
+            .measured(text)
             .fix(&[Fix::Synchronise])
             .tell_if(is_guest(measured), "guest")
     });
     let leap = matches!(one.leap.as_str(), "insert" | "delete").then(|| {
         let is_to_be = one.leap.trim_end_matches('e');
         let text = format!("adjtimex: a leap second is to be {is_to_be}ed");
-        Finding::new(Label::LeapSecondPending).seen(&Evidence::measured(text))
+        Finding::new(Label::LeapSecondPending).measured(text)
     });
     unsynchronised.into_iter().chain(leap)
 }

@@ -164,7 +164,7 @@ fn by_measurement(facts: &Facts) -> Option<Finding> {
     let from = host.tsc_hz_source.as_deref().unwrap_or("the kernel");
     let (measured, kernel) = (hertz(measured), hertz(kernel));
     let text = format!("TSC {measured} measured, {kernel} by {from}");
-    let finding = Finding::new(Label::TscRateWrong).seen(&Evidence::measured(text));
+    let finding = Finding::new(Label::TscRateWrong).measured(text);
     let values: [(&str, &dyn Display); 5] = [
         ("measured", &measured),
         ("kernel", &kernel),

@@ -5,8 +5,7 @@ mod missing;
 use super::finding::{Finding, Severity, State, Verdict};
 use super::state::is_device;
 use super::state::source::{self, counts_ticks, is_tsc, rank};
-use super::trust;
-use super::{params, state};
+use super::{params, trust};
 use crate::facts::{Evidence, Facts};
 use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
@@ -16,7 +15,6 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let rules = [rejected, tsc_not_selected, better_source, ticks];
     let mut found = missing::find(facts, verdict);
     found.extend(rules.iter().filter_map(|rule| rule(facts, verdict)));
-    found.extend(state::disagreement(facts));
     found
 }
 

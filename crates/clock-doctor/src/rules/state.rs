@@ -6,9 +6,9 @@ pub(super) mod source;
 mod tests;
 
 use self::source::Current;
-use super::finding::{Finding, State, Verdict};
+use super::finding::{State, Verdict};
 use super::{live, platform};
-use crate::facts::{Evidence, Facts, Kernel};
+use crate::facts::{Facts, Kernel};
 use crate::log::event::EventKind;
 use crate::rules::catalogue::Label;
 
@@ -81,24 +81,6 @@ fn refine(seen: (State, String), source: Option<&str>, facts: &Facts) -> (State,
     seen
 }
 
-/// A measurement that contradicts the table: the table is wrong for this kernel, or the facts about it are.
-pub(super) fn disagreement(facts: &Facts) -> Option<Finding> {
-    let (seen, text) = measured(facts)?;
-    let current = source::current(facts);
-    let name = current.name.as_deref()?;
-    let (state, because) = expected(facts, &current, &platform::platforms(facts));
-    let opposite = matches!((state, seen), (State::Fast, State::Slow) | (State::Slow, State::Fast));
-    // The table covers the device's own slowness; only its route changed with 4.7.
-    if !opposite || name == "hpet" {
-        return None;
-    }
-    let found = Finding::new(Label::MeasurementDisagrees).seen(&Evidence::measured(&text));
-    Some(found.tell_with(
-        "disagrees",
-        &[("name", &name), ("expectation", &state), ("because", &because), ("text", &text)],
-    ))
-}
-
 /// The state that files and log suggest.
 fn expected(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (State, String) {
     let Some(name) = current.name.as_deref() else {
@@ -106,9 +88,6 @@ fn expected(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (St
     };
     if facts.line_with("vdso=0").is_some() {
         return slow("vdso=0", &[]);
-    }
-    if facts.vsyscall64.as_ref().is_some_and(|gate| gate.value == 0) {
-        return slow("vsyscall64", &[]);
     }
     let named = &[("name", name.to_owned())];
     let refused = |kind: &EventKind| matches!(kind, EventKind::VdsoModeInvalid(of) if of == name);

@@ -45,7 +45,7 @@ fn profile(report: &TraceReport) -> Profile {
         }
     }
     for (row, calls) in whole.without_stack.iter().enumerate().filter(|(_, calls)| **calls > 0) {
-        builder.sample_without_stack(row, *calls);
+        builder.push(row, vec![builder.called[row]], Vec::new(), *calls);
     }
     builder.finish()
 }
@@ -55,8 +55,6 @@ struct Builder<'a> {
     callers: &'a Callers,
     profile: Profile,
     strings: HashMap<String, i64>,
-    /// Ids by file.
-    mappings: HashMap<String, u64>,
     /// Ids by name and file.
     functions: HashMap<(i64, i64), u64>,
     /// Ids by the frames of one address.
@@ -75,7 +73,6 @@ impl<'a> Builder<'a> {
             callers,
             profile: Profile::default(),
             strings: HashMap::new(),
-            mappings: HashMap::new(),
             functions: HashMap::new(),
             locations: HashMap::new(),
             called: Vec::new(),
@@ -109,11 +106,12 @@ impl<'a> Builder<'a> {
     }
 
     fn mapping(&mut self, file: &str) -> u64 {
-        if let Some(id) = self.mappings.get(file) {
-            return *id;
+        let filename = self.string(file);
+        let known = self.profile.mapping.iter().find(|mapping| mapping.filename == filename);
+        if let Some(mapping) = known {
+            return mapping.id;
         }
         let id = self.profile.mapping.len() as u64 + 1;
-        let filename = self.string(file);
         self.profile.mapping.push(Mapping {
             id,
             filename,
@@ -122,7 +120,6 @@ impl<'a> Builder<'a> {
             has_functions: true,
             ..Mapping::default()
         });
-        self.mappings.insert(file.to_owned(), id);
         id
     }
 
@@ -216,10 +213,6 @@ impl<'a> Builder<'a> {
         let command = names::process(self.report, stack.pid);
         label.push(self.text_label("command", &command));
         self.push(stack.called, location_id, label, calls);
-    }
-
-    fn sample_without_stack(&mut self, row: usize, calls: u64) {
-        self.push(row, vec![self.called[row]], Vec::new(), calls);
     }
 
     fn push(&mut self, row: usize, location_id: Vec<u64>, mut label: Vec<Label>, calls: u64) {

@@ -34,11 +34,7 @@ pub(super) fn whole_calls(callers: &Callers) -> WholeCalls {
 }
 
 /// Divides `total` in proportion to the weights; all zero if no weight is positive.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "shares of a total; the remainder makes it exact"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shares of a total")]
 fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
     let weight = |w: &f64| if w.is_finite() { w.max(0.0) } else { 0.0 };
     let sum: f64 = weights.iter().map(weight).sum();

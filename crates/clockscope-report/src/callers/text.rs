@@ -16,6 +16,7 @@ use clockscope_text::foreign::printable;
 use clockscope_text::lines::{
     cut_left, cut_middle, hanging, labelled_in, pointed, width as columns,
 };
+use clockscope_text::names::listed as first_of;
 use clockscope_text::units;
 
 /// Number of trees in a short report.
@@ -278,18 +279,13 @@ fn notes(
     if !others.is_empty() {
         let named: Vec<String> = others
             .iter()
-            .take(OTHERS)
             .map(|row| {
                 let stacks = units::counted(row.samples, "stack", "stacks");
                 let calls = number_of(row.calls, row.estimated);
                 format!("{} ({calls}, {stacks})", names::called(row))
             })
             .collect();
-        let more = match others.len().saturating_sub(OTHERS) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        out += &labelled_in("Without tree", &format!("{}{more}", named.join(", ")), width);
+        out += &labelled_in("Without tree", &first_of(&named, OTHERS), width);
     }
     if out.is_empty() { out } else { format!("\n{out}") }
 }

@@ -57,7 +57,7 @@ const WRAPPERS: [&str; 31] = [
 const OF_C: [&str; 5] = ["gettimeofday", "time", "timespec_get", "ftime", "clock"];
 /// Functions of runtimes, by the beginnings of their names: in a stack with functions of the runtime's
 /// language, they only pass the call on.
-const OF_V8: [&str; 7] = ["v8::", "heap::base::", "cppgc::", "node::", "uv__", "uv_", "Builtins_"];
+const OF_V8: &str = "v8:: heap::base:: cppgc:: node:: uv_ Builtins_";
 /// The files of a JVM itself.
 const OF_JVM: [&str; 2] = ["libjvm.so", "libjava.so"];
 /// The files of .NET itself.
@@ -81,20 +81,10 @@ const INTERPRETERS: [(&str, &str); 13] = [
     ("beam", "Erlang"),
 ];
 /// Parts of the paths of source files that belong to a library or a language, not to the program.
-const LIBRARIES: [&str; 10] = [
-    "/site-packages/",
-    "/dist-packages/",
-    "/lib/python",
-    "/node_modules/",
-    "/pkg/mod/",
-    "/usr/local/go/src/",
-    "/usr/lib/go-",
-    "/.cargo/registry/",
-    "/rustc/",
-    "/usr/include/",
-];
+const LIBRARIES: &str = "/site-packages/ /dist-packages/ /lib/python /node_modules/ /pkg/mod/ /usr/local/go/src/ \
+    /usr/lib/go- /.cargo/registry/ /rustc/ /usr/include/";
 /// Packages of the JDK.
-const OF_JDK: [&str; 5] = ["java.", "javax.", "jdk.", "sun.", "com.sun."];
+const OF_JDK: &str = "java. javax. jdk. sun. com.sun.";
 /// Folder of Python's own extensions in C.
 const PYTHON_EXTENSIONS: &str = "/lib-dynload/";
 /// Python's own functions that ask for the time on behalf of their caller, and the ends of their files.
@@ -112,67 +102,28 @@ const JVM_CLOCKS: [(&str, &str); 3] = [
     ("os::javaTimeMillis", "System.currentTimeMillis"),
     ("os::javaTimeSystemUTC", "Instant.now"),
 ];
-/// Functions below the first one of the program.
-const STARTERS: [&str; 15] = [
-    // The C library (glibc and musl).
-    "_start",
-    "_start_c",
-    "start_thread",
-    "clone",
-    "__clone",
-    "clone3",
-    "__clone3",
-    "__libc_start_main",
-    "__libc_start_main_impl",
-    "__libc_start_call_main",
-    "libc_start_main_stage2",
-    // Go.
-    "runtime.goexit",
-    "runtime.goexit.abi0",
-    "runtime.main",
-    // Rust.
-    "__rust_try",
-];
+/// Functions below the first one of the program: of the C library (glibc and musl), of Go and of Rust.
+const STARTERS: &str = "_start _start_c start_thread clone __clone clone3 __clone3 __libc_start_main \
+    __libc_start_main_impl __libc_start_call_main libc_start_main_stage2 \
+    runtime.goexit runtime.goexit.abi0 runtime.main \
+    __rust_try";
 /// Functions of Rust's standard library below the first one of the program, by the beginnings of their names.
-const RUST_STARTERS: [&str; 8] = [
-    "std::rt::lang_start",
-    "std::sys::backtrace::__rust_begin_short_backtrace",
-    "std::panicking::",
-    "std::panic::catch_unwind",
-    "std::sys::pal::unix::thread::",
-    "std::sys::thread::unix::",
-    "std::thread::Builder::spawn_unchecked",
-    "core::ops::function::FnOnce::call_once",
-];
+const RUST_STARTERS: &str = "std::rt::lang_start std::sys::backtrace::__rust_begin_short_backtrace \
+    std::panicking:: std::panic::catch_unwind std::sys::pal::unix::thread:: std::sys::thread::unix:: \
+    std::thread::Builder::spawn_unchecked core::ops::function::FnOnce::call_once";
+/// Functions of HotSpot below the first one of the program, by the beginnings of their names.
+const JVM_STARTERS: &str = "JavaCalls:: thread_entry JavaThread:: Thread::call_run thread_native_entry jni_ \
+    invokeStaticMain JavaMain ThreadJavaMain";
+/// The same of Node, from its loop of events to the first function of JavaScript.
+const NODE_STARTERS: &str = "Builtins_JSEntry Builtins_AsyncFunctionAwaitResolveClosure \
+    v8::Function::Call v8::internal:: node::InternalMakeCallback node::InternalCallbackScope:: \
+    node::MakeCallback node::AsyncWrap::MakeCallback node::Environment:: uv_run uv__run_ \
+    node::SpinEventLoop node::NodeMainInstance:: node::Start";
 
-/// Functions of runtimes below the first one of the program, by the beginnings of their names.
-const RUNTIME_STARTERS: [&str; 23] = [
-    // HotSpot.
-    "JavaCalls::",
-    "thread_entry",
-    "JavaThread::",
-    "Thread::call_run",
-    "thread_native_entry",
-    "jni_",
-    "invokeStaticMain",
-    "JavaMain",
-    "ThreadJavaMain",
-    // Node, from its loop of events to the first function of JavaScript.
-    "Builtins_JSEntry",
-    "Builtins_AsyncFunctionAwaitResolveClosure",
-    "v8::Function::Call",
-    "v8::internal::",
-    "node::InternalMakeCallback",
-    "node::InternalCallbackScope::",
-    "node::MakeCallback",
-    "node::AsyncWrap::MakeCallback",
-    "node::Environment::",
-    "uv_run",
-    "uv__run_",
-    "node::SpinEventLoop",
-    "node::NodeMainInstance::",
-    "node::Start",
-];
+/// Whether `path` begins with one of `names`.
+fn begins_with(path: &str, names: &str) -> bool {
+    names.split(' ').any(|name| path.starts_with(name))
+}
 
 /// Whether this innermost frame is the C library's function for the call, which adds no information:
 /// `clock_gettime` of libc below `clock_gettime`.
@@ -192,18 +143,9 @@ const MUSL: &str = "libc.so";
 
 /// Whether a frame belongs to the C library, the loader or the vDSO.
 pub(crate) fn is_of_c_library(frame: &FrameRow) -> bool {
-    const FILES: [&str; 8] = [
-        "libc.so.",
-        "libc-2.",
-        "libpthread",
-        "librt.so",
-        "ld-linux",
-        "ld-musl",
-        "[vdso]",
-        "libc.musl",
-    ];
+    const FILES: &str = "libc.so. libc-2. libpthread librt.so ld-linux ld-musl [vdso] libc.musl";
     let name = frame.module.as_ref().map_or("", |module| file_name(module.verbatim()));
-    name == MUSL || FILES.iter().any(|file| name.starts_with(file))
+    name == MUSL || begins_with(name, FILES)
 }
 
 /// Whether a function asks for the time on behalf of its caller.
@@ -266,7 +208,7 @@ fn is_of_runtime(frame: &FrameRow, in_runtime: bool) -> bool {
             && (path.contains(PYTHON_EXTENSIONS)
                 || OF_JVM.contains(&file)
                 || OF_DOTNET.contains(&file)
-                || OF_V8.iter().any(|start| function.starts_with(start)))
+                || begins_with(function, OF_V8))
 }
 
 /// The language of the interpreter that a frame's machine code belongs to.
@@ -369,7 +311,7 @@ pub(super) fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
 fn starts_managed(frame: &FrameRow) -> bool {
     let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
     let path = path_of(function);
-    !is_managed(frame) && RUNTIME_STARTERS.iter().any(|starter| path.starts_with(starter))
+    !is_managed(frame) && (begins_with(&path, JVM_STARTERS) || begins_with(&path, NODE_STARTERS))
 }
 
 fn is_starter(frame: &FrameRow) -> bool {
@@ -378,11 +320,9 @@ fn is_starter(frame: &FrameRow) -> bool {
         return is_of_c_library(frame);
     };
     let name = function.split('@').next().unwrap_or(function);
-    if STARTERS.contains(&name) {
-        return true;
-    }
     let path = path_of(function);
-    RUST_STARTERS.iter().any(|starter| path.starts_with(starter))
+    STARTERS.split(' ').any(|starter| starter == name)
+        || begins_with(&path, RUST_STARTERS)
         || (path.contains(" as core::ops::function::FnOnce<") && path.ends_with(">::call_once"))
 }
 
@@ -516,7 +456,7 @@ fn is_of_library(frame: &FrameRow) -> bool {
     let (file, module) = (text(frame.file.as_ref()), text(frame.module.as_ref()));
     if is_in(frame, "[java]") {
         let function = text(frame.function.as_ref());
-        return OF_JDK.iter().any(|package| function.starts_with(package));
+        return begins_with(function, OF_JDK);
     }
     // A launcher that a package has installed, as `gunicorn`, has no functions.
     let is_launcher = is_in(frame, "[python]")
@@ -526,7 +466,7 @@ fn is_of_library(frame: &FrameRow) -> bool {
             .is_some_and(|(folder, name)| folder.ends_with("/bin") && !name.contains('.'));
     let is_shared = file_name(module).contains(".so");
     is_launcher
-        || LIBRARIES.iter().any(|part| file.contains(part))
+        || LIBRARIES.split(' ').any(|part| file.contains(part))
         || is_shared
             && ["/usr/lib/", "/lib/", "/usr/local/lib/"].iter().any(|at| module.starts_with(at))
 }

@@ -16,6 +16,7 @@ use clockscope_model::bench::BenchReport;
 use clockscope_model::compare::{CompareReport, CompareRow, SCHEMA, Verdict};
 use clockscope_model::trace::TraceReport;
 use clockscope_page::{Document, Kind};
+use clockscope_text::names::listed;
 use judge::Path;
 
 /// Number of changed rows named in the last line.
@@ -129,15 +130,9 @@ fn conclusion(rows: &[CompareRow]) -> String {
             text::largest_first(rows.iter().filter(|row| row.verdict == verdict));
         let names = if matches!(verdict, Verdict::Slower | Verdict::Faster) {
             changed += found.len();
-            let named = found
-                .iter()
-                .take(NAMED_MAX)
-                .map(|row| format!("{} {}", row.name, text::percent(row.change())));
-            let rest = match found.len().saturating_sub(NAMED_MAX) {
-                0 => String::new(),
-                rest => format!(" and {rest} more"),
-            };
-            format!(" ({}{rest})", named.collect::<Vec<_>>().join(", "))
+            let named = found.iter();
+            let named = named.map(|row| format!("{} {}", row.name, text::percent(row.change())));
+            format!(" ({})", listed(&named.collect::<Vec<_>>(), NAMED_MAX))
         } else {
             String::new()
         };

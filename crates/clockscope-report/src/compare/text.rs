@@ -3,7 +3,7 @@
 use crate::table;
 use clockscope_model::compare::{CompareReport, CompareRow, Cost, Verdict};
 use clockscope_text::foreign::printable;
-use clockscope_text::lines::{WIDTH, cut_middle};
+use clockscope_text::lines::{self, WIDTH, cut_middle};
 use clockscope_text::units;
 
 /// Verdicts in the order of the last line.
@@ -40,26 +40,10 @@ fn notes(report: &CompareReport) -> String {
     lines.iter().map(|line| paragraph(line)).collect()
 }
 
-/// The text in lines of at most [`WIDTH`] columns, all but the first indented. A percent sign stays with its
-/// number.
+/// A paragraph in which a percent sign stays with its number.
 fn paragraph(words: &str) -> String {
-    let mut text = String::new();
-    let mut column = 0;
     let words = printable(words).replace(" %", "\u{a0}%");
-    for word in words.split(' ') {
-        let length = word.chars().count();
-        if column > 0 && column + 1 + length > WIDTH {
-            text.push_str("\n  ");
-            column = 2;
-        } else if column > 0 {
-            text.push(' ');
-            column += 1;
-        }
-        text.push_str(word);
-        column += length;
-    }
-    text.push('\n');
-    text.replace('\u{a0}', " ")
+    lines::paragraph(&words).replace('\u{a0}', " ")
 }
 
 /// The largest changes first.

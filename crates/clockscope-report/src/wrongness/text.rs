@@ -11,13 +11,13 @@ const HEADS: [&str; 9] = ["", "back", "step", "getres", "stale p50", "p99", "max
 
 /// The report, each line at most 80 columns.
 pub fn render(report: &WrongnessReport) -> String {
-    let mut text = paragraph("", &answer::of(report));
+    let mut text = lines::paragraph(&answer::of(report));
     for fault in &report.faults {
-        text.push_str(&paragraph(&format!("FAULT ({}):", fault.kind), &fault.sentence));
+        text.push_str(&labelled(&format!("FAULT ({}):", fault.kind), &fault.sentence));
     }
     text.push('\n');
     text.push_str(&clocks(report));
-    text.push_str(&paragraph("", answer::LEGEND));
+    text.push_str(&lines::paragraph(answer::LEGEND));
     text.push('\n');
     text.push_str(&remarks(report));
     text
@@ -74,21 +74,21 @@ fn remarks(report: &WrongnessReport) -> String {
     let mut text = String::new();
     let unordered = report.warps.iter().filter(|warp| warp.unordered && warp.warps > 0);
     if let Some(worst) = unordered.max_by_key(|warp| warp.max_warp) {
-        text.push_str(&paragraph("", &sentences::of_unordered(worst)));
+        text.push_str(&lines::paragraph(&sentences::of_unordered(worst)));
     }
     let mut label = "rate";
     for rate in sentences::of_rates(&report.rates) {
-        text.push_str(&paragraph(label, &rate));
+        text.push_str(&labelled(label, &rate));
         label = " ";
     }
     if let Some(offset) = sentences::of_offsets(&report.offsets) {
-        text.push_str(&paragraph("offset", &offset));
+        text.push_str(&labelled("offset", &offset));
     }
     if let Some(discipline) = &report.discipline {
-        text.push_str(&paragraph("kernel", &of_discipline(discipline)));
+        text.push_str(&labelled("kernel", &of_discipline(discipline)));
     }
     for (what, why) in &report.declines {
-        text.push_str(&paragraph(&format!("not measured: {what},"), &format!("because {why}")));
+        text.push_str(&labelled(&format!("not measured: {what},"), &format!("because {why}")));
     }
     text
 }
@@ -104,13 +104,9 @@ fn of_discipline(discipline: &Discipline) -> String {
     format!("{state}; maxerror {max}, esterror {estimate}")
 }
 
-/// A paragraph; with a label, its text is aligned at column 9.
-fn paragraph(label: &str, text: &str) -> String {
-    const LABEL: usize = 9;
-    match text.split_once(' ').filter(|_| label.is_empty()) {
-        Some((first, rest)) => lines::wrapped(first.to_owned(), 2, rest, WIDTH),
-        None => lines::wrapped(label.to_owned(), LABEL, text, WIDTH),
-    }
+/// A paragraph with a label; its text is aligned at column 9.
+fn labelled(label: &str, text: &str) -> String {
+    lines::wrapped(label.to_owned(), 9, text, WIDTH)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `clockscope vdso`: finds an image, reads it, and prints or saves it.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
@@ -84,10 +84,8 @@ fn print(args: &VdsoArgs, view: &View<'_>) -> Result<()> {
     if args.format == Format::Json {
         return streams::print(&json_document(view)?);
     }
-    let mut out = Vec::new();
-    match dumped {
-        Some(path) => writeln!(out, "saved {} bytes to {}", view.size_bytes, path.display())?,
-        None => text::write_view(&mut out, view)?,
-    }
-    streams::print(&String::from_utf8_lossy(&out))
+    streams::print(&match dumped {
+        Some(path) => format!("saved {} bytes to {}\n", view.size_bytes, path.display()),
+        None => text::render(view),
+    })
 }

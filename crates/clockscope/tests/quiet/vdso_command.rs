@@ -36,7 +36,7 @@ fn own_mapping() -> Vec<u8> {
 #[test]
 fn the_view_of_this_process_fits_80_columns_and_has_every_part() {
     let shown = vdso(&[]).printed();
-    for part in ["AT_SYSINFO_EHDR", "[vdso]", "LOAD", "clock_gettime"] {
+    for part in ["AT_SYSINFO_EHDR", "build id", "clock_gettime"] {
         assert!(shown.contains(part), "{part} is missing in\n{shown}");
     }
     for line in shown.lines() {
@@ -48,7 +48,7 @@ fn the_view_of_this_process_fits_80_columns_and_has_every_part() {
 #[test]
 fn every_address_is_base_plus_offset() {
     let view = json(&["--format", "json"]);
-    assert_eq!(view["schema"], 2);
+    assert_eq!(view["schema"], 3);
     let base = address(&view["address"]).unwrap();
     assert_eq!(view["address"], view["kernel_address"]);
     let functions = view["symbols"].as_array().unwrap().iter();
@@ -58,10 +58,6 @@ fn every_address_is_base_plus_offset() {
         let offset = symbol["offset"].as_u64().unwrap();
         assert_eq!(address(&symbol["address"]), Some(base + offset), "{symbol}");
     }
-    let mappings = view["mappings"].as_array().unwrap();
-    let vdso = mappings.iter().find(|mapping| mapping["name"] == "[vdso]").unwrap();
-    assert_eq!(address(&vdso["start"]), Some(base));
-    assert!(mappings.iter().any(|mapping| mapping["name"] == "[vvar]"));
 }
 
 #[test]

@@ -2,9 +2,8 @@
 
 use crate::facts::Evidence;
 use clockscope_text::foreign::printable;
-use clockscope_text::lines::{WIDTH, width};
+use clockscope_text::lines::{WIDTH, cut_right, width};
 
-const ELLIPSIS: char = '…';
 /// Maximum number of spaces before a time stamp of the kernel.
 const GAP_MAX: usize = 5;
 /// Minimum number of columns for a useful line of evidence.
@@ -57,18 +56,11 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 pub(super) fn quoted(indent: usize, evidence: &Evidence, columns: Option<usize>) -> String {
     let line = printable(&close_gaps(evidence.to_string().trim_end()));
     let pad = " ".repeat(indent);
-    let room = columns.map(|columns| columns.max(EVIDENCE_MIN).saturating_sub(indent));
-    match room {
-        Some(room) if width(&line) > room => {
-            let mut used = 0;
-            let kept = line.chars().take_while(|&c| {
-                used += width(c.encode_utf8(&mut [0; 4]));
-                used < room
-            });
-            format!("{pad}{}{ELLIPSIS}\n", kept.collect::<String>())
-        }
-        _ => format!("{pad}{line}\n"),
-    }
+    let line = match columns {
+        Some(columns) => cut_right(&line, columns.max(EVIDENCE_MIN).saturating_sub(indent)),
+        None => line,
+    };
+    format!("{pad}{line}\n")
 }
 
 /// `text` with a single space instead of each run of more than [`GAP_MAX`].

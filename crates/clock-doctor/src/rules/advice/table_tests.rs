@@ -288,7 +288,7 @@ fn greps(command: &str, log: &str) -> bool {
 }
 
 /// Whether the result that a Verify line promises is right after the fix; `None` if the machine does not show it.
-fn comes_true(line: &str, before: &Chooser, after: &Chooser, release: &str) -> Option<bool> {
+fn comes_true(line: &str, after: &Chooser, release: &str) -> Option<bool> {
     let words = |label: &str| line.split_once(label).map(|(_, rest)| rest);
     let has = |word: &str| after.line.iter().any(|one| one == word);
     let lists = |name: &str| after.rated().iter().any(|(one, _)| *one == name);
@@ -310,8 +310,6 @@ fn comes_true(line: &str, before: &Chooser, after: &Chooser, release: &str) -> O
     } else if let Some(version) = words("uname -r   # must be ") {
         let (major, minor) = version.split_once(' ')?.0.split_once('.')?;
         Some(after.version >= (major.parse().ok()?, minor.parse().ok()?))
-    } else if line.contains("/proc/sys/kernel/vsyscall64   # must print 1") {
-        Some(before.version < (3, 1))
     } else {
         let (command, wanted) = line.strip_prefix("sudo dmesg | grep ")?.split_once("   # ")?;
         let prints = greps(&format!("grep {command}"), &after.log(release));
@@ -344,7 +342,7 @@ fn verified(
         if let Some((_, names)) = line.split_once("/current_clocksource   # must print ") {
             shown = names.split(';').next().unwrap_or_default().to_owned();
         }
-        match comes_true(line, before, &after, release) {
+        match comes_true(line, &after, release) {
             Some(true) => {}
             Some(false) => tried.wrong.push(format!(
                 "{fix} on {} {:?}: `{line}`, but {} is current",

@@ -2,8 +2,6 @@
 
 mod plot;
 
-use std::fmt::Write as _;
-
 use super::numbers::general;
 use clockscope_stats::ministat::{LEVELS, Set, relative};
 
@@ -33,15 +31,12 @@ pub struct MinistatOptions {
 pub fn render(sets: &[(String, Set)], options: &MinistatOptions) -> String {
     let mut text = String::new();
     for ((name, _), symbol) in sets.iter().zip(&SYMBOLS[1..]) {
-        line(&mut text, format_args!("{symbol} {name}"));
+        text += &format!("{symbol} {name}\n");
     }
     if options.plot && options.compare {
         text.push_str(&plot::draw(sets, options));
     }
-    line(
-        &mut text,
-        format_args!("    N           Min           Max        Median           Avg        Stddev"),
-    );
+    text += "    N           Min           Max        Median           Avg        Stddev\n";
     for (index, ((_, set), symbol)) in sets.iter().zip(&SYMBOLS[1..]).enumerate() {
         vitals(&mut text, set, *symbol);
         if index > 0 && options.compare {
@@ -51,32 +46,27 @@ pub fn render(sets: &[(String, Set)], options: &MinistatOptions) -> String {
     text
 }
 
-fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "{line}");
-}
-
 fn vitals(text: &mut String, set: &Set, symbol: char) {
     let figures =
         [set.min(), set.max(), set.median(), set.mean(), set.standard_deviation()].map(|figure| {
             let figure = general(figure, 8);
             format!(" {figure:>13}")
         });
-    line(text, format_args!("{symbol} {:>3}{}", set.count(), figures.concat()));
+    *text += &format!("{symbol} {:>3}{}\n", set.count(), figures.concat());
 }
 
 fn difference(text: &mut String, set: &Set, reference: &Set, level: usize) {
     let confidence = LEVELS[level];
     let Some(found) = relative(set, reference, level) else {
-        line(text, format_args!("No difference proven at {confidence:.1}% confidence"));
+        *text += &format!("No difference proven at {confidence:.1}% confidence\n");
         return;
     };
     let short = |value: f64| general(value, 6);
     let percent = |value: f64| short(value * 100.0 / reference.mean());
-    line(text, format_args!("Difference at {confidence:.1}% confidence"));
-    line(text, format_args!("\t{} +/- {}", short(found.difference), short(found.error)));
-    line(text, format_args!("\t{}% +/- {}%", percent(found.difference), percent(found.error)));
-    line(text, format_args!("\t(Student's t, pooled s = {})", short(found.pooled)));
+    *text += &format!("Difference at {confidence:.1}% confidence\n");
+    *text += &format!("\t{} +/- {}\n", short(found.difference), short(found.error));
+    *text += &format!("\t{}% +/- {}%\n", percent(found.difference), percent(found.error));
+    *text += &format!("\t(Student's t, pooled s = {})\n", short(found.pooled));
 }
 
 /// ministat's usage error: `complaint`, then the usage.

@@ -6,7 +6,7 @@ use object::elf::{
     self, DT_GNU_HASH, DT_HASH, DT_STRSZ, DT_STRTAB, DT_SYMENT, DT_SYMTAB, DT_VERDEF, DT_VERDEFNUM,
     DT_VERSYM, DynamicTag,
 };
-use vdso_reader::{Image, Segment, SegmentKind, Symbol, SymbolKind};
+use vdso_reader::{Image, Segment, Symbol, SymbolKind};
 
 const VERSION: &str = "LINUX_2.6";
 
@@ -44,34 +44,34 @@ pub(super) fn complaints(image: &Image) -> Vec<String> {
         }
     }
     let is_version = |hash| hash == elf::hash(VERSION.as_bytes());
-    let version = image.versions().iter().find(|version| !version.base && version.name == VERSION);
+    let version = image.versions.iter().find(|version| !version.base && version.name == VERSION);
     if version.is_none_or(|version| !is_version(version.hash))
-        || !image.versions().is_sorted_by_key(|version| version.index)
+        || !image.versions.is_sorted_by_key(|version| version.index)
     {
         all.push("versions are not as Go and Abseil want them".to_owned());
     }
     // rustix rejects an image with these segments; Go and rustix want all code in the first PT_LOAD.
-    let segment = |kind| image.segments().iter().find(move |segment| segment.kind == kind);
+    let segment = |kind| image.segments.iter().find(move |segment| segment.kind == kind);
     let has = |kind| segment(kind).is_some();
-    if has(SegmentKind::Interp) || has(SegmentKind::GnuRelro) || has(SegmentKind::Tls) {
+    if has(elf::PT_INTERP) || has(elf::PT_GNU_RELRO) || has(elf::PT_TLS) {
         all.push("a segment of another kind of file".to_owned());
     }
     let holds = |load: &Segment| {
         let end = load.offset + load.mem_size;
         functions().all(|one| load.offset <= one.offset && one.offset + one.size <= end)
     };
-    if segment(SegmentKind::Load).is_none_or(|load| load.flags & 5 != 5 || !holds(load)) {
+    if segment(elf::PT_LOAD).is_none_or(|load| load.flags & 5 != 5 || !holds(load)) {
         all.push("not all code is in a first PT_LOAD that is R+X".to_owned());
     }
     // glibc adds the load address to the address of the dynamic table, other readers to its offset.
-    let dynamic = segment(SegmentKind::Dynamic);
+    let dynamic = segment(elf::PT_DYNAMIC);
     if dynamic.is_none_or(|dynamic| image.offset_of(dynamic.vaddr) != dynamic.offset)
         || value(image, DT_SYMENT).is_some_and(|size| size != 24)
     {
         all.push("a dynamic table that others read elsewhere".to_owned());
     }
     // AddressSanitizer skips the vDSO by its name; gdb reads sections from memory.
-    if image.soname().is_none_or(|name| !name.starts_with("linux-")) {
+    if image.soname.as_deref().is_none_or(|name| !name.starts_with("linux-")) {
         all.push("another SONAME".to_owned());
     }
     for name in [".dynsym", ".text", ".eh_frame"] {
@@ -133,7 +133,7 @@ fn in_gnu_hash(image: &Image, at: u64, symbol: &Symbol) -> Option<bool> {
 
 /// Whether the sorted index of unwind tables has a description that covers the whole function.
 fn is_unwound(image: &Image, symbol: &Symbol) -> Option<bool> {
-    let segment = image.segments().iter().find(|one| one.kind == SegmentKind::GnuEhFrame)?;
+    let segment = image.segments.iter().find(|one| one.kind == elf::PT_GNU_EH_FRAME)?;
     let start = segment.offset;
     let relative =
         |base: u64, at: u64| base.checked_add_signed(i64::from(word(image, at, 0)?.cast_signed()));

@@ -1,10 +1,10 @@
 //! `doctor` on many machines: judges archives and folders in parallel, and writes a line of JSON for each.
 
 use std::collections::{HashSet, VecDeque};
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read as _, Seek as _, Write as _};
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, SyncSender};
@@ -105,12 +105,11 @@ fn lines(args: &DoctorArgs) -> Result<i32> {
             None => streams::print_line(&text),
         }
     };
-    match judge_all(args, &done, &mut write) {
-        // A reader that closes the pipe has seen enough.
-        Err(error) if is_broken_pipe(&error) => {}
-        other => {
-            other?;
-        }
+    // A reader that closes the pipe has seen enough.
+    if let Err(error) = judge_all(args, &done, &mut write)
+        && !is_broken_pipe(&error)
+    {
+        return Err(error);
     }
     let (machines, unreadable) = (all.machines(), all.unreadable());
     let before =
@@ -256,17 +255,13 @@ impl Walk {
         loop {
             if let Some(list) = &mut self.list {
                 let mut path = Vec::new();
-                match list.read_until(b'\n', &mut path) {
-                    Ok(1..) => {
-                        let end = path.trim_ascii_end().len();
-                        path.truncate(end);
-                        if path.is_empty() {
-                            continue;
-                        }
-                        return Some(PathBuf::from(OsString::from_vec(path)));
+                if list.read_until(b'\n', &mut path).is_ok_and(|length| length > 0) {
+                    match path.trim_ascii_end() {
+                        [] => continue,
+                        path => return Some(PathBuf::from(OsStr::from_bytes(path))),
                     }
-                    _ => self.list = None,
                 }
+                self.list = None;
             }
             let path = self.given.pop_front()?;
             if path.as_os_str() != "-" {
@@ -278,28 +273,22 @@ impl Walk {
 
     /// The next machine of a file of lines.
     fn next_line(&mut self) -> Option<Found> {
-        let (path, reader) = self.lines.as_mut()?;
+        let (path, mut reader) = self.lines.take()?;
         let mut text = Vec::new();
         let line = match reader.read_until(b'\n', &mut text) {
-            Ok(0) => None,
-            Ok(_) => Some(
-                serde_json::from_slice::<MachineLine>(&text).map_err(|error| error.to_string()),
-            ),
-            Err(error) => Some(Err(error.to_string())),
+            Ok(0) => return None,
+            Ok(_) => serde_json::from_slice(&text).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
         };
-        match line {
-            Some(Ok(line)) => Some(Found::Line(Box::new(line))),
-            Some(Err(why)) => {
-                let found =
-                    Found::unreadable(path, &format!("a line of it is none of doctor's: {why}"));
-                self.lines = None;
-                Some(found)
+        Some(match line {
+            Ok(line) => {
+                self.lines = Some((path, reader));
+                Found::Line(line)
             }
-            None => {
-                self.lines = None;
-                None
+            Err(why) => {
+                Found::unreadable(&path, &format!("a line of it is none of doctor's: {why}"))
             }
-        }
+        })
     }
 
     /// The machine at a path; or `None` for a folder or a file of lines, whose machines come next.

@@ -60,7 +60,7 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
         DoctorFormat::Text => text::render(&report, &output::text_options(args)),
         DoctorFormat::Json => json_document(&report)?,
         DoctorFormat::JsonLines => many::line_of(path, &report)?,
-        DoctorFormat::Metrics => metrics::render(&facts, &report, now())?,
+        DoctorFormat::Metrics => metrics::render(&facts, &report, now()),
         DoctorFormat::Nagios => plugins::nagios(&report),
     };
     output::write(args.output.as_deref(), &printed)?;
