@@ -1,12 +1,13 @@
 //! The kernel's log: its lines about clocks, in the wording of twenty years of kernels.
 //!
 //! `plain` unpacks the stream, `lines` splits it, `prefix` removes the prefixes of loggers, `parse` interprets the rest,
-//! `kept` bounds the memory, `reader` combines them and separates boots.
+//! `kept` bounds the memory, `reader` combines them and separates boots. `order` reverses a log with its newest line first.
 
 pub(super) mod clean;
 pub mod event;
 mod kept;
 mod lines;
+mod order;
 mod parse;
 pub(crate) mod plain;
 mod prefix;

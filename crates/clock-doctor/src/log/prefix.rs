@@ -3,7 +3,7 @@
 mod dates;
 mod stamps;
 
-pub(super) use dates::taken_off;
+pub(super) use dates::{MONTHS, taken_off};
 
 /// A line, split into prefix and message.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,19 +64,25 @@ pub(crate) fn is_boot_mark(message: &str) -> bool {
 
 /// Removes one prefix; `None` if there is none.
 fn step<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
-    let known = match *text.as_bytes().first()? {
+    let first = *text.as_bytes().first()?;
+    let known = known(text, first, seen);
+    if known.is_some() || seen.stamp.is_some() {
+        return known;
+    }
+    // Text before the kernel's stamp is not part of the message: names of consoles, pods and guests.
+    before_stamp(text, seen)
+}
+
+/// Removes a prefix of known form.
+fn known<'a>(text: &'a str, first: u8, seen: &mut Seen<'a>) -> Option<&'a str> {
+    match first {
         b'[' => bracket(text, seen),
         b'<' => level(text),
         b'>' | b' ' | b'|' => Some(&text[1..]),
         // After the time in brackets of `talosctl dmesg`.
         b':' if seen.time => text.strip_prefix(": "),
         _ => named(text, seen),
-    };
-    if known.is_some() || seen.stamp.is_some() {
-        return known;
     }
-    // Text before the kernel's stamp is not part of the message: names of consoles, pods and guests.
-    before_stamp(text, seen)
 }
 
 fn bracket<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {

@@ -7,6 +7,7 @@ use super::clean::clean;
 use super::event::{Count, Event, EventKind, UnstableReason};
 use super::kept::Kept;
 use super::lines;
+use super::order::{self, Order};
 use super::parse::{self, Said, watchdog};
 use super::plain;
 use super::prefix::{self, Split};
@@ -35,7 +36,7 @@ const COPIED_WITHIN: u64 = 10;
 
 /// Reads a log to its end and keeps the lines of its last boot about clocks.
 ///
-/// A log may be packed, in UTF-16, or in the dress of JSON, logfmt or CSV.
+/// A log may be packed, in UTF-16, or in the dress of JSON, logfmt or CSV. One with its newest line first is reversed.
 ///
 /// Memory is bounded: only the first and the last lines of each kind are kept, and [`Log::left_out`] counts the others.
 ///
@@ -43,7 +44,23 @@ const COPIED_WITHIN: u64 = 10;
 ///
 /// Those of `bytes`.
 pub fn read(bytes: &mut dyn Read, file: &str) -> io::Result<Log> {
-    read_within(&mut plain::of(bytes)?, file, LINE, BLOCK)
+    let mut bytes = plain::of(bytes)?;
+    match order::of(&mut bytes)? {
+        Order::OldestFirst(head) => {
+            read_within(&mut head.as_slice().chain(bytes), file, LINE, BLOCK)
+        }
+        Order::Turned(text, left_out) => {
+            let mut log = read_within(&mut &text[..], file, LINE, BLOCK)?;
+            for event in &mut log.events {
+                event.evidence.line = event.evidence.line.map(|line| log.lines + 1 - line);
+            }
+            if let Some((_, evidence)) = &mut log.last {
+                evidence.line = evidence.line.map(|line| log.lines + 1 - line);
+            }
+            log.skipped_bytes += left_out;
+            Ok(log)
+        }
+    }
 }
 
 fn read_within(bytes: &mut dyn Read, file: &str, limit: usize, block: usize) -> io::Result<Log> {
