@@ -89,6 +89,11 @@ pub fn answer(filters: &[Vec<Instruction>], call: &Call) -> Answer {
     }
 }
 
+/// Whether all filters let a call pass.
+pub fn lets_pass(filters: &[Vec<Instruction>], call: &Call) -> bool {
+    answer(filters, call) == Answer::Passes
+}
+
 /// Reads a word of `struct seccomp_data`: number, architecture, instruction pointer, arguments.
 fn word(call: &Call, offset: u32) -> Option<u32> {
     let half = |value: u64, at: u32| {
@@ -197,10 +202,6 @@ mod tests {
         at: 0x7fff_0000_1234,
         arguments: [7, 0x1_2345_6789, 0o110_000, 0, 0, 9],
     };
-
-    fn lets_pass(filters: &[Vec<Instruction>], call: &Call) -> bool {
-        answer(filters, call) == Answer::Passes
-    }
 
     fn at(code: u16, if_true: u8, if_false: u8, k: u32) -> Instruction {
         Instruction { code, if_true, if_false, k }
