@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use fastclock::page::Page;
-use fastclock::{ClockId, Nanos, Scale, TickRate, Ticks};
+use fastclock::{ClockId, Nanos, Scale, Ticks};
 use vdso_image::layout::{
     Constants, IMAGE_PAGES, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, PAGE, SESSION_MARK,
     SESSION_OFFSET,
@@ -277,8 +277,8 @@ impl ClockPair {
         let later = Self::read();
         let ticks = Ticks(later.ticks.0.saturating_sub(self.ticks.0));
         let elapsed = Nanos(later.time.0 - self.time.0);
-        let rate = TickRate::from_elapsed(ticks, elapsed).ok().or(TickRate::from_hz(1_000_000_000));
-        Scale::from_rate(rate.expect("a billion is not zero"))
+        let scale = Scale::from_elapsed(ticks, elapsed).or(Scale::from_hz(1_000_000_000));
+        scale.expect("a billion is not zero")
     }
 }
 

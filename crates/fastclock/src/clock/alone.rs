@@ -91,13 +91,8 @@ impl State {
 
     /// Forgets everything; returns the time for which to leave the counter alone.
     fn fail(&mut self) -> Nanos {
-        self.keeper = Keeper::new(Settings::default(), PACE);
-        self.running = false;
-        self.steady = 0;
-        self.tightest = u64::MAX;
-        self.clocksource_next = Nanos(i64::MIN);
         let wait = BACKOFF.0 << self.failures.min(DOUBLINGS);
-        self.failures = self.failures.saturating_add(1);
+        *self = Self { failures: self.failures.saturating_add(1), ..Self::new(self.marker) };
         Nanos(wait)
     }
 }

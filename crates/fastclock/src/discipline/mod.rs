@@ -115,7 +115,7 @@ pub struct Settings {
     /// reading.
     pub jump: Nanos,
     /// Largest distance of two readings of the kernel's clock from a straight line although the
-    /// clock runs evenly: the step of its clocksource (see [`grain`]), the few nanoseconds by which
+    /// clock runs evenly: the step of its clocksource, the few nanoseconds by which
     /// the kernel moves its multiplier up and down, and the measured warp of the CPUs' counters.
     pub noise: Nanos,
 }
@@ -130,25 +130,6 @@ impl Default for Settings {
             noise: Nanos(5),
         }
     }
-}
-
-/// The step in which the kernel's clock advances on this clocksource, rounded up; to be added to
-/// [`Settings::noise`].
-///
-/// # References
-///
-/// `PMTMR_TICKS_PER_SEC` in include/linux/acpi_pmtmr.h, `HPET_MAX_PERIOD` in
-/// arch/x86/include/asm/hpet.h (its counters run at 10 MHz or above), drivers/clocksource/i8253.c,
-/// `NSEC_PER_SEC / HV_CLOCK_HZ` in drivers/clocksource/hyperv_timer.c (Linux 6.18)
-#[must_use]
-pub fn grain(clocksource: &str) -> Nanos {
-    Nanos(match clocksource {
-        "acpi_pm" => 280,
-        "pit" => 839,
-        "refined-jiffies" | "jiffies" => 10_000_000,
-        name if name.starts_with("hpet") || name.starts_with("hyperv") => 100,
-        _ => 1,
-    })
 }
 
 /// The time of the kernel's clock at a tick, with rate and bound.
