@@ -30,13 +30,17 @@ use iced_x86::code_asm::{
 };
 use iced_x86::{BlockEncoderOptions, IcedError};
 
+use vdso_image::layout::{
+    INSTALL_NOTICE as NOTICE, KEPT, Kept, SITE_SHARDS as SHARDS, SITE_WORDS as WORDS,
+};
+
 use crate::find::LOOKED_AT;
 use crate::site::{CALL, COMPARE, Calls, JUMP, NUMBERS, Site};
 
 use leaving::{Behind, Made};
 
 pub use leaving::{Settled, Thread};
-pub use timing::{FIRST, PLACE_SIZE, PLACES, TIMES};
+pub use timing::FIRST;
 
 /// The word for all other numbers.
 pub const OTHERS: usize = NUMBERS;
@@ -46,8 +50,6 @@ pub const MADE_CODE: usize = NUMBERS + 1;
 pub const SEALED: usize = NUMBERS + 2;
 /// The word that counts how often a file was mapped as executable.
 pub const MAPPED: usize = NUMBERS + 3;
-/// Kinds of words; each kind has a word per system-call number.
-pub const KINDS: usize = 5;
 /// Calls at sites where errors are counted.
 pub const SEEN: usize = 0;
 /// Calls at sites where errors are not seen.
@@ -58,24 +60,8 @@ pub const TIMED: usize = 2;
 pub const NEXT: usize = 3;
 /// Calls that returned an error.
 pub const ERRORS: usize = 4;
-/// Shards of the table, one behind the other for each kind; code adds to them with a lock. Words that do not count
-/// calls are in the first shard.
-pub const SHARDS: usize = 8;
-/// Places at [`Head::kept`] for the registers of threads that notify the tracer of a mapping. If all are in use, a
-/// thread does not notify.
-pub const KEPT: usize = 4;
-/// Bytes of a place: a word that is 1 while in use, seven registers, and a `siginfo_t`.
-pub const KEPT_SIZE: usize = 8 * 8 + INFO;
-/// Bytes of a `siginfo_t`.
-const INFO: usize = 128;
-/// Words in each part of the table, of eight bytes each.
-pub const TABLE_WORDS: usize = 512;
-/// Kinds in a process's own part, one behind the other; errors are added to the shards, with a lock.
-pub const OWN_KINDS: usize = 4;
 /// Bytes of a part.
-const PART: usize = 8 * TABLE_WORDS;
-/// The signal by which a thread notifies the tracer that it will map a file: `SIGURG`, which is ignored by default.
-pub const NOTICE: i32 = 23;
+const PART: usize = 8 * WORDS;
 
 /// The parameters of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +74,9 @@ pub struct Head {
     pub mark: u64,
     /// Address of a word with the address of the process's own part of the table, or 0.
     pub own: u64,
-    /// Address of [`KEPT`] zeroed, writable places for registers.
+    /// Address of zeroed, writable places for registers.
     pub kept: u64,
-    /// Address of [`PLACES`] zeroed, writable places for timed calls.
+    /// Address of zeroed, writable places for timed calls.
     pub places: u64,
     /// Address of a word that is not zero if the code must not read the counter.
     pub no_timing: u64,
@@ -229,7 +215,7 @@ fn tell(a: &mut CodeAssembler, at: Pointers, told: &mut CodeLabel) -> Result<(),
     for _ in 0..KEPT {
         a.lock().bts(dword_ptr(r11), 0)?;
         a.jae(taken)?;
-        a.add(r11, i32::try_from(KEPT_SIZE).expect("small"))?;
+        a.add(r11, i32::try_from(size_of::<Kept>()).expect("small"))?;
     }
     a.jmp(done)?;
     a.set_label(&mut taken)?;
@@ -874,7 +860,7 @@ mod tests {
             for one in counts {
                 assert_eq!(one.memory_base(), Register::RCX, "{number:#x}");
                 let distance = usize::try_from(one.memory_displacement64()).expect("small");
-                let parts = KINDS * SHARDS * PART;
+                let parts = vdso_image::layout::SITE_KINDS * SHARDS * PART;
                 assert!(distance < parts, "{number:#x} {distance:#x}");
                 let is_any = one.memory_index() == Register::R11;
                 assert!(is_any || one.memory_index() == Register::None, "{number:#x}");

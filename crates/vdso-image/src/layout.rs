@@ -63,13 +63,16 @@ pub const SITE_OWN: usize = 32;
 pub const SITE_KINDS: usize = 5;
 /// Kinds in a process's own part: all but errors.
 pub const SITE_OWN_KINDS: usize = 4;
-/// Kinds of words for timed calls. All processes and threads add to them.
+/// Kinds of words for timed calls, to which all processes and threads add: four for the first calls of a number in each
+/// part, and four for all later ones. They are the number of timed calls, their ticks, and the low and high word of the
+/// sum of squared ticks.
 pub const SITE_TIMES: usize = 8;
 /// Timed calls of one process that can be under way at the same time.
 pub const TIMING: usize = 32;
 /// Words in each part.
 pub const SITE_WORDS: usize = PAGE / 8;
-/// Places for the registers of threads that notify the tracer of a mapping ([`Kept`]).
+/// Places for the registers of threads that notify the tracer of a mapping ([`Kept`]). If all are in use, a thread does
+/// not notify.
 pub const KEPT: usize = 4;
 /// Bytes of an area for code that counts system calls.
 pub const AREA_SIZE: usize = 1 << 19;

@@ -14,27 +14,24 @@
 //!
 //! `entry_SYSCALL_64` in `arch/x86/entry/entry_64.S` (Linux 6.18): the flags after the call are those in `r11`.
 
+use std::mem::offset_of;
+
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
     CodeAssembler, CodeLabel, dword_ptr, eax, ecx, esp, qword_ptr, r11, rax, rcx, rdx, rsp,
 };
 
+use vdso_image::layout::{SITE_TIMES, Shared, TIMING, Timing};
+
 use super::leaving::{Behind, Made};
 use super::{
-    IF_OWN, JUMP, KINDS, LOCK, LOOK, LOOKED_AT, NEXT, OWN, PART, SHARD, SHARDS, Stubs, TIMED,
-    assembled, increment, jump, near, short, word_of,
+    IF_OWN, JUMP, LOCK, LOOK, LOOKED_AT, NEXT, OWN, PART, SHARD, SHARDS, Stubs, TIMED, assembled,
+    increment, jump, near, short, word_of,
 };
 use crate::site::{Calls, SYSCALL, Site};
 
 /// In each part of the table, this many first calls of a number are all timed.
 pub const FIRST: u64 = 16;
-/// Places for timed calls.
-pub const PLACES: usize = 32;
-/// Bytes of a place.
-pub const PLACE_SIZE: usize = 64;
-/// Words for timed calls of a number, four for the [`FIRST`] calls and four for all later ones: their number, their
-/// ticks, and the low and high word of the sum of squared ticks.
-pub const TIMES: usize = 8;
 
 /// Calls that may return in another process, or never: `rt_sigreturn`, `clone`, `fork`, `vfork`, `execve`, `exit`,
 /// `exit_group`, `execveat`, `clone3`.
@@ -46,8 +43,9 @@ const KIND: i32 = 0x1000;
 /// A multiplier that scatters the bits of the count: 2^32 divided by the golden ratio.
 const HASH: i32 = 0x9E37_79B1_u32.cast_signed();
 const _: () = {
-    assert!(TIMES == 8 && PART == KIND as usize && KINDS * SHARDS * PART == TIMES_AT as usize);
-    assert!(PLACES == 32 && PLACE_SIZE == 64);
+    assert!(SITE_TIMES == 8 && PART == KIND as usize);
+    assert!(TIMES_AT as usize == offset_of!(Shared, site_times) - offset_of!(Shared, sites));
+    assert!(TIMING == 32 && size_of::<Timing>() == 64);
 };
 
 // Offsets in a place. The stack pointer is at offset 0.
