@@ -174,7 +174,7 @@ impl<'a> Keep<'a> {
     fn look(&mut self) {
         let look = || sys::look(&CpuCounter, BRACKETS);
         let reading = self.rotation.as_mut().map_or_else(look, |rotation| rotation.on_next(look));
-        let verdict = self.keeper.observe(&reading);
+        let verdict = self.keeper.discipline.observe(&reading);
         let failure = self.changed_host().or(verdict.reason()).or_else(|| self.disagrees(&reading));
         match failure {
             Some(reason) => self.withdraw(reason),

@@ -1,6 +1,6 @@
 //! Keeps a page up to date: takes readings, publishes lines.
 
-use crate::discipline::{Discipline, Estimate, Reading, Settings, Step};
+use crate::discipline::{Discipline, Estimate, Settings};
 use crate::line::{Bound, Line, TickLength};
 use crate::page::{Content, Counter, State, TooLate, Writer};
 use crate::units::{Nanos, Ticks};
@@ -50,12 +50,6 @@ impl Keeper {
     #[must_use]
     pub const fn new(settings: Settings, pace: Pace) -> Self {
         Self { discipline: Discipline::new(settings), pace }
-    }
-
-    /// Takes in a reading and returns its verdict. This publishes nothing: if the step has a
-    /// [`reason`](Step::reason), end the page with it; otherwise [`publish`](Self::publish).
-    pub fn observe(&mut self, reading: &Reading) -> Step {
-        self.discipline.observe(reading)
     }
 
     /// Publishes a line from the current estimate; false if there is no estimate yet.

@@ -278,30 +278,8 @@ impl Slot {
 
     /// Number of ticks in which the line holds.
     #[inline(always)]
-    fn lasts(&self) -> Option<u64> {
+    pub(super) fn lasts(&self) -> Option<u64> {
         self.span.load(Relaxed).checked_add(self.grace.load(Relaxed))
-    }
-
-    /// Whether the line can be a clock's, or there is none.
-    #[inline(always)]
-    pub(super) fn has_sound_line(&self) -> bool {
-        self.line().is_sound(self.lasts())
-    }
-
-    /// Whether the slot's bound is sound.
-    #[inline(always)]
-    pub(super) fn has_sound_bound(&self) -> bool {
-        if self.tick() == TickLength::default() {
-            return true;
-        }
-        let bound = Bound { at_base: self.bound.load(Relaxed), growth: self.growth.load(Relaxed) };
-        bound.is_sound(self.lasts())
-    }
-
-    /// Whether the line starts where the previous one ends, or above.
-    #[inline(always)]
-    pub(super) fn goes_on(&self) -> bool {
-        self.previous().is_none_or(|previous| self.line().goes_on_from(&previous))
     }
 
     /// Tick at which the line ends; [`Content::ends`].
@@ -352,19 +330,12 @@ impl Slot {
             State::Running => None,
         }
     }
-
-    /// Reason why there is no time at this tick.
-    #[inline(always)]
-    pub(super) fn why_over(&self, now: Ticks) -> Decline {
-        let begun = now.0 >= self.base.load(Relaxed);
-        self.why_ended().unwrap_or(if begun { Decline::Expired } else { Decline::Starting })
-    }
 }
 
 impl Bound {
     /// Whether the bound stays below [`VAGUEST`] over this many ticks.
     #[inline(always)]
-    fn is_sound(self, ticks: Option<u64>) -> bool {
+    pub(super) fn is_sound(self, ticks: Option<u64>) -> bool {
         let grown = |ticks: u64| (u128::from(ticks) * u128::from(self.growth)) >> 64;
         let at_end = |ticks| grown(ticks).saturating_add(u128::from(self.at_base));
         ticks.is_some_and(|ticks| at_end(ticks) < u128::from(VAGUEST))
@@ -374,7 +345,7 @@ impl Bound {
 impl Line {
     /// Whether a line that holds for so many ticks can be a clock's, or there is none.
     #[inline(always)]
-    fn is_sound(&self, ticks: Option<u64>) -> bool {
+    pub(super) fn is_sound(&self, ticks: Option<u64>) -> bool {
         let Some(ticks) = ticks else { return false };
         if self.tick == TickLength::default() {
             return ticks == 0;
@@ -387,7 +358,7 @@ impl Line {
 
     /// Whether this line starts at the time that `previous` has reached, or above.
     #[inline(always)]
-    fn goes_on_from(&self, previous: &Self) -> bool {
+    pub(super) fn goes_on_from(&self, previous: &Self) -> bool {
         self.tick == TickLength::default()
             || previous.is_plausible()
                 && previous.base <= self.base
