@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -128,22 +127,14 @@ impl Shared {
 /// A file of [`FILE_BYTES`] in the directory of temporary files, without a name.
 fn file() -> io::Result<Shared> {
     let folder = std::env::temp_dir();
-    file_in(&folder).map_err(|error| {
+    let filled = tempfile::tempfile_in(&folder).and_then(|mut file| {
+        file.write_all(&vec![b'x'; FILE_BYTES])?;
+        Ok(Shared::new(file))
+    });
+    filled.map_err(|error| {
         let text = format!("a file in {} cannot be made: {error}", folder.display());
         io::Error::new(error.kind(), text)
     })
-}
-
-fn file_in(folder: &Path) -> io::Result<Shared> {
-    let place = folder.join(format!(
-        "clockscope-read-{}-{:?}",
-        std::process::id(),
-        std::thread::current().id()
-    ));
-    let mut file = File::options().read(true).write(true).create_new(true).open(&place)?;
-    std::fs::remove_file(&place)?;
-    file.write_all(&vec![b'x'; FILE_BYTES])?;
-    Ok(Shared::new(file))
 }
 
 fn getppid() -> io::Result<PreparedCall> {
