@@ -47,7 +47,6 @@ pub struct Keeper {
 
 impl Keeper {
     /// Begins without any knowledge.
-    #[must_use]
     pub const fn new(settings: Settings, pace: Pace) -> Self {
         Self { discipline: Discipline::new(settings), pace }
     }
@@ -73,7 +72,6 @@ impl Keeper {
 ///
 /// At every tick its bound covers the distance from the kernel's clock, as far as the estimate's
 /// bound does: the estimate's uncertainty, the difference still to be corrected, and rounding.
-#[must_use]
 pub fn content(estimate: &Estimate, pace: &Pace, old: Option<&Line>, begin: Ticks) -> Content {
     let (time, age) = extrapolate(estimate, begin);
     // Without a previous line, begin at the kernel's time: a reader that already got an answer from

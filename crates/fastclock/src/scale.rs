@@ -34,14 +34,12 @@ impl Scale {
 
     /// This many ticks in nanoseconds, rounded down (the multiplier is rounded up, so that whole
     /// nanoseconds stay whole); saturates after 292 years.
-    #[must_use]
     pub fn to_nanos(self, ticks: Ticks) -> Nanos {
         let nanos = (u128::from(ticks.0) * u128::from(self.mult)) >> self.shift;
         Nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
     }
 
     /// This many ticks in picoseconds, rounded down; saturates.
-    #[must_use]
     pub fn to_picos(self, ticks: Ticks) -> Picos {
         let wide = u128::from(ticks.0) * u128::from(self.mult);
         let whole = wide >> self.shift;

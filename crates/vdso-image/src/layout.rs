@@ -158,7 +158,6 @@ impl Function {
     ];
 
     /// The function's name without the prefix `__vdso_`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::ClockGettime => "clock_gettime",
@@ -204,7 +203,6 @@ pub struct Counted {
 #[cfg(not(clockscope_image))]
 impl Counted {
     /// Function and clock of the counter with this index; `None` for an index out of range.
-    #[must_use]
     pub fn from_counter(index: usize) -> Option<Self> {
         let by_clock = |function, clock: usize| Self {
             function,
@@ -389,7 +387,6 @@ pub const POISON: u64 = u64::MAX;
 
 /// Byte offset of the first entry for a key, from the start of the entries. The entry code in `entry.rs` computes the
 /// same in three instructions.
-#[must_use]
 #[inline]
 pub const fn thread_hash(key: u64) -> usize {
     ((key.wrapping_mul(HASH_MULTIPLIER) >> 40) & 0xff0) as usize

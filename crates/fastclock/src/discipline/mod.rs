@@ -89,7 +89,6 @@ pub enum Step {
 
 impl Step {
     /// The reason to end a page until the counter is measured anew; `None` if the page may go on.
-    #[must_use]
     pub const fn reason(self) -> Option<Decline> {
         match self {
             Self::Steady | Self::Slewed | Self::Stepped(_) => None,
@@ -196,7 +195,6 @@ impl Caution {
 
 impl Discipline {
     /// Begins without any knowledge.
-    #[must_use]
     pub const fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -230,7 +228,6 @@ impl Discipline {
 
     /// The estimate, once three readings or more span the baseline; `None` until then, and after
     /// each verdict that forgets the readings.
-    #[must_use]
     pub fn estimate(&self) -> Option<Estimate> {
         let rate = self.baseline.rate.filter(|_| self.proven)?;
         let fix = self.fix?;
@@ -247,7 +244,6 @@ impl Discipline {
     }
 
     /// Quality of the knowledge of the kernel's clock.
-    #[must_use]
     pub fn status(&self) -> Status {
         Status {
             hz: self.baseline.rate.map_or(0.0, |rate| 1e9 / as_nanos(rate.tick)),
@@ -257,7 +253,6 @@ impl Discipline {
     }
 
     /// The constants given to [`new`](Self::new).
-    #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }

@@ -51,7 +51,6 @@ pub struct Content {
 
 impl Content {
     /// No line, for this reason.
-    #[must_use]
     pub fn none(reason: Decline) -> Self {
         Self {
             line: Line::default(),
@@ -72,7 +71,6 @@ impl Content {
     }
 
     /// Tick at which the line ends.
-    #[must_use]
     #[inline]
     pub fn ends(&self) -> Ticks {
         Ticks(self.line.base.0.saturating_add(self.span.0).saturating_add(self.grace.0))
@@ -88,7 +86,6 @@ impl Content {
     }
 
     /// The time of a clock at this tick; `None` outside of both lines.
-    #[must_use]
     #[inline]
     pub fn time(&self, ticks: Ticks, clock: PageClock) -> Option<Nanos> {
         let mono = if ticks < self.line.base {
@@ -102,14 +99,12 @@ impl Content {
     }
 
     /// `CLOCK_MONOTONIC` at the line's end: no reader has got a later time from the line.
-    #[must_use]
     #[inline]
     pub fn end_time(&self) -> Nanos {
         self.line.at(self.ends()).unwrap_or(self.line.mono)
     }
 
     /// The bound at this tick.
-    #[must_use]
     #[inline]
     pub fn bound_at(&self, ticks: Ticks) -> Nanos {
         let bound = self.bound.after(ticks.0.saturating_sub(self.line.base.0));
@@ -117,7 +112,6 @@ impl Content {
     }
 
     /// This clock minus `CLOCK_MONOTONIC`.
-    #[must_use]
     #[inline]
     pub fn offset(&self, clock: PageClock) -> Nanos {
         match clock {
@@ -136,14 +130,12 @@ impl Content {
     }
 
     /// Whether there is a line at all.
-    #[must_use]
     #[inline]
     pub fn has_line(&self) -> bool {
         self.line.tick != TickLength::default()
     }
 
     /// Whether the numbers can be those of a clock. Then the sums in readers stay within range.
-    #[must_use]
     #[inline]
     pub fn is_sound(&self) -> bool {
         let ticks = self.span.0.checked_add(self.grace.0);
