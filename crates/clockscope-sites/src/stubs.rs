@@ -119,7 +119,7 @@ struct Assembled {
     look: u64,
     /// Offset at which a thread stands after it has sent the signal, or could not send it.
     told: u64,
-    timing: timing::Shared,
+    timing: timing::Shared<u64>,
 }
 
 /// Number of pointers at the start of an area.
@@ -132,6 +132,8 @@ struct Pointers {
     alive: CodeLabel,
     mark: CodeLabel,
     kept: CodeLabel,
+    places: CodeLabel,
+    no_timing: CodeLabel,
 }
 
 /// Assembles the code that all stubs of an area share.
@@ -148,6 +150,7 @@ fn assemble() -> Result<Assembled, IcedError> {
         a.dq(&[0])?;
     }
     let [table, alive, mark, kept, places, no_timing] = pointers;
+    let pointers = Pointers { table, alive, mark, kept, places, no_timing };
     a.set_label(&mut look)?;
     a.cmp(r11, 9)?;
     a.je(map)?;
@@ -187,10 +190,9 @@ fn assemble() -> Result<Assembled, IcedError> {
     a.test(r10b, 0x20)?;
     a.jne(made)?;
     add_to(&mut a, table, MAPPED, 9)?;
-    tell(&mut a, Pointers { table, alive, mark, kept }, &mut told)?;
+    tell(&mut a, pointers, &mut told)?;
     a.jmp(rcx)?;
-    let mut timing = timing::Labels::new(&mut a);
-    timing::assemble(&mut a, timing::Pointers { table, alive, places, no_timing }, &mut timing)?;
+    let timing = timing::assemble(&mut a, pointers)?;
     let assembled = a.assemble_options(0, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
     let (look, told) = (assembled.label_ip(&look)?, assembled.label_ip(&told)?);
     let timing = timing.resolved(|label| assembled.label_ip(label))?;

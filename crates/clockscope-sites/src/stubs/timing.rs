@@ -21,12 +21,12 @@ use iced_x86::code_asm::{
     CodeAssembler, CodeLabel, dword_ptr, eax, ecx, esp, qword_ptr, r11, rax, rcx, rdx, rsp,
 };
 
-use vdso_image::layout::{SITE_TIMES, Shared, TIMING, Timing};
+use vdso_image::layout::{self, SITE_TIMES, TIMING, Timing};
 
 use super::leaving::{Behind, Made};
 use super::{
-    IF_OWN, JUMP, LOCK, LOOK, LOOKED_AT, NEXT, OWN, PART, SHARD, SHARDS, Stubs, TIMED, assembled,
-    increment, jump, near, short, word_of,
+    IF_OWN, JUMP, LOCK, LOOK, LOOKED_AT, NEXT, OWN, PART, Pointers, SHARD, SHARDS, Stubs, TIMED,
+    assembled, increment, jump, near, short, word_of,
 };
 use crate::site::{Calls, SYSCALL, Site};
 
@@ -44,7 +44,10 @@ const KIND: i32 = 0x1000;
 const HASH: i32 = 0x9E37_79B1_u32.cast_signed();
 const _: () = {
     assert!(SITE_TIMES == 8 && PART == KIND as usize);
-    assert!(TIMES_AT as usize == offset_of!(Shared, site_times) - offset_of!(Shared, sites));
+    assert!(
+        TIMES_AT as usize
+            == offset_of!(layout::Shared, site_times) - offset_of!(layout::Shared, sites)
+    );
     assert!(TIMING == 32 && size_of::<Timing>() == 64);
 };
 
@@ -68,45 +71,23 @@ pub(super) const KEEPS_RETURN: u64 = 4 + 4;
 /// The last instruction of the shared code.
 pub(super) const LAST: u64 = 3;
 
-/// Offsets in the shared code.
+/// Places in the shared code: labels, then offsets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shared {
-    pub(super) begin: u64,
-    pub(super) end: u64,
+pub(super) struct Shared<T> {
+    pub(super) begin: T,
+    pub(super) end: T,
     /// The instructions that read the counter.
-    pub(super) reads: [u64; 2],
+    pub(super) reads: [T; 2],
 }
 
-/// The labels of [`Shared`].
-#[derive(Clone, Copy)]
-pub(super) struct Labels {
-    begin: CodeLabel,
-    end: CodeLabel,
-    reads: [CodeLabel; 2],
-}
-
-impl Labels {
-    pub(super) fn new(a: &mut CodeAssembler) -> Self {
-        let reads = [a.create_label(), a.create_label()];
-        Self { begin: a.create_label(), end: a.create_label(), reads }
-    }
-
+impl Shared<CodeLabel> {
     pub(super) fn resolved(
         &self,
         at: impl Fn(&CodeLabel) -> Result<u64, IcedError>,
-    ) -> Result<Shared, IcedError> {
+    ) -> Result<Shared<u64>, IcedError> {
         let reads = [at(&self.reads[0])?, at(&self.reads[1])?];
         Ok(Shared { begin: at(&self.begin)?, end: at(&self.end)?, reads })
     }
-}
-
-/// Pointers in the head.
-#[derive(Clone, Copy)]
-pub(super) struct Pointers {
-    pub(super) table: CodeLabel,
-    pub(super) alive: CodeLabel,
-    pub(super) places: CodeLabel,
-    pub(super) no_timing: CodeLabel,
 }
 
 /// Appends code that sets `rcx` to the address of the thread's place.
@@ -132,13 +113,14 @@ fn read(a: &mut CodeAssembler, at: &mut CodeLabel) -> Result<(), IcedError> {
 pub(super) fn assemble(
     a: &mut CodeAssembler,
     at: Pointers,
-    labels: &mut Labels,
-) -> Result<(), IcedError> {
-    a.set_label(&mut labels.begin)?;
+) -> Result<Shared<CodeLabel>, IcedError> {
+    let [mut begins, mut ends, mut first, mut second] = std::array::from_fn(|_| a.create_label());
+    a.set_label(&mut begins)?;
     draw_next(a)?;
-    begin(a, at, &mut labels.reads[0])?;
-    a.set_label(&mut labels.end)?;
-    end(a, at, &mut labels.reads[1])
+    begin(a, at, &mut first)?;
+    a.set_label(&mut ends)?;
+    end(a, at, &mut second)?;
+    Ok(Shared { begin: begins, end: ends, reads: [first, second] })
 }
 
 /// Appends code that chooses the next call to time.
