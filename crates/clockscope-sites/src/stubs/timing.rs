@@ -25,8 +25,8 @@ use vdso_image::layout::{self, SITE_TIMES, TIMING, Timing};
 
 use super::leaving::{Behind, Made};
 use super::{
-    IF_OWN, JUMP, LOCK, LOOK, LOOKED_AT, NEXT, OWN, PART, Pointers, SHARD, SHARDS, Stubs, TIMED,
-    assembled, increment, jump, near, short, word_of,
+    Code, IF_OWN, JUMP, LOCK, LOOK, LOOKED_AT, NEXT, OWN, PART, Pointers, SHARD, SHARDS, Stubs,
+    TIMED, assembled, word_of,
 };
 use crate::site::{Calls, SYSCALL, Site};
 
@@ -256,46 +256,21 @@ const KEEP: [u8; 15] = [
 ];
 const _: () = assert!(KEEP[10] as i32 == RESULT && KEEP[14] as i32 == RDX);
 
-/// A stub under construction.
-struct Code<'a> {
-    /// Address of the first of the bytes.
-    at: u64,
-    bytes: &'a mut Vec<u8>,
-}
-
-impl Code<'_> {
-    fn here(&self) -> u64 {
-        self.at + self.bytes.len() as u64
-    }
-
-    /// Appends the distance that ends an instruction, to an address.
-    fn distance(&mut self, to: u64) -> Option<()> {
-        let distance = near(self.here() + 4, to)?;
-        self.bytes.extend(distance);
-        Some(())
-    }
-
-    fn jump(&mut self, to: u64) -> Option<()> {
-        let jump = jump(self.here(), to)?;
-        self.bytes.extend(jump);
-        Some(())
-    }
-
+impl Code {
     /// `mov rax, [rcx+count]` and `cmp rax, [rcx+next]`.
     fn compare(&mut self, [count, next]: [usize; 2]) -> Option<()> {
-        self.bytes.extend([0x48, 0x8b, 0x81]);
-        self.bytes.extend(u32::try_from(count).ok()?.to_le_bytes());
-        self.bytes.extend([0x48, 0x3b, 0x81]);
-        self.bytes.extend(u32::try_from(next).ok()?.to_le_bytes());
-        Some(())
+        self.put(&[0x48, 0x8b, 0x81]);
+        self.word(count)?;
+        self.put(&[0x48, 0x3b, 0x81]);
+        self.word(next)
     }
 
     /// Appends a jump to the shared code that begins the timing of a call and goes on at `goes_on`.
     fn begin_to_time(&mut self, next: usize, goes_on: u64, begin: u64) -> Option<()> {
         // lea rcx, [rcx+next]
-        self.bytes.extend([0x48, 0x8d, 0x89]);
-        self.bytes.extend(u32::try_from(next).ok()?.to_le_bytes());
-        self.bytes.extend(GO_ON);
+        self.put(&[0x48, 0x8d, 0x89]);
+        self.word(next)?;
+        self.put(&GO_ON);
         self.distance(goes_on)?;
         self.jump(begin)
     }
@@ -308,76 +283,69 @@ impl Stubs {
         (site, mut made): (&Site, Made),
         number: u32,
         bias: u64,
-        at: u64,
-        bytes: &mut Vec<u8>,
+        code: &mut Code,
     ) -> Option<Made> {
         let begin = self.base + assembled().timing.begin;
         let word = word_of(number)?;
-        let mut code = Code { at, bytes };
-        code.bytes.extend(&site.displaced);
+        code.put(&site.displaced);
         made.is_timed = true;
         if LOOKED_AT.contains(&number) {
             // mov r11d, number
-            code.bytes.extend([0x41, 0xbb]);
-            code.bytes.extend(number.to_le_bytes());
+            code.put(&[0x41, 0xbb]);
+            code.put(&number.to_le_bytes());
             let looks = code.here();
-            code.bytes.extend(LOOK);
+            code.put(LOOK);
             code.distance(self.base + assembled().look)?;
             made.looks = [looks, code.here()];
         }
-        code.bytes.extend(OWN);
-        code.bytes.extend(self.own.to_le_bytes());
-        code.bytes.extend(IF_OWN);
-        let if_not = code.bytes.len();
-        code.bytes.push(0);
+        let if_not = code.load(OWN, self.own, IF_OWN);
         let own = [TIMED, NEXT].map(|kind| kind * PART + 8 * word);
-        increment(Some(word), &[], TIMED * PART, code.bytes)?;
+        code.increment(Some(word), &[], TIMED * PART)?;
         made.counted[0] = code.here();
         code.compare(own)?;
         // jae
-        code.bytes.push(0x73);
-        let if_timed = code.bytes.len();
-        code.bytes.push(0);
+        code.put(&[0x73]);
+        let if_timed = code.open();
         let not_timed = code.here();
-        code.bytes.push(CLEAR_CARRY);
+        code.put(&[CLEAR_CARRY]);
         let goes_on = code.here();
-        code.bytes.push(NUMBER);
-        code.bytes.extend(number.to_le_bytes());
+        code.put(&[NUMBER]);
+        code.put(&number.to_le_bytes());
         code.jump(site.end().wrapping_add(bias))?;
-        code.bytes[if_timed] = short(code.bytes.len() - if_timed - 1)?;
+        code.close(if_timed)?;
         code.begin_to_time(own[1], goes_on, begin)?;
-        code.bytes[if_not] = short(code.bytes.len() - if_not - 1)?;
+        code.close(if_not)?;
         made.shard = code.here();
-        code.bytes.extend(SHARD);
+        code.put(SHARD);
         code.distance(self.base)?;
         let shard = [TIMED, NEXT].map(|kind| kind * SHARDS * PART + 8 * word);
-        increment(Some(word), &[LOCK], TIMED * SHARDS * PART, code.bytes)?;
+        code.increment(Some(word), &[LOCK], TIMED * SHARDS * PART)?;
         made.counted[1] = code.here();
         code.compare(shard)?;
         // jb
-        code.bytes.extend([0x0f, 0x82]);
+        code.put(&[0x0f, 0x82]);
         code.distance(not_timed)?;
         code.begin_to_time(shard[1], goes_on, begin)?;
 
         // Behind the call.
         made.shard_ends = code.here();
         // jc
-        code.bytes.extend([0x0f, 0x82]);
+        code.put(&[0x0f, 0x82]);
         let if_timed = code.bytes.len();
         code.bytes.extend([0; 4]);
         let recorded = code.here();
-        self.look_for_errors(word, site.behind?, bias, at, code.bytes, &mut made)?;
+        self.look_for_errors(word, site.behind?, bias, code, &mut made)?;
         let timed = code.here();
         let distance = u32::try_from(code.bytes.len() - if_timed - 4).ok()?;
         code.bytes[if_timed..if_timed + 4].copy_from_slice(&distance.to_le_bytes());
-        code.bytes.extend(PLACE);
+        code.put(&PLACE);
         code.distance(self.base + PLACES_AT)?;
-        code.bytes.extend(IF_OTHERS);
+        code.put(&IF_OTHERS);
         code.distance(recorded)?;
-        code.bytes.extend(KEEP);
-        code.bytes.push(NUMBER);
-        code.bytes.extend(u32::try_from(8 * word).ok()?.to_le_bytes());
-        code.bytes.extend(GO_ON);
+        code.put(&KEEP);
+        code.put(&[NUMBER]);
+        code.word(8 * word)?;
+        code.put(&GO_ON);
         code.distance(recorded)?;
         code.jump(self.base + assembled().timing.end)?;
         made.behind = made.behind.map(|behind| Behind { at: made.shard_ends, timed, ..behind });
