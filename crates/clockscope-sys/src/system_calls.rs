@@ -58,10 +58,10 @@ const fn row(name: &'static str, prepare: fn() -> io::Result<PreparedCall>) -> S
 
 /// Every system call that can be measured, in the order of the report.
 pub static TABLE: [SystemCall; 15] = [
-    row("getppid", getppid),
+    row("getppid", bare::<{ libc::SYS_getppid }>),
     // As perf bench calls it.
     SystemCall { by_libc: true, ..row("getppid-libc", getppid_by_libc) },
-    row("getpid", getpid),
+    row("getpid", bare::<{ libc::SYS_getpid }>),
     row("read", read),
     row("read-zero", read_zero),
     row("write", write),
@@ -70,10 +70,10 @@ pub static TABLE: [SystemCall; 15] = [
     row("open+close", open_and_close),
     row("mmap+munmap", mmap_and_munmap),
     row("clock_gettime", clock_gettime),
-    SystemCall { expected_error: Some(libc::ENOSYS), ..row("enosys", enosys) },
+    SystemCall { expected_error: Some(libc::ENOSYS), ..row("enosys", bare::<NO_SUCH_CALL>) },
     row("futex-wake", futex_wake),
     row("epoll_wait", epoll_wait),
-    row("sched_yield", sched_yield),
+    row("sched_yield", bare::<{ libc::SYS_sched_yield }>),
 ];
 
 impl SystemCall {
@@ -137,29 +137,15 @@ fn file() -> io::Result<Shared> {
     })
 }
 
-fn getppid() -> io::Result<PreparedCall> {
-    // SAFETY: takes and changes nothing.
-    Ok(PreparedCall::of(|| unsafe { raw_syscall::none(libc::SYS_getppid) }))
+/// `NUMBER` is that of a call without arguments.
+fn bare<const NUMBER: libc::c_long>() -> io::Result<PreparedCall> {
+    // SAFETY: the calls in the table with this function take and change nothing, or do not exist.
+    Ok(PreparedCall::of(|| unsafe { raw_syscall::none(NUMBER) }))
 }
 
 fn getppid_by_libc() -> io::Result<PreparedCall> {
     // SAFETY: takes and changes nothing.
     Ok(PreparedCall::of(|| unsafe { libc::getppid() } as isize))
-}
-
-fn getpid() -> io::Result<PreparedCall> {
-    // SAFETY: takes and changes nothing.
-    Ok(PreparedCall::of(|| unsafe { raw_syscall::none(libc::SYS_getpid) }))
-}
-
-fn enosys() -> io::Result<PreparedCall> {
-    // SAFETY: there is no such call.
-    Ok(PreparedCall::of(|| unsafe { raw_syscall::none(NO_SUCH_CALL) }))
-}
-
-fn sched_yield() -> io::Result<PreparedCall> {
-    // SAFETY: takes and changes nothing.
-    Ok(PreparedCall::of(|| unsafe { raw_syscall::none(libc::SYS_sched_yield) }))
 }
 
 /// Reads one byte at the position of `from`.
