@@ -6,7 +6,6 @@
 //! goes past the displaced instructions makes calls that would not be counted.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::ops::Range;
 
 use iced_x86::{
@@ -50,50 +49,43 @@ pub struct Left {
 }
 
 /// Why calls of a `syscall` instruction cannot be counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[non_exhaustive]
 pub enum Why {
     /// No function in the file's tables contains the bytes, or no section of code: they may be data.
+    #[error("which may be data: no function of the file has them")]
     NoFunction,
     /// The function contains bytes that do not decode, or the instruction is not reached from its begin.
+    #[error("which the code of their functions does not reach")]
     NotDecoded,
     /// Code branches to the `syscall`, or behind the instructions in front that would be displaced.
+    #[error("code jumps there")]
     JumpedTo,
     /// The function jumps to computed addresses, perhaps to this one.
+    #[error("in functions that jump to computed addresses")]
     JumpsAnywhere,
     /// No instruction in front makes room for a jump.
+    #[error("with no room for a jump in front")]
     NoRoom,
     /// The C library makes all calls that wait by this instruction, and cancels threads by its address.
+    #[error("calls that wait are not counted with this C library")]
     Waits,
     /// The displaced instructions are several, and the program may have executed the first of them.
+    #[error("with room for a jump only before the program starts")]
     Running,
     /// There is no room for code near the file, or writing the code failed.
+    #[error("with no room for code near them")]
     TooFar,
     /// The process's bytes differ from the file's.
+    #[error("in code that was changed")]
     Changed,
     /// The return trampoline of signal handlers, which debuggers and unwinders recognise by its bytes.
+    #[error("where handlers of signals return")]
     SignalReturn,
     /// A program without a dynamic linker has mapped the file. Such a program may translate the code or inspect it, as
     /// valgrind's tools do.
+    #[error("which a program without a dynamic linker has mapped")]
     Foreign,
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoFunction => "which may be data: no function of the file has them",
-            Self::NotDecoded => "which the code of their functions does not reach",
-            Self::JumpedTo => "code jumps there",
-            Self::JumpsAnywhere => "in functions that jump to computed addresses",
-            Self::NoRoom => "with no room for a jump in front",
-            Self::Waits => "calls that wait are not counted with this C library",
-            Self::Running => "with room for a jump only before the program starts",
-            Self::TooFar => "with no room for code near them",
-            Self::Changed => "in code that was changed",
-            Self::SignalReturn => "where handlers of signals return",
-            Self::Foreign => "which a program without a dynamic linker has mapped",
-        })
-    }
 }
 
 /// The system-call instructions of a file.

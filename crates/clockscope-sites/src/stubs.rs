@@ -30,13 +30,17 @@ use iced_x86::code_asm::{
 };
 use iced_x86::{BlockEncoderOptions, IcedError};
 
+use vdso_image::layout::{
+    INSTALL_NOTICE as NOTICE, KEPT, Kept, SITE_SHARDS as SHARDS, SITE_WORDS as WORDS,
+};
+
 use crate::find::LOOKED_AT;
 use crate::site::{CALL, COMPARE, Calls, JUMP, NUMBERS, Site};
 
 use leaving::{Behind, Made};
 
 pub use leaving::{Settled, Thread};
-pub use timing::{FIRST, PLACE_SIZE, PLACES, TIMES};
+pub use timing::FIRST;
 
 /// The word for all other numbers.
 pub const OTHERS: usize = NUMBERS;
@@ -46,8 +50,6 @@ pub const MADE_CODE: usize = NUMBERS + 1;
 pub const SEALED: usize = NUMBERS + 2;
 /// The word that counts how often a file was mapped as executable.
 pub const MAPPED: usize = NUMBERS + 3;
-/// Kinds of words; each kind has a word per system-call number.
-pub const KINDS: usize = 5;
 /// Calls at sites where errors are counted.
 pub const SEEN: usize = 0;
 /// Calls at sites where errors are not seen.
@@ -58,24 +60,8 @@ pub const TIMED: usize = 2;
 pub const NEXT: usize = 3;
 /// Calls that returned an error.
 pub const ERRORS: usize = 4;
-/// Shards of the table, one behind the other for each kind; code adds to them with a lock. Words that do not count
-/// calls are in the first shard.
-pub const SHARDS: usize = 8;
-/// Places at [`Head::kept`] for the registers of threads that notify the tracer of a mapping. If all are in use, a
-/// thread does not notify.
-pub const KEPT: usize = 4;
-/// Bytes of a place: a word that is 1 while in use, seven registers, and a `siginfo_t`.
-pub const KEPT_SIZE: usize = 8 * 8 + INFO;
-/// Bytes of a `siginfo_t`.
-const INFO: usize = 128;
-/// Words in each part of the table, of eight bytes each.
-pub const TABLE_WORDS: usize = 512;
-/// Kinds in a process's own part, one behind the other; errors are added to the shards, with a lock.
-pub const OWN_KINDS: usize = 4;
 /// Bytes of a part.
-const PART: usize = 8 * TABLE_WORDS;
-/// The signal by which a thread notifies the tracer that it will map a file: `SIGURG`, which is ignored by default.
-pub const NOTICE: i32 = 23;
+const PART: usize = 8 * WORDS;
 
 /// The parameters of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +74,9 @@ pub struct Head {
     pub mark: u64,
     /// Address of a word with the address of the process's own part of the table, or 0.
     pub own: u64,
-    /// Address of [`KEPT`] zeroed, writable places for registers.
+    /// Address of zeroed, writable places for registers.
     pub kept: u64,
-    /// Address of [`PLACES`] zeroed, writable places for timed calls.
+    /// Address of zeroed, writable places for timed calls.
     pub places: u64,
     /// Address of a word that is not zero if the code must not read the counter.
     pub no_timing: u64,
@@ -133,7 +119,7 @@ struct Assembled {
     look: u64,
     /// Offset at which a thread stands after it has sent the signal, or could not send it.
     told: u64,
-    timing: timing::Shared,
+    timing: timing::Shared<u64>,
 }
 
 /// Number of pointers at the start of an area.
@@ -146,6 +132,8 @@ struct Pointers {
     alive: CodeLabel,
     mark: CodeLabel,
     kept: CodeLabel,
+    places: CodeLabel,
+    no_timing: CodeLabel,
 }
 
 /// Assembles the code that all stubs of an area share.
@@ -162,6 +150,7 @@ fn assemble() -> Result<Assembled, IcedError> {
         a.dq(&[0])?;
     }
     let [table, alive, mark, kept, places, no_timing] = pointers;
+    let pointers = Pointers { table, alive, mark, kept, places, no_timing };
     a.set_label(&mut look)?;
     a.cmp(r11, 9)?;
     a.je(map)?;
@@ -201,10 +190,9 @@ fn assemble() -> Result<Assembled, IcedError> {
     a.test(r10b, 0x20)?;
     a.jne(made)?;
     add_to(&mut a, table, MAPPED, 9)?;
-    tell(&mut a, Pointers { table, alive, mark, kept }, &mut told)?;
+    tell(&mut a, pointers, &mut told)?;
     a.jmp(rcx)?;
-    let mut timing = timing::Labels::new(&mut a);
-    timing::assemble(&mut a, timing::Pointers { table, alive, places, no_timing }, &mut timing)?;
+    let timing = timing::assemble(&mut a, pointers)?;
     let assembled = a.assemble_options(0, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
     let (look, told) = (assembled.label_ip(&look)?, assembled.label_ip(&told)?);
     let timing = timing.resolved(|label| assembled.label_ip(label))?;
@@ -229,7 +217,7 @@ fn tell(a: &mut CodeAssembler, at: Pointers, told: &mut CodeLabel) -> Result<(),
     for _ in 0..KEPT {
         a.lock().bts(dword_ptr(r11), 0)?;
         a.jae(taken)?;
-        a.add(r11, i32::try_from(KEPT_SIZE).expect("small"))?;
+        a.add(r11, i32::try_from(size_of::<Kept>()).expect("small"))?;
     }
     a.jmp(done)?;
     a.set_label(&mut taken)?;
@@ -348,38 +336,38 @@ impl Stubs {
     /// written first, and the jumps; `None` if the area is full or too far away.
     pub fn add(&mut self, sites: &[Site], bias: u64) -> Option<(Write, Vec<Jump>)> {
         let at = self.base + self.used as u64;
-        let mut code = Vec::with_capacity(sites.len() * 64);
+        let mut code = Code { at, bytes: Vec::with_capacity(sites.len() * 64) };
         let mut jumps = Vec::with_capacity(sites.len());
         let mut all = Vec::with_capacity(sites.len());
         for site in sites {
             let window = site.window.wrapping_add(bias);
-            let mut bytes = jump(window, at + code.len() as u64)?;
+            let mut bytes = jump(window, code.here())?;
             bytes[0] = site.branch().unwrap_or(bytes[0]);
             jumps.push(Jump { at: window, bytes, original: *site.displaced.first_chunk()? });
-            let mut made = self.stub(site, bias, at, &mut code)?;
+            let mut made = self.stub(site, bias, &mut code)?;
             if let (Some(Behind { at, after, .. }), Some((_, compare))) = (made.behind, site.behind)
             {
                 let original = *compare.first_chunk()?;
                 jumps.push(Jump { at: after, bytes: jump(after, at)?, original });
             }
-            made.limit = at + code.len() as u64;
+            made.limit = code.here();
             all.push(made);
         }
-        let used = self.used + code.len().next_multiple_of(16);
+        let used = self.used + code.bytes.len().next_multiple_of(16);
         if used > self.size {
             return None;
         }
         self.used = used;
         Rc::make_mut(&mut self.made).extend(all);
-        Some((Write { at, bytes: code }, jumps))
+        Some((Write { at, bytes: code.bytes }, jumps))
     }
 
-    /// Appends the stub of a site to `code`, which begins at `at`.
-    fn stub(&self, site: &Site, bias: u64, at: u64, code: &mut Vec<u8>) -> Option<Made> {
-        let mut made = Made::of(site, bias, at + code.len() as u64);
+    /// Appends the stub of a site.
+    fn stub(&self, site: &Site, bias: u64, code: &mut Code) -> Option<Made> {
+        let mut made = Made::of(site, bias, code.here());
         let number = match site.calls {
             Calls::Cancellable(_) | Calls::Given(_) => {
-                return self.cancellable_stub((site, made), bias, at, code);
+                return self.cancellable_stub((site, made), bias, code);
             }
             Calls::Of(number) => word_of(number),
             Calls::OfRax => None,
@@ -387,40 +375,34 @@ impl Stubs {
         if self.times
             && let Some(number) = timing::can_be(site)
         {
-            return self.timed_stub((site, made), number, bias, at, code);
+            return self.timed_stub((site, made), number, bias, code);
         }
-        let here = |code: &Vec<u8>| at + code.len() as u64;
         let behind = site.behind.filter(|_| number.is_some());
         let kind = if behind.is_some() { SEEN } else { UNSEEN };
-        code.extend(&site.displaced);
-        made.keeps = Some(here(code));
-        code.extend(KEEP);
-        code.extend(OWN);
-        code.extend(self.own.to_le_bytes());
-        code.extend(IF_OWN);
-        let if_not = code.len();
-        code.push(0);
-        increment(number, &[], kind * PART, code)?;
-        let counted = here(code);
+        code.put(&site.displaced);
+        made.keeps = Some(code.here());
+        code.put(KEEP);
+        let if_not = code.load(OWN, self.own, IF_OWN);
+        code.increment(number, &[], kind * PART)?;
+        let counted = code.here();
         if site.number().is_none_or(|number| LOOKED_AT.contains(&number)) {
-            code.extend(LOOK);
-            let behind = here(code) + JUMP as u64 - 1;
-            code.extend(near(behind, self.base + assembled().look)?);
-            made.looks = [counted, here(code)];
+            code.put(LOOK);
+            code.distance(self.base + assembled().look)?;
+            made.looks = [counted, code.here()];
         }
-        code.extend(RESTORE);
-        made.restored = here(code);
-        code.extend(jump(here(code), made.goes_on)?);
-        code[if_not] = short(code.len() - if_not - 1)?;
-        made.shard = here(code);
-        code.extend(SHARD);
-        code.extend(near(here(code) + 4, self.base)?);
-        increment(number, &[LOCK], kind * SHARDS * PART, code)?;
-        made.counted = [counted, here(code)];
-        code.extend(jump(here(code), counted)?);
-        made.shard_ends = here(code);
+        code.put(RESTORE);
+        made.restored = code.here();
+        code.jump(made.goes_on)?;
+        code.close(if_not)?;
+        made.shard = code.here();
+        code.put(SHARD);
+        code.distance(self.base)?;
+        code.increment(number, &[LOCK], kind * SHARDS * PART)?;
+        made.counted = [counted, code.here()];
+        code.jump(counted)?;
+        made.shard_ends = code.here();
         if let (Some(behind), Some(number)) = (behind, number) {
-            self.look_for_errors(number, behind, bias, at, code, &mut made)?;
+            self.look_for_errors(number, behind, bias, code, &mut made)?;
         }
         Some(made)
     }
@@ -431,25 +413,22 @@ impl Stubs {
         word: usize,
         (after, compare): (u64, [u8; COMPARE]),
         bias: u64,
-        at: u64,
-        code: &mut Vec<u8>,
+        code: &mut Code,
         made: &mut Made,
     ) -> Option<()> {
-        let here = |code: &Vec<u8>| at + code.len() as u64;
-        let begin = here(code);
-        code.extend(IF_ERROR);
-        let if_error = code.len();
-        code.push(0);
-        let goes_on = here(code);
-        code.extend(compare);
-        code.extend(jump(here(code), after.wrapping_add(bias) + COMPARE as u64)?);
-        code[if_error] = short(code.len() - if_error - 1)?;
-        let errors = here(code);
-        code.extend(SHARD);
-        code.extend(near(here(code) + 4, self.base)?);
-        increment(Some(word), &[LOCK], ERRORS * SHARDS * PART, code)?;
-        let counted = here(code);
-        code.extend(jump(here(code), goes_on)?);
+        let begin = code.here();
+        code.put(IF_ERROR);
+        let if_error = code.open();
+        let goes_on = code.here();
+        code.put(&compare);
+        code.jump(after.wrapping_add(bias) + COMPARE as u64)?;
+        code.close(if_error)?;
+        let errors = code.here();
+        code.put(SHARD);
+        code.distance(self.base)?;
+        code.increment(Some(word), &[LOCK], ERRORS * SHARDS * PART)?;
+        let counted = code.here();
+        code.jump(goes_on)?;
         let with = i64::from(i32::from_le_bytes(*compare.last_chunk()?)).cast_unsigned();
         made.behind = Some(Behind {
             at: begin,
@@ -458,7 +437,7 @@ impl Stubs {
             compares: goes_on,
             errors,
             counted,
-            timed: here(code),
+            timed: code.here(),
         });
         Some(())
     }
@@ -469,40 +448,33 @@ impl Stubs {
         &self,
         (site, mut made): (&Site, Made),
         bias: u64,
-        at: u64,
-        code: &mut Vec<u8>,
+        code: &mut Code,
     ) -> Option<Made> {
-        let here = |code: &Vec<u8>| at + code.len() as u64;
-        let count = |prefix: &[u8], kind: usize, code: &mut Vec<u8>| match site.calls {
-            Calls::Given(register) => count_by_r11(register, prefix, kind * PART, code),
+        let count = |prefix: &[u8], kind: usize, code: &mut Code| match site.calls {
+            Calls::Given(register) => code.count_by_r11(register, prefix, kind * PART),
             _ => {
                 let word = 8 * site.number().and_then(word_of).unwrap_or(OTHERS);
-                code.extend(prefix);
-                code.extend(ADD_BY_R11);
-                code.extend(u32::try_from(kind * PART + word).ok()?.to_le_bytes());
-                Some(())
+                code.put(prefix);
+                code.put(ADD_BY_R11);
+                code.word(kind * PART + word)
             }
         };
         let end = site.end().wrapping_add(bias);
         let mut if_filters = Vec::new();
         if let Calls::Given(register) = site.calls {
             // prctl(2) and seccomp(2) may install a filter. The arguments are not where the call has them.
-            for number in [157, 317_u32] {
+            for number in [157, 317] {
                 // cmp register, number; je
-                code.extend([0x48, 0x81, 0xf8 | register]);
-                code.extend(number.to_le_bytes());
-                code.extend([0x74, 0]);
-                if_filters.push(code.len());
+                code.put(&[0x48, 0x81, 0xf8 | register]);
+                code.word(number)?;
+                code.put(&[0x74]);
+                if_filters.push(code.open());
             }
         }
-        let goes_on = here(code);
-        code.extend(OWN_BY_R11);
-        code.extend(self.own.to_le_bytes());
-        code.extend(IF_NO_OWN_BY_R11);
-        let if_not = code.len();
-        code.push(0);
+        let goes_on = code.here();
+        let if_not = code.load(OWN_BY_R11, self.own, IF_NO_OWN_BY_R11);
         count(&[], UNSEEN, code)?;
-        let counted = here(code);
+        let counted = code.here();
         // The distance is behind the opcode of `call` or `jmp`, or behind that of `cmpb $0, distance(%rip)` and its operands.
         let (opcode, rest) =
             site.displaced.split_at_checked(if site.branch().is_some() { 1 } else { 2 })?;
@@ -511,41 +483,129 @@ impl Stubs {
         if let Some(branch) = site.branch() {
             made.is_call = branch == CALL;
             made.goes_on = target;
-            code.extend(jump(counted, target)?);
+            code.jump(target)?;
         } else {
             made.compared = Some(target);
-            code.extend(opcode);
-            code.extend(near(here(code) + 4 + rest.len() as u64, target)?);
-            code.extend(rest);
-            code.extend(jump(here(code), end)?);
+            code.put(opcode);
+            code.distance(target.wrapping_sub(rest.len() as u64))?;
+            code.put(rest);
+            code.jump(end)?;
         }
-        code[if_not] = short(code.len() - if_not - 1)?;
-        made.shard = here(code);
-        code.extend(SHARD_BY_R11);
-        code.extend(near(here(code) + 4, self.base)?);
+        code.close(if_not)?;
+        made.shard = code.here();
+        code.put(SHARD_BY_R11);
+        code.distance(self.base)?;
         count(&[LOCK], UNSEEN * SHARDS, code)?;
-        made.counted = [counted, here(code)];
-        code.extend(jump(here(code), counted)?);
-        made.shard_ends = here(code);
-        for behind in &if_filters {
-            code[behind - 1] = short(code.len() - behind)?;
+        made.counted = [counted, code.here()];
+        code.jump(counted)?;
+        made.shard_ends = code.here();
+        for if_filter in &if_filters {
+            code.close(*if_filter)?;
         }
         if !if_filters.is_empty() {
             // mov r11, [rip+table]; lock inc qword [r11+word]
-            code.extend([0x4c, 0x8b, 0x1d]);
-            code.extend(near(here(code) + 4, self.base)?);
-            code.push(LOCK);
-            code.extend(ADD_BY_R11);
-            code.extend(u32::try_from(8 * SEALED).ok()?.to_le_bytes());
-            code.extend(jump(here(code), goes_on)?);
+            code.put(&[0x4c, 0x8b, 0x1d]);
+            code.distance(self.base)?;
+            code.put(&[LOCK]);
+            code.put(ADD_BY_R11);
+            code.word(8 * SEALED)?;
+            code.jump(goes_on)?;
         }
         Some(made)
     }
 }
 
-/// The distance of a short forward jump, as a byte.
-fn short(distance: usize) -> Option<u8> {
-    u8::try_from(distance).ok().filter(|distance| *distance < 0x80)
+/// Stubs under construction.
+struct Code {
+    /// Address of the first of the bytes.
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+impl Code {
+    fn here(&self) -> u64 {
+        self.at + self.bytes.len() as u64
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+    }
+
+    /// Appends a 32-bit number.
+    fn word(&mut self, word: usize) -> Option<()> {
+        self.put(&u32::try_from(word).ok()?.to_le_bytes());
+        Some(())
+    }
+
+    /// Appends the distance that ends an instruction, to an address.
+    fn distance(&mut self, to: u64) -> Option<()> {
+        self.put(&near(self.here() + 4, to)?);
+        Some(())
+    }
+
+    fn jump(&mut self, to: u64) -> Option<()> {
+        self.put(&jump(self.here(), to)?);
+        Some(())
+    }
+
+    /// Appends the distance of a short jump forward, for [`close`](Self::close).
+    fn open(&mut self) -> usize {
+        self.bytes.push(0);
+        self.bytes.len()
+    }
+
+    /// Lets a short jump go here.
+    fn close(&mut self, open: usize) -> Option<()> {
+        let distance = u8::try_from(self.bytes.len() - open).ok();
+        self.bytes[open - 1] = distance.filter(|distance| *distance < 0x80)?;
+        Some(())
+    }
+
+    /// Appends code that loads the address of the process's own part of the table from `own`, and jumps if it is zero.
+    fn load(&mut self, from: &[u8], own: u64, if_zero: &[u8]) -> usize {
+        self.put(from);
+        self.put(&own.to_le_bytes());
+        self.put(if_zero);
+        self.open()
+    }
+
+    /// Appends an increment, at `distance` from `r11`, of the word of the number in a register (6 for `rsi`, 7 for
+    /// `rdi`).
+    fn count_by_r11(&mut self, register: u8, prefix: &[u8], distance: usize) -> Option<()> {
+        let length = u8::try_from(prefix.len()).ok()?;
+        // cmp register, 500; jae others
+        self.put(&[0x48, 0x81, 0xf8 | register, 0xf4, 1, 0, 0, 0x73, length + 10]);
+        self.put(prefix);
+        // inc qword [r11+register*8+distance]; jmp
+        self.put(&[0x49, 0xff, 0x84, 0xc3 | register << 3]);
+        self.word(distance)?;
+        self.put(&[0xeb, length + 7]);
+        self.put(prefix);
+        self.put(ADD_BY_R11);
+        self.word(distance + 8 * OTHERS)
+    }
+
+    /// Appends an increment of the word of a number, or of the number in `r11`, at `distance` from `rcx`. `None` if the
+    /// number has no word of its own.
+    fn increment(&mut self, number: Option<usize>, prefix: &[u8], distance: usize) -> Option<()> {
+        // inc qword [rcx+word]
+        const FIXED: &[u8] = &[0x48, 0xff, 0x81];
+        // inc qword [rcx+r11*8+distance]
+        const ANY: &[u8] = &[0x4a, 0xff, 0x84, 0xd9];
+        let mut put = |around: &[u8], instruction: &[u8], word: usize| {
+            self.put(around);
+            self.put(prefix);
+            self.put(instruction);
+            self.word(distance + 8 * word).filter(|()| word <= OTHERS)
+        };
+        if let Some(number) = number {
+            return put(&[], FIXED, number);
+        }
+        let length = |instruction: &[u8]| u8::try_from(prefix.len() + instruction.len() + 4).ok();
+        // cmp r11, 500; jae others
+        put(&[0x49, 0x81, 0xfb, 0xf4, 1, 0, 0, 0x73, length(ANY)? + 2], ANY, 0)?;
+        put(&[0xeb, length(FIXED)?], FIXED, OTHERS)
+    }
 }
 
 /// Moves the system-call number, or the result, to `r11` and the flags to `ax`.
@@ -587,22 +647,6 @@ const IF_NO_OWN_BY_R11: &[u8] = &[
 ];
 /// `inc qword [r11+word]`, without the word.
 const ADD_BY_R11: &[u8] = &[0x49, 0xff, 0x83];
-/// Appends an increment, at `distance` from `r11`, of the word of the number in a register (6 for `rsi`, 7 for `rdi`).
-fn count_by_r11(register: u8, prefix: &[u8], distance: usize, code: &mut Vec<u8>) -> Option<()> {
-    let word = |word: usize| u32::try_from(distance + 8 * word).ok().map(u32::to_le_bytes);
-    let length = u8::try_from(prefix.len()).ok()?;
-    // cmp register, 500; jae others
-    code.extend([0x48, 0x81, 0xf8 | register, 0xf4, 1, 0, 0, 0x73, length + 10]);
-    code.extend(prefix);
-    // inc qword [r11+register*8+distance]; jmp
-    code.extend([0x49, 0xff, 0x84, 0xc3 | register << 3]);
-    code.extend(word(0)?);
-    code.extend([0xeb, length + 7]);
-    code.extend(prefix);
-    code.extend(ADD_BY_R11);
-    code.extend(word(OTHERS)?);
-    Some(())
-}
 
 /// As [`SHARD`].
 #[rustfmt::skip]
@@ -616,36 +660,6 @@ const SHARD_BY_R11: &[u8] = &[
 /// The word of a number, if it has one of its own.
 fn word_of(number: u32) -> Option<usize> {
     usize::try_from(number).ok().filter(|number| *number < NUMBERS)
-}
-
-/// Appends an increment of the word of a number, or of the number in `r11`, at `distance` from `rcx`. `None` if the
-/// number has no word of its own.
-fn increment(
-    number: Option<usize>,
-    prefix: &[u8],
-    distance: usize,
-    code: &mut Vec<u8>,
-) -> Option<()> {
-    let put = |code: &mut Vec<u8>, instruction: &[u8], word: usize| {
-        let word = u32::try_from(distance + 8 * word).ok().filter(|_| word <= OTHERS)?;
-        code.extend(prefix);
-        code.extend(instruction);
-        code.extend(word.to_le_bytes());
-        Some(())
-    };
-    // inc qword [rcx+word]
-    const FIXED: &[u8] = &[0x48, 0xff, 0x81];
-    if let Some(number) = number {
-        return put(code, FIXED, number);
-    }
-    // inc qword [rcx+r11*8+distance]
-    const ANY: &[u8] = &[0x4a, 0xff, 0x84, 0xd9];
-    let length = |instruction: &[u8]| u8::try_from(prefix.len() + instruction.len() + 4).ok();
-    // cmp r11, 500; jae others
-    code.extend([0x49, 0x81, 0xfb, 0xf4, 1, 0, 0, 0x73, length(ANY)? + 2]);
-    put(code, ANY, 0)?;
-    code.extend([0xeb, length(FIXED)?]);
-    put(code, FIXED, OTHERS)
 }
 
 /// `lea rcx, [rip+5]` and a jump, without the distance.
@@ -874,7 +888,7 @@ mod tests {
             for one in counts {
                 assert_eq!(one.memory_base(), Register::RCX, "{number:#x}");
                 let distance = usize::try_from(one.memory_displacement64()).expect("small");
-                let parts = KINDS * SHARDS * PART;
+                let parts = vdso_image::layout::SITE_KINDS * SHARDS * PART;
                 assert!(distance < parts, "{number:#x} {distance:#x}");
                 let is_any = one.memory_index() == Register::R11;
                 assert!(is_any || one.memory_index() == Register::None, "{number:#x}");

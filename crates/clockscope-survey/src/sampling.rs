@@ -19,7 +19,7 @@ use clockscope_sys::vdso_call::Call;
 use clockscope_sys::{access, clock_loops};
 use clockscope_syscalls::BpfDecline;
 use clockscope_syscalls::sampling::{CpuSampler, PlaceSamples};
-use clockscope_trace::clock_reads::SyscallCosts;
+use clockscope_trace::clock_reads::ReadCosts;
 
 /// Number of samples for the cost of a read through the vDSO, and of one by system call; determines the CPU time that is
 /// spent on measuring.
@@ -132,7 +132,7 @@ impl Survey {
             what: "sample CPUs".to_owned(),
             reason: error.to_string(),
         };
-        let whole_syscall_ns = SyscallCosts::here().clocksource.0 as f64 / 1e3;
+        let whole_syscall_ns = ReadCosts::by_syscall().clocksource.0 as f64 / 1e3;
         let Options { duration, frequency_hz } = self.options;
         self.sampler.start().map_err(failed)?;
         let started = Instant::now();

@@ -5,11 +5,37 @@ use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt;
 
+use vdso_image::layout;
+
 /// Page size of this kernel in bytes.
 pub fn page_size() -> usize {
     // SAFETY: takes a number.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(size).expect("every kernel has a size of pages")
+}
+
+/// Types whose bytes another program reads.
+///
+/// # Safety
+///
+/// The type has no padding.
+pub unsafe trait Plain {}
+
+// SAFETY: words, and pairs of halves of words.
+unsafe impl Plain for layout::Constants {}
+// SAFETY: words, and a pair of halves of words.
+unsafe impl Plain for layout::LaunchSlots {}
+// SAFETY: words only.
+unsafe impl Plain for layout::ExecveSlots {}
+// SAFETY: words only.
+unsafe impl Plain for layout::InjectedSlots {}
+// SAFETY: words only.
+unsafe impl Plain for layout::AttachSlots {}
+
+/// The bytes of a value.
+pub fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: a value without padding is made of initialised bytes, which stay borrowed.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
 /// Reads up to `into.len()` bytes at `address` and gives the number that could be read.

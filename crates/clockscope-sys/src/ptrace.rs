@@ -3,8 +3,9 @@
 use std::io;
 use std::ptr::without_provenance_mut;
 
-pub use super::arch::registers::Registers;
-use super::arch::{registers, step};
+use super::arch::registers::SYSCALL;
+pub use super::arch::registers::{Registers, registers, set_registers, thread_pointer};
+use super::arch::step;
 use super::check;
 
 /// Follow `execve`, `fork`, `vfork` and `clone`, and mark system-call stops with bit 7.
@@ -190,7 +191,7 @@ pub fn is_syscall(pid: i32, address: u64) -> io::Result<bool> {
     let offset = at % size_of::<u64>();
     // An aligned word does not reach into a page that may be unmapped.
     let mut bytes = peek(libc::PTRACE_PEEKTEXT, pid, at - offset)?.to_le_bytes()[offset..].to_vec();
-    let wanted = registers::SYSCALL;
+    let wanted = SYSCALL;
     if bytes.len() < wanted.len() && wanted.starts_with(&bytes) {
         bytes.extend(peek(libc::PTRACE_PEEKTEXT, pid, at - offset + 8)?.to_le_bytes());
     }
@@ -216,33 +217,6 @@ pub fn event_message(pid: i32) -> io::Result<i32> {
     let mut message: libc::c_ulong = 0;
     call(libc::PTRACE_GETEVENTMSG, pid, 0, (&raw mut message).expose_provenance())?;
     i32::try_from(message).map_err(|_| io::ErrorKind::InvalidData.into())
-}
-
-/// Reads the registers of a stopped tracee.
-///
-/// # Errors
-///
-/// `ESRCH` when it has died meanwhile.
-pub fn registers(pid: i32) -> io::Result<Registers> {
-    Registers::of(pid)
-}
-
-/// Writes the registers of a stopped tracee.
-///
-/// # Errors
-///
-/// `ESRCH` when it has died meanwhile.
-pub fn set_registers(pid: i32, registers: &Registers) -> io::Result<()> {
-    registers.give_to(pid)
-}
-
-/// Address of the thread-local storage of a stopped tracee.
-///
-/// # Errors
-///
-/// `ESRCH` when it has died meanwhile.
-pub fn thread_pointer(pid: i32) -> io::Result<u64> {
-    registers::thread_pointer(pid)
 }
 
 /// Process id of the sender, and `si_code`, of the signal that a tracee has stopped for.

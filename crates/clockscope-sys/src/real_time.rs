@@ -154,14 +154,9 @@ pub(super) fn put_back(before: Scheduling) -> bool {
     set(0, before) || set(0, (before.0 | libc::SCHED_RESET_ON_FORK, before.1))
 }
 
-/// Gives the calling thread the highest priority that it may have, for good. For threads that sleep until they are
-/// needed at once.
-pub fn take_the_highest() {
-    let _ = highest();
-}
-
-/// [`take_the_highest`], but gives the priority, or `None` if none is allowed.
-fn highest() -> Option<i32> {
+/// Gives the calling thread the highest priority that it may have, for good, and tells which, if any is allowed. For
+/// threads that sleep until they are needed at once.
+pub fn take_the_highest() -> Option<i32> {
     let limit = getrlimit(Resource::Rtprio).current.and_then(|limit| i32::try_from(limit).ok());
     let limit = limit.unwrap_or(HIGHEST).min(HIGHEST);
     [HIGHEST, limit].into_iter().find(|priority| *priority > 0 && set(0, (FIRST, *priority)))
@@ -194,7 +189,7 @@ impl Sentinel {
         let shared = Arc::new(Watch { is_due: AtomicBool::new(true), ..Watch::default() });
         let watch = Arc::clone(&shared);
         let stand = move || {
-            if let Some(priority) = highest() {
+            if let Some(priority) = take_the_highest() {
                 watch.stand((thread, priority), &stat, &time);
             }
         };

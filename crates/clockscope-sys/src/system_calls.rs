@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -59,10 +58,10 @@ const fn row(name: &'static str, prepare: fn() -> io::Result<PreparedCall>) -> S
 
 /// Every system call that can be measured, in the order of the report.
 pub static TABLE: [SystemCall; 15] = [
-    row("getppid", getppid),
+    row("getppid", bare::<{ libc::SYS_getppid }>),
     // As perf bench calls it.
     SystemCall { by_libc: true, ..row("getppid-libc", getppid_by_libc) },
-    row("getpid", getpid),
+    row("getpid", bare::<{ libc::SYS_getpid }>),
     row("read", read),
     row("read-zero", read_zero),
     row("write", write),
@@ -71,10 +70,10 @@ pub static TABLE: [SystemCall; 15] = [
     row("open+close", open_and_close),
     row("mmap+munmap", mmap_and_munmap),
     row("clock_gettime", clock_gettime),
-    SystemCall { expected_error: Some(libc::ENOSYS), ..row("enosys", enosys) },
+    SystemCall { expected_error: Some(libc::ENOSYS), ..row("enosys", bare::<NO_SUCH_CALL>) },
     row("futex-wake", futex_wake),
     row("epoll_wait", epoll_wait),
-    row("sched_yield", sched_yield),
+    row("sched_yield", bare::<{ libc::SYS_sched_yield }>),
 ];
 
 impl SystemCall {
@@ -128,47 +127,25 @@ impl Shared {
 /// A file of [`FILE_BYTES`] in the directory of temporary files, without a name.
 fn file() -> io::Result<Shared> {
     let folder = std::env::temp_dir();
-    file_in(&folder).map_err(|error| {
+    let filled = tempfile::tempfile_in(&folder).and_then(|mut file| {
+        file.write_all(&vec![b'x'; FILE_BYTES])?;
+        Ok(Shared::new(file))
+    });
+    filled.map_err(|error| {
         let text = format!("a file in {} cannot be made: {error}", folder.display());
         io::Error::new(error.kind(), text)
     })
 }
 
-fn file_in(folder: &Path) -> io::Result<Shared> {
-    let place = folder.join(format!(
-        "clockscope-read-{}-{:?}",
-        std::process::id(),
-        std::thread::current().id()
-    ));
-    let mut file = File::options().read(true).write(true).create_new(true).open(&place)?;
-    std::fs::remove_file(&place)?;
-    file.write_all(&vec![b'x'; FILE_BYTES])?;
-    Ok(Shared::new(file))
-}
-
-fn getppid() -> io::Result<PreparedCall> {
-    // SAFETY: takes and changes nothing.
-    Ok(PreparedCall::of(|| unsafe { raw_syscall::none(libc::SYS_getppid) }))
+/// `NUMBER` is that of a call without arguments.
+fn bare<const NUMBER: libc::c_long>() -> io::Result<PreparedCall> {
+    // SAFETY: the calls in the table with this function take and change nothing, or do not exist.
+    Ok(PreparedCall::of(|| unsafe { raw_syscall::none(NUMBER) }))
 }
 
 fn getppid_by_libc() -> io::Result<PreparedCall> {
     // SAFETY: takes and changes nothing.
     Ok(PreparedCall::of(|| unsafe { libc::getppid() } as isize))
-}
-
-fn getpid() -> io::Result<PreparedCall> {
-    // SAFETY: takes and changes nothing.
-    Ok(PreparedCall::of(|| unsafe { raw_syscall::none(libc::SYS_getpid) }))
-}
-
-fn enosys() -> io::Result<PreparedCall> {
-    // SAFETY: there is no such call.
-    Ok(PreparedCall::of(|| unsafe { raw_syscall::none(NO_SUCH_CALL) }))
-}
-
-fn sched_yield() -> io::Result<PreparedCall> {
-    // SAFETY: takes and changes nothing.
-    Ok(PreparedCall::of(|| unsafe { raw_syscall::none(libc::SYS_sched_yield) }))
 }
 
 /// Reads one byte at the position of `from`.

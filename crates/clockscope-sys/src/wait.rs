@@ -36,7 +36,9 @@ pub struct Waited {
     pub queued: Duration,
 }
 
-/// Waits for the next state change of any child or tracee, threads included.
+/// Waits for the next state change of any child or tracee, threads included; `None` when this thread's
+/// [`super::ticker::Ticker`] has ticked. Ticks and state changes alternate if both are pending, so neither waits for
+/// ever. A signal that a handler of this process took counts as a tick.
 ///
 /// A stop stays pending until the tracee is resumed or [`take_stop`] is called. The kernel forgets a signal that a
 /// tracer has waited for but not passed on. Therefore, if this process dies in between, a stop that was only looked at
@@ -44,25 +46,11 @@ pub struct Waited {
 ///
 /// # Errors
 ///
-/// `ECHILD` if no child or tracee is left.
+/// `ECHILD` when there is no child or tracee left.
 ///
 /// # References
 ///
 /// `waitid(2)` (`WNOWAIT`), `ptrace(2)` "Stopped states"
-pub fn next() -> io::Result<Waited> {
-    loop {
-        if let Some(waited) = seen(waitid(libc::P_ALL, 0, 0))? {
-            return Ok(waited);
-        }
-    }
-}
-
-/// As [`next`], but `None` when this thread's [`super::ticker::Ticker`] has ticked. Ticks and state changes alternate
-/// if both are pending, so neither waits for ever. A signal that a handler of this process took counts as a tick.
-///
-/// # Errors
-///
-/// `ECHILD` when there is no child or tracee left.
 pub fn next_or_tick() -> io::Result<Option<Waited>> {
     loop {
         if ticker::is_due() {

@@ -1,10 +1,8 @@
 //! Data about a machine's counter, collected from the running host.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-use fastclock::ClockId;
+use fastclock::{ClockId, sys};
 
 use clockscope_sys::vdso_call::{self, Call, Path};
 use clockscope_sys::warp::{self, Warp};
@@ -71,7 +69,7 @@ impl CounterProbe {
     /// Collects the data of this machine; takes up to 100 ms.
     pub fn collect() -> Self {
         let may_read = tsc::is_permitted();
-        let clocksource = Clocksource::open().and_then(|file| file.read());
+        let clocksource = sys::clocksource().map(|source| source.name().to_owned());
         let is_counter = clocksource.as_deref().is_some_and(is_the_counter);
         let budget = if is_counter { WARP_BUDGET_TRUSTED } else { WARP_BUDGET };
         Self {
@@ -81,25 +79,6 @@ impl CounterProbe {
             clocksource,
             warp: if may_read == Some(false) { None } else { WarpOfAll::measure(budget) },
         }
-    }
-}
-
-/// The file that names the kernel's clocksource, kept open.
-#[derive(Debug)]
-pub struct Clocksource(File);
-
-impl Clocksource {
-    /// Opens the file; `None` without `/sys`.
-    pub fn open() -> Option<Self> {
-        let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-        File::open(path).ok().map(Self)
-    }
-
-    /// The present clocksource.
-    pub fn read(&self) -> Option<String> {
-        let mut bytes = [0; 64];
-        let read = self.0.read_at(&mut bytes, 0).ok()?;
-        Some(String::from_utf8_lossy(&bytes[..read]).trim().to_owned())
     }
 }
 

@@ -14,7 +14,7 @@ use fastclock::{ClockId, Decline, Nanos, sys};
 
 use super::availability::{Availability, Report};
 use super::backoff::Backoff;
-use super::counter_probe::{self, Clocksource};
+use super::counter_probe;
 use super::cpu_rotation::CpuRotation;
 use super::guards;
 use super::{Options, Pulse, Shared};
@@ -96,7 +96,7 @@ struct Keep<'a> {
     /// The content left by another timekeeper has not been compared with the clock yet.
     inherited: bool,
     rotation: Option<CpuRotation>,
-    clocksource: Option<(Clocksource, Option<String>)>,
+    clocksource: Option<sys::Clocksource>,
     clocksource_read: Nanos,
     /// The result of that check.
     clocksource_is_good: bool,
@@ -125,11 +125,8 @@ impl<'a> Keep<'a> {
         {
             writer.own(thread);
         }
-        let clocksource = Clocksource::open().map(|file| {
-            let name = file.read();
-            (file, name)
-        });
-        let name = clocksource.as_ref().and_then(|(_, name)| name.as_deref());
+        let clocksource = sys::clocksource();
+        let name = clocksource.as_ref().map(sys::Clocksource::name);
         let is_counter = name.is_some_and(counter_probe::is_the_counter);
         let made_from_counter = is_counter || name.is_some_and(guards::is_made_from_the_counter);
         let options = Options { early: options.early && is_counter, ..options };
@@ -177,7 +174,7 @@ impl<'a> Keep<'a> {
     fn look(&mut self) {
         let look = || sys::look(&CpuCounter, BRACKETS);
         let reading = self.rotation.as_mut().map_or_else(look, |rotation| rotation.on_next(look));
-        let verdict = self.keeper.observe(&reading);
+        let verdict = self.keeper.discipline.observe(&reading);
         let failure = self.changed_host().or(verdict.reason()).or_else(|| self.disagrees(&reading));
         match failure {
             Some(reason) => self.withdraw(reason),
@@ -199,12 +196,12 @@ impl<'a> Keep<'a> {
         if self.options.force {
             return None;
         }
-        let (file, at_start) = self.clocksource.as_ref()?;
+        let at_start = self.clocksource?;
         if now().0 >= self.clocksource_read.0 + CLOCKSOURCE_PERIOD.0 {
             self.clocksource_read = now();
-            let name = file.read();
-            self.clocksource_is_good =
-                name == *at_start || name.as_deref().is_some_and(counter_probe::is_the_counter);
+            self.clocksource_is_good = sys::clocksource().is_some_and(|source| {
+                source == at_start || counter_probe::is_the_counter(source.name())
+            });
         }
         (!self.clocksource_is_good).then_some(Decline::ClocksourceChanged)
     }

@@ -6,10 +6,10 @@ use crate::clock_page::is_on_page;
 use crate::fallback_reads::{self, FallbackReads};
 use crate::tick_time::TickTime;
 use clockscope_model::reads::{self, Source};
-use clockscope_model::trace::Clock;
-use clockscope_model::trace::{ClockReads, SyscallRow, VdsoRow};
+use clockscope_model::trace::{Clock, ClockReads, SyscallRow, VdsoRow};
 use clockscope_stats::timed::TIMED_MIN;
-use clockscope_sys::clock_loops;
+use clockscope_sys::clock_loops::{self, NoLoop};
+use clockscope_sys::loops::Loop;
 use clockscope_sys::vdso_call::Call;
 use clockscope_tracee::counts::Timings;
 
@@ -21,9 +21,9 @@ pub const TYPICAL_ACPI_PM_NS: u64 = 2552;
 /// Reads of unknown time are at most 1/10 of all reads; with more of them, no total is reported.
 const UNKNOWN_MOST: u64 = 10;
 
-/// Cost of a clock read by system call on this host, by the source of the time.
+/// Cost of a clock read on this host, by the source of the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SyscallCosts {
+pub struct ReadCosts {
     /// Cost for a precise clock.
     pub clocksource: Picos,
     /// Cost for a coarse clock.
@@ -32,17 +32,25 @@ pub struct SyscallCosts {
     pub cpu_time: Picos,
 }
 
-impl SyscallCosts {
-    /// The cheapest of some short batches for each source; call it before any process is traced.
-    pub fn here() -> Self {
+impl ReadCosts {
+    /// Cost by system call; call it before any process is traced.
+    pub fn by_syscall() -> Self {
+        let cost = |clock| cheapest(clock_loops::by_syscall(Call::ClockGettime(clock)), 20, 50);
         Self {
-            clocksource: cheapest(ClockId::Monotonic),
-            tick: cheapest(ClockId::MonotonicCoarse),
-            cpu_time: cheapest(ClockId::ThreadCputime),
+            clocksource: cost(ClockId::Monotonic),
+            tick: cost(ClockId::MonotonicCoarse),
+            cpu_time: cost(ClockId::ThreadCputime),
         }
     }
 
-    fn of(&self, source: Source) -> Picos {
+    /// Cost by the C library, of the clocks that the vDSO answers; call it before a process is started.
+    pub(crate) fn by_libc() -> Self {
+        let cost = |clock| cheapest(clock_loops::by_libc(Call::ClockGettime(clock)), 50, 200);
+        let (clocksource, tick) = (cost(ClockId::Monotonic), cost(ClockId::MonotonicCoarse));
+        Self { clocksource, tick, ..Self::default() }
+    }
+
+    pub(crate) fn of(&self, source: Source) -> Picos {
         match source {
             Source::Clocksource | Source::ClocksourceByKernel => self.clocksource,
             Source::Tick => self.tick,
@@ -51,9 +59,9 @@ impl SyscallCosts {
     }
 }
 
-fn cheapest(clock: ClockId) -> Picos {
-    let by_syscall = clock_loops::by_syscall(Call::ClockGettime(clock));
-    by_syscall.map_or(Picos(0), |calling| calling.cheapest(20, 50))
+/// The cheapest of some short batches.
+fn cheapest(calling: Result<Loop, NoLoop>, batches: u32, turns: u64) -> Picos {
+    calling.map_or(Picos(0), |calling| calling.cheapest(batches, turns))
 }
 
 /// Inputs of [`clock_reads`] besides the rows.
@@ -61,7 +69,7 @@ pub(crate) struct Context {
     /// Time from the start to the end of the program.
     pub wall_ns: u64,
     /// Cost of reads by system call on this host.
-    pub costs: SyscallCosts,
+    pub costs: ReadCosts,
     /// Length of a timer tick.
     pub tick_ns: u64,
     /// The reads that this host's vDSO passes on to the kernel.

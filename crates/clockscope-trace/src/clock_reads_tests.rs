@@ -9,7 +9,7 @@ use vdso_image::plan::HAS_COARSE_FORM;
 /// The reads of these rows, answered by this clock.
 fn found(vdso: &[VdsoRow], syscalls: &[SyscallRow], clock: Clock) -> ClockReads {
     let costs =
-        SyscallCosts { clocksource: Picos(100_000), tick: Picos(80_000), cpu_time: Picos(300_000) };
+        ReadCosts { clocksource: Picos(100_000), tick: Picos(80_000), cpu_time: Picos(300_000) };
     let passed_on = FallbackReads::default();
     clock_reads(vdso, syscalls, None, &Context { wall_ns: 0, costs, tick_ns: 0, passed_on, clock })
 }

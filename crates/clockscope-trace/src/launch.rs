@@ -8,14 +8,13 @@ use std::time::Instant;
 use anyhow::Context as _;
 
 use crate::clock_page;
-use crate::clock_reads::SyscallCosts;
+use crate::clock_reads::ReadCosts;
 use crate::counter::Counter;
 use crate::observers::{self, Observing};
 use crate::plan::Plan;
 use crate::signals;
 use crate::summary::{self, RunData};
 use crate::throttling::Throttling;
-use crate::verdict::VdsoCosts;
 use clockscope_model::trace::TraceReport;
 use clockscope_sys::spawn;
 use clockscope_sys::{access, ptrace};
@@ -49,8 +48,8 @@ pub fn trace(
     path: &Path,
     command: &[OsString],
 ) -> anyhow::Result<Result<Launched, io::Error>> {
-    let costs = plan.count_by.map(|_| SyscallCosts::here()).unwrap_or_default();
-    let by_vdso = plan.verdict.then(VdsoCosts::here);
+    let costs = plan.count_by.map(|_| ReadCosts::by_syscall()).unwrap_or_default();
+    let by_vdso = plan.verdict.then(ReadCosts::by_libc);
     let stage = observers::stage(plan)?;
     let mask = clockscope_sys::signals::block()?;
     let mut waiting =

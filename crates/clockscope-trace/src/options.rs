@@ -24,7 +24,6 @@ pub enum Via {
 
 impl Via {
     /// Whether code in the program shall count system calls.
-    #[must_use]
     pub fn has_sites(self) -> bool {
         matches!(self, Self::Sites | Self::Both)
     }
@@ -90,7 +89,6 @@ impl CountOptions {
     /// The way to count system calls, if eBPF can be used (`bpf`) or not; `None` if eBPF was asked for by
     /// name and cannot be used. Code in the program is chosen only if asked for by name, because it can kill
     /// the program.
-    #[must_use]
     pub fn way(&self, bpf: bool) -> Option<Way> {
         match self.via {
             Via::None => Some(Way::None),

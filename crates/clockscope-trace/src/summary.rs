@@ -7,7 +7,7 @@ use std::time::Instant;
 use fastclock::ClockId;
 
 use crate::clock_page;
-use crate::clock_reads::{Context, SyscallCosts, clock_reads, same_tick_share};
+use crate::clock_reads::{Context, ReadCosts, clock_reads, same_tick_share};
 use crate::counter;
 use crate::fallback_reads::{self, FallbackReads};
 use crate::nanos;
@@ -17,7 +17,7 @@ use crate::rows::{syscall_rows, vdso_rows};
 use crate::sampling::Exact;
 use crate::throttling::Throttling;
 use crate::tick_time::TickTime;
-use crate::verdict::{VdsoCosts, verdict};
+use crate::verdict::verdict;
 use clockscope_containers::place::Place;
 use clockscope_measure::host;
 use clockscope_model::trace::{
@@ -123,10 +123,10 @@ pub(crate) struct RunData<'a> {
     /// The counts of system calls.
     pub counted: counter::Counted,
     /// Cost of reads by system call, measured before the program started.
-    pub costs: SyscallCosts,
+    pub costs: ReadCosts,
     /// Cost of reads through the kernel's vDSO, measured before the program started; only for a verdict on
     /// the clock.
-    pub by_vdso: Option<VdsoCosts>,
+    pub by_vdso: Option<ReadCosts>,
     /// Upkeep of the clock page.
     pub kept: Option<clockscope_timekeeper::Report>,
     /// The groups of the processes at the start.

@@ -2,49 +2,19 @@
 //! the program, and the time of as many reads through the kernel's vDSO.
 
 use crate::clock_page::is_on_page;
+use crate::clock_reads::ReadCosts;
 use clockscope_model::reads::{self, Source};
 use clockscope_model::trace::{Clock, VdsoRow, Verdict};
-use clockscope_sys::clock_loops;
-use clockscope_sys::vdso_call::Call;
-use fastclock::{ClockId, Picos};
 
 /// Greatest age of a coarse clock's answer, in ticks: one, and another if the tick comes late.
 const STALE_TICKS: u64 = 2;
-
-/// Cost of a read through the kernel's vDSO on this host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct VdsoCosts {
-    /// Cost for a precise clock.
-    pub clocksource: Picos,
-    /// Cost for a coarse clock.
-    pub tick: Picos,
-}
-
-impl VdsoCosts {
-    /// The cheapest of some short loops for each clock; call it before the program starts.
-    pub(crate) fn here() -> Self {
-        Self { clocksource: cheapest(ClockId::Monotonic), tick: cheapest(ClockId::MonotonicCoarse) }
-    }
-
-    fn of(&self, source: Source) -> Picos {
-        match source {
-            Source::Tick => self.tick,
-            _ => self.clocksource,
-        }
-    }
-}
-
-fn cheapest(clock: ClockId) -> Picos {
-    let by_libc = clock_loops::by_libc(Call::ClockGettime(clock));
-    by_libc.map_or(Picos(0), |calling| calling.cheapest(50, 200))
-}
 
 /// The figures of a verdict on `clock`; `by_vdso` was measured on this host before the program started.
 pub(crate) fn verdict(
     vdso: &[VdsoRow],
     tick_ns: u64,
     clock: Clock,
-    by_vdso: &VdsoCosts,
+    by_vdso: &ReadCosts,
 ) -> Verdict {
     let answered = || vdso.iter().filter(|row| is_answered(clock, row));
     let by_kernel_ps = answered().filter_map(|row| {
@@ -90,6 +60,8 @@ fn time_of<'a>(rows: impl Iterator<Item = &'a VdsoRow>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use fastclock::Picos;
+
     use super::*;
     use crate::rows_for_tests::row;
 
@@ -112,8 +84,8 @@ mod tests {
         rows.map(row).into()
     }
 
-    fn costs() -> VdsoCosts {
-        VdsoCosts { clocksource: Picos(22_000), tick: Picos(7_000) }
+    fn costs() -> ReadCosts {
+        ReadCosts { clocksource: Picos(22_000), tick: Picos(7_000), cpu_time: Picos(300_000) }
     }
 
     #[test]

@@ -13,13 +13,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::arch::near_jump;
 use super::site_files::{Executed, VDSO};
-use clockscope_sites::{Found, Head, JUMP, Jump, KINDS, NOTICE, PLACES, Site, Stubs, TIMES, Why};
+use clockscope_sites::{Found, Head, JUMP, Jump, Site, Stubs, Why};
 use clockscope_sys::memory;
 use clockscope_sys::shm::Segment;
 use vdso_image::layout::{
-    AREA_SIZE, AREAS, INSTALL_MARK, INSTALL_NOTICE, Kept, LIVE_OFFSET, PAGE, SHARED_OFFSET,
-    SITE_KINDS, SITE_OWN, SITE_OWN_KINDS, SITE_SHARDS, SITE_TIMES, SITE_WORDS, Shared,
-    THREADS_OFFSET, TIMING, TOTAL_SIZE, Threads, Timing,
+    AREA_SIZE, AREAS, INSTALL_MARK, LIVE_OFFSET, PAGE, SHARED_OFFSET, SITE_OWN, SITE_OWN_KINDS,
+    Shared, THREADS_OFFSET, TIMING, TOTAL_SIZE, Threads, Timing,
 };
 use vdso_reader::maps::Mapping;
 
@@ -36,18 +35,6 @@ const TABLE: u64 = (SHARED_OFFSET + offset_of!(Shared, sites)) as u64;
 const TIMED_PLACES: u64 = (THREADS_OFFSET + offset_of!(Threads, timing)) as u64;
 /// Offset from the image of the word that forbids reading the counter.
 const NO_TIMING: u64 = (SHARED_OFFSET + offset_of!(Shared, header.no_timing)) as u64;
-const _: () = {
-    assert!(NOTICE == INSTALL_NOTICE);
-    assert!(KINDS == SITE_KINDS && clockscope_sites::OWN_KINDS == SITE_OWN_KINDS);
-    assert!(clockscope_sites::SHARDS == SITE_SHARDS && clockscope_sites::TABLE_WORDS == SITE_WORDS);
-    assert!(clockscope_sites::KEPT == vdso_image::layout::KEPT);
-    assert!(clockscope_sites::KEPT_SIZE == size_of::<Kept>());
-    assert!(PLACES == TIMING && clockscope_sites::PLACE_SIZE == size_of::<Timing>());
-    assert!(TIMES == SITE_TIMES);
-    let table = offset_of!(Shared, sites);
-    let words = SITE_KINDS * SITE_SHARDS * SITE_WORDS;
-    assert!(offset_of!(Shared, site_times) == table + 8 * words);
-};
 
 /// The areas of a process.
 #[derive(Clone, Debug, Default)]
@@ -215,7 +202,7 @@ impl InProcess {
 
     /// Address of the place for timed calls of a thread with this stack pointer, computed as in the stubs.
     pub(crate) fn timed_place(&self, stack: u64) -> u64 {
-        let index = stack >> 16 & (PLACES as u64 - 1);
+        let index = stack >> 16 & (TIMING as u64 - 1);
         self.image + TIMED_PLACES + index * size_of::<Timing>() as u64
     }
 

@@ -5,14 +5,14 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering::Acquire;
 
 use vdso_image::layout::{
-    AREAS, Constants, ExecveSlots, INSTALL_NOTICE, InstallStep, LaunchParams, MemoryMap,
-    SESSION_MARK, SESSION_OFFSET, SHARED_SIZE, Shared,
+    AREAS, Constants, ExecveSlots, INSTALL_NOTICE, InstallStep, LaunchParams, LaunchSlots,
+    MemoryMap, SESSION_MARK, SESSION_OFFSET, SHARED_SIZE, Shared,
 };
 
 use super::areas;
 use super::attach::filters;
 use super::decline::Decline;
-use super::launch_code::{self, Launch, assemble, assemble_execve};
+use super::launch_code::{self, assemble, assemble_execve};
 use super::proc_stat::ProcStat;
 use super::session::{Session, seccomp_filters};
 use super::spare_pages::SparePages;
@@ -86,9 +86,9 @@ pub(crate) fn install(
     let tells = mask.is_some_and(|mask| may_tell(mask, session.seccomp_filters));
     let image = session.copies_itself.then(|| session.image(live_id));
     let image = image.map(|image| (below(registers.sp(), &image), image));
-    let code = assemble(&Launch {
-        image: image.as_ref().map(|(at, _)| *at),
-        install_offset: session.ready().install_offset,
+    let code = assemble(&LaunchSlots {
+        image: image.as_ref().map_or(0, |(at, _)| *at),
+        install_offset: session.ready().install_offset.into(),
         params: LaunchParams {
             kernel_base: vdso.base,
             auxv_slot: vdso.slot,

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use fastclock::page::Page;
-use fastclock::{ClockId, Nanos, Scale, TickRate, Ticks};
+use fastclock::{ClockId, Nanos, Scale, Ticks};
 use vdso_image::layout::{
-    Constants, FUNCTIONS, IMAGE_PAGES, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, PAGE,
-    SESSION_MARK, SESSION_OFFSET, Target,
+    Constants, IMAGE_PAGES, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, PAGE, SESSION_MARK,
+    SESSION_OFFSET,
 };
 
 use super::decline::Decline;
@@ -82,7 +82,6 @@ impl Session {
             );
         };
         let kernel = Image::parse(&own.bytes).context("cannot read this kernel's vDSO")?;
-        let mappings = kernel_mappings(&own);
         let code_offset = own.mappings.last().map_or(0, |(offset, _)| *offset);
         let ready = image::prepare(&kernel, code_offset, counting, route)?;
         let clock = matches!(route, Route::Tsc { .. }).then(clock_page).transpose()?;
@@ -92,17 +91,22 @@ impl Session {
         };
         let live = (counting != Counting::No).then(LivePages::new).transpose();
         let live = live.context(NO_SHARED_MEMORY)?.map(RefCell::new);
-        let words = [
-            (offset_of!(Constants, counting), counting as u64),
-            (offset_of!(Constants, gap_ticks), gap_ticks()),
-            (offset_of!(Constants, code_offset), code_offset),
-            (offset_of!(Constants, mark), SESSION_MARK),
-            (offset_of!(Constants, clock), u64::from(clock.is_some())),
-            (offset_of!(Constants, read_ticks), read_ticks),
-        ];
+        let constants = Constants {
+            counting: counting as u64,
+            gap_ticks: gap_ticks(),
+            kernel: ready.kernel,
+            target: ready.target,
+            mappings: kernel_mappings(&own),
+            code_offset,
+            clock: clock.is_some().into(),
+            mark: SESSION_MARK,
+            live: 0,
+            read_ticks,
+            spare: [0; 5],
+        };
         let mut bytes = ready.bytes.clone();
         bytes.resize(SESSION_OFFSET, 0);
-        bytes.extend(constants(&words, &ready, &mappings));
+        bytes.extend(memory::bytes_of(&constants));
         bytes.resize(IMAGE_PAGES, 0);
         let end = usize::try_from(kernel.content_end())
             .context("this kernel's vDSO is too large")?
@@ -273,8 +277,8 @@ impl ClockPair {
         let later = Self::read();
         let ticks = Ticks(later.ticks.0.saturating_sub(self.ticks.0));
         let elapsed = Nanos(later.time.0 - self.time.0);
-        let rate = TickRate::from_elapsed(ticks, elapsed).ok().or(TickRate::from_hz(1_000_000_000));
-        Scale::from_rate(rate.expect("a billion is not zero"))
+        let scale = Scale::from_elapsed(ticks, elapsed).or(Scale::from_hz(1_000_000_000));
+        scale.expect("a billion is not zero")
     }
 }
 
@@ -370,40 +374,16 @@ fn median_of_blocks(block: &dyn Fn() -> u64) -> u64 {
 }
 
 /// The mappings of the kernel's image that will be moved: all, or none if they do not fit.
-fn kernel_mappings(own: &OwnVdso) -> Vec<KernelMapping> {
+fn kernel_mappings(own: &OwnVdso) -> [KernelMapping; KERNEL_MAPPINGS] {
+    let mut mappings = [KernelMapping::default(); KERNEL_MAPPINGS];
     let whole = own.mappings.last().map_or(0, |(offset, size)| offset + size);
-    if whole > KERNEL_SIZE as u64 || own.mappings.len() > KERNEL_MAPPINGS {
-        return Vec::new();
-    }
-    let mapping = |(offset, size): &(u64, u64)| {
-        let (offset, size) = (u32::try_from(*offset).ok()?, u32::try_from(*size).ok()?);
-        Some(KernelMapping { offset, size })
-    };
-    own.mappings.iter().map(mapping).collect::<Option<_>>().unwrap_or_default()
-}
-
-/// The bytes of the session's constants: words at their offsets, and the tables.
-fn constants(words: &[(usize, u64)], ready: &Ready, mappings: &[KernelMapping]) -> Vec<u8> {
-    let mut bytes = vec![0; size_of::<Constants>()];
-    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
-    for (at, word) in words {
-        put(*at, &word.to_le_bytes());
-    }
-    for (index, mapping) in mappings.iter().enumerate() {
-        let at = offset_of!(Constants, mappings) + index * size_of::<KernelMapping>();
-        put(at, &mapping.offset.to_le_bytes());
-        put(at + 4, &mapping.size.to_le_bytes());
-    }
-    let kernel = offset_of!(Constants, kernel);
-    let target = offset_of!(Constants, target);
-    for index in 0..FUNCTIONS {
-        let at = index * size_of::<Target>();
-        for (base, value) in [(kernel, ready.kernel[index]), (target, ready.target[index])] {
-            put(base + at, &value.image.to_le_bytes());
-            put(base + at + 4, &value.offset.to_le_bytes());
+    if whole <= KERNEL_SIZE as u64 && own.mappings.len() <= KERNEL_MAPPINGS {
+        let number = |number: u64| u32::try_from(number).expect("no larger than the whole");
+        for (mapping, (offset, size)) in mappings.iter_mut().zip(&own.mappings) {
+            *mapping = KernelMapping { offset: number(*offset), size: number(*size) };
         }
     }
-    bytes
+    mappings
 }
 
 #[cfg(test)]

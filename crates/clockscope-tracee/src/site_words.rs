@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use clockscope_sites::{ERRORS, FIRST, KINDS, MAPPED, NEXT, OTHERS, SEEN, TIMED, TIMES, UNSEEN};
-use vdso_image::layout::Shared;
+use clockscope_sites::{ERRORS, FIRST, MAPPED, NEXT, OTHERS, SEEN, TIMED, UNSEEN};
+use vdso_image::layout::{SITE_KINDS, SITE_TIMES, Shared};
 
 /// `exit(2)` and `exit_group(2)`, which are never in error.
 const NEVER_RETURN: [libc::c_long; 2] = [libc::SYS_exit, libc::SYS_exit_group];
@@ -12,11 +12,11 @@ const NEVER_RETURN: [libc::c_long; 2] = [libc::SYS_exit, libc::SYS_exit_group];
 /// The sums of the table's words over all parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteWords {
-    by_kind: [Vec<u64>; KINDS],
+    by_kind: [Vec<u64>; SITE_KINDS],
     /// By number: calls that were all to be timed, the first ones of each part.
     first: Vec<u64>,
     /// The words for timed calls.
-    times: [Vec<u64>; TIMES],
+    times: [Vec<u64>; SITE_TIMES],
 }
 
 /// Calls of a number, some of them timed.
@@ -101,7 +101,7 @@ impl SiteWords {
     fn times(&self, number: usize) -> [TimedCalls; 2] {
         let first = word(&self.first, number);
         let others = self.word(TIMED, number).saturating_sub(first);
-        [(0, first), (TIMES / 2, others)].map(|(kind, calls)| {
+        [(0, first), (SITE_TIMES / 2, others)].map(|(kind, calls)| {
             let known = |offset: usize| word(&self.times[kind + offset], number);
             let squares = u128::from(known(3)) << 64 | u128::from(known(2));
             TimedCalls { calls, timed: known(0), ticks: known(1), squares }

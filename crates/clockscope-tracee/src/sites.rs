@@ -20,7 +20,7 @@ use super::processes::Process;
 use super::site_files::{Executed, FileKey, VDSO, executed, found_in};
 use super::site_words::SiteWords;
 use super::stepping;
-use clockscope_sites::{Found, MADE_CODE, MAPPED, NOTICE, OTHERS, SEALED, SEEN, Why};
+use clockscope_sites::{Found, MADE_CODE, MAPPED, OTHERS, SEALED, SEEN, Why};
 use clockscope_sys::memory;
 use clockscope_sys::proc_text;
 use clockscope_sys::ptrace::{self, Registers, SignalInfo, SyscallStop};
@@ -293,7 +293,7 @@ impl Sites {
             }
             return is_there;
         }
-        let is_ours = signal == NOTICE
+        let is_ours = signal == INSTALL_NOTICE
             && SignalInfo::of(thread).is_ok_and(|info| info.queued_value() == Some(INSTALL_MARK));
         if is_ours {
             let at = ptrace::registers(thread).map_or(0, |registers| registers.pc());

@@ -65,19 +65,16 @@ impl ClockId {
     ];
 
     /// The clock with this number, if it is one of the fixed ones.
-    #[must_use]
     pub fn from_raw(raw: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|clock| clock.as_raw() == raw)
     }
 
     /// The number that `clock_gettime(2)` takes.
-    #[must_use]
     pub const fn as_raw(self) -> i32 {
         self as i32
     }
 
     /// The name in C, for example `CLOCK_MONOTONIC`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Realtime => "CLOCK_REALTIME",
@@ -95,7 +92,6 @@ impl ClockId {
     }
 
     /// The coarse clock of the same family, read at the last timer tick, if there is one.
-    #[must_use]
     pub const fn coarse(self) -> Option<Self> {
         match self {
             Self::Realtime | Self::RealtimeCoarse => Some(Self::RealtimeCoarse),

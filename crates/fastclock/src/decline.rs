@@ -91,13 +91,11 @@ impl Decline {
     ];
 
     /// The number that a page carries.
-    #[must_use]
     pub const fn as_raw(self) -> u32 {
         self as u32
     }
 
     /// The reason with this number, if there is one.
-    #[must_use]
     #[inline]
     pub fn from_raw(raw: u32) -> Option<Self> {
         // By reference: a copy of the list would need stack that a clock read may not have.
@@ -106,7 +104,6 @@ impl Decline {
     }
 
     /// The clause in words, for example `the machine was suspended`.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "the counter has not been measured for long enough yet",

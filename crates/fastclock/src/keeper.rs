@@ -1,6 +1,6 @@
 //! Keeps a page up to date: takes readings, publishes lines.
 
-use crate::discipline::{Discipline, Estimate, Reading, Settings, Step};
+use crate::discipline::{Discipline, Estimate, Settings};
 use crate::line::{Bound, Line, TickLength};
 use crate::page::{Content, Counter, State, TooLate, Writer};
 use crate::units::{Nanos, Ticks};
@@ -47,15 +47,8 @@ pub struct Keeper {
 
 impl Keeper {
     /// Begins without any knowledge.
-    #[must_use]
     pub const fn new(settings: Settings, pace: Pace) -> Self {
         Self { discipline: Discipline::new(settings), pace }
-    }
-
-    /// Takes in a reading and returns its verdict. This publishes nothing: if the step has a
-    /// [`reason`](Step::reason), end the page with it; otherwise [`publish`](Self::publish).
-    pub fn observe(&mut self, reading: &Reading) -> Step {
-        self.discipline.observe(reading)
     }
 
     /// Publishes a line from the current estimate; false if there is no estimate yet.
@@ -79,7 +72,6 @@ impl Keeper {
 ///
 /// At every tick its bound covers the distance from the kernel's clock, as far as the estimate's
 /// bound does: the estimate's uncertainty, the difference still to be corrected, and rounding.
-#[must_use]
 pub fn content(estimate: &Estimate, pace: &Pace, old: Option<&Line>, begin: Ticks) -> Content {
     let (time, age) = extrapolate(estimate, begin);
     // Without a previous line, begin at the kernel's time: a reader that already got an answer from

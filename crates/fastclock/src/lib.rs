@@ -166,7 +166,7 @@ pub use line::{Bound, Line, Offsets, TickLength};
 pub use mock::MockClock;
 pub use points::{Boottime, Bounded, Monotonic, Realtime, Tai};
 pub use read_clock::ReadClock;
-pub use scale::{RateError, Scale, TickRate};
+pub use scale::Scale;
 #[cfg(feature = "std")]
 pub use system::sys;
 pub use units::{Nanos, Picos, Ticks};

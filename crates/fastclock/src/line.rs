@@ -14,7 +14,6 @@ pub struct TickLength {
 impl TickLength {
     /// The length of a tick when `ticks` ticks take `elapsed`; `None` where either is not positive
     /// or a tick is longer than the 292 years that 64 bits hold.
-    #[must_use]
     pub fn from_elapsed(ticks: Ticks, elapsed: Nanos) -> Option<Self> {
         let nanos = u64::try_from(elapsed.0).ok().filter(|nanos| *nanos != 0)?;
         if ticks.0 == 0 {
@@ -25,20 +24,17 @@ impl TickLength {
     }
 
     /// From nanoseconds with 64 fraction bits.
-    #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "the two halves")]
     pub const fn from_wide(wide: u128) -> Self {
         Self { whole: (wide >> 64) as u64, fraction: wide as u64 }
     }
 
     /// As nanoseconds with 64 fraction bits.
-    #[must_use]
     pub const fn as_wide(self) -> u128 {
         (self.whole as u128) << 64 | self.fraction as u128
     }
 
     /// The length of this many ticks in nanoseconds, rounded down; wraps beyond 584 years.
-    #[must_use]
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "the upper half has 64 bits")]
     pub const fn nanos(self, ticks: u64) -> u64 {
@@ -47,7 +43,6 @@ impl TickLength {
     }
 
     /// About how many ticks fit into this many nanoseconds; saturates, and is 0 for a length of 0.
-    #[must_use]
     pub fn ticks(self, nanos: u64) -> Ticks {
         let wide = (u128::from(nanos) << 64).checked_div(self.as_wide()).unwrap_or(0);
         Ticks(u64::try_from(wide).unwrap_or(u64::MAX))
@@ -67,7 +62,6 @@ pub struct Line {
 
 impl Line {
     /// The time at this tick; `None` before the base. Saturates after 292 years.
-    #[must_use]
     #[inline]
     pub fn at(&self, ticks: Ticks) -> Option<Nanos> {
         let elapsed = ticks.0.checked_sub(self.base.0)?;
@@ -87,7 +81,6 @@ pub struct Bound {
 
 impl Bound {
     /// The bound this many ticks after the base, in nanoseconds, rounded up.
-    #[must_use]
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "the upper half has 64 bits")]
     pub const fn after(self, ticks: u64) -> u64 {

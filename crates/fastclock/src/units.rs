@@ -49,13 +49,6 @@ impl Nanos {
     pub const fn as_duration(self) -> Duration {
         if self.0 < 0 { Duration::ZERO } else { Duration::from_nanos(self.0.unsigned_abs()) }
     }
-
-    /// This span in seconds; for display only, because a double has 53 bits.
-    #[must_use]
-    #[allow(clippy::cast_precision_loss, reason = "for display only")]
-    pub const fn as_seconds(self) -> f64 {
-        self.0 as f64 / 1e9
-    }
 }
 
 impl TryFrom<Nanos> for Duration {

@@ -26,7 +26,6 @@ pub struct Histogram {
 }
 
 /// The bucket of a time in ticks: exact below 32 ticks, then 16 buckets per octave.
-#[must_use]
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "all values are small by then")]
 pub const fn bucket_of(ticks: u64) -> usize {
@@ -40,7 +39,6 @@ pub const fn bucket_of(ticks: u64) -> usize {
 }
 
 /// The shortest time in a bucket, in ticks.
-#[must_use]
 pub const fn bucket_start(bucket: usize) -> u64 {
     if bucket < 2 * SUB_BUCKETS {
         return bucket as u64;

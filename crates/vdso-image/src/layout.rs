@@ -63,13 +63,16 @@ pub const SITE_OWN: usize = 32;
 pub const SITE_KINDS: usize = 5;
 /// Kinds in a process's own part: all but errors.
 pub const SITE_OWN_KINDS: usize = 4;
-/// Kinds of words for timed calls. All processes and threads add to them.
+/// Kinds of words for timed calls, to which all processes and threads add: four for the first calls of a number in each
+/// part, and four for all later ones. They are the number of timed calls, their ticks, and the low and high word of the
+/// sum of squared ticks.
 pub const SITE_TIMES: usize = 8;
 /// Timed calls of one process that can be under way at the same time.
 pub const TIMING: usize = 32;
 /// Words in each part.
 pub const SITE_WORDS: usize = PAGE / 8;
-/// Places for the registers of threads that notify the tracer of a mapping ([`Kept`]).
+/// Places for the registers of threads that notify the tracer of a mapping ([`Kept`]). If all are in use, a thread does
+/// not notify.
 pub const KEPT: usize = 4;
 /// Bytes of an area for code that counts system calls.
 pub const AREA_SIZE: usize = 1 << 19;
@@ -155,7 +158,6 @@ impl Function {
     ];
 
     /// The function's name without the prefix `__vdso_`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::ClockGettime => "clock_gettime",
@@ -201,7 +203,6 @@ pub struct Counted {
 #[cfg(not(clockscope_image))]
 impl Counted {
     /// Function and clock of the counter with this index; `None` for an index out of range.
-    #[must_use]
     pub fn from_counter(index: usize) -> Option<Self> {
         let by_clock = |function, clock: usize| Self {
             function,
@@ -386,7 +387,6 @@ pub const POISON: u64 = u64::MAX;
 
 /// Byte offset of the first entry for a key, from the start of the entries. The entry code in `entry.rs` computes the
 /// same in three instructions.
-#[must_use]
 #[inline]
 pub const fn thread_hash(key: u64) -> usize {
     ((key.wrapping_mul(HASH_MULTIPLIER) >> 40) & 0xff0) as usize

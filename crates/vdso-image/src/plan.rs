@@ -62,7 +62,6 @@ impl Plan {
     const WEIGHT_BITS: u32 = POWER_MAX + 1;
 
     /// The fields needed after the call, in one word; never 0.
-    #[must_use]
     #[inline(always)]
     pub const fn packed(&self) -> u64 {
         let eager = (self.eager as u64) << Self::WEIGHT_BITS;
@@ -70,7 +69,6 @@ impl Plan {
     }
 
     /// The fields of such a word. The distance is not in it.
-    #[must_use]
     #[inline(always)]
     pub const fn unpacked(word: u64) -> Self {
         let low = word as u32 & !(1 << 31);
@@ -88,7 +86,6 @@ impl Plan {
 /// number of the new wait, which is also the counter value of its latest end, unless the tracer is `reading` it by then.
 /// The time limit covers a call that has
 /// left its wait by `siglongjmp(3)`, or whose thread sleeps in a signal handler.
-#[must_use]
 #[inline(always)]
 pub const fn wait(held: u64, released: u64, reading: u64, now: u64, longest: u64) -> Option<u64> {
     if held != released && !wait_is_over(held, held == reading, now, longest) {
@@ -99,7 +96,6 @@ pub const fn wait(held: u64, released: u64, reading: u64, now: u64, longest: u64
 
 /// Whether the time of a wait is over. `is_read`: the tracer has begun to read the stack. It is over, too, if the counter was set back meanwhile (a virtual machine that
 /// moved).
-#[must_use]
 #[inline(always)]
 pub const fn wait_is_over(number: u64, is_read: bool, now: u64, longest: u64) -> bool {
     let more = if is_read { longest.wrapping_mul(READING) } else { 0 };
@@ -188,7 +184,6 @@ pub fn shown(slot: &Slot, counter: usize, plan: &Plan, mut one_in: u32) -> u64 {
 }
 
 /// The first state of a thread's random number generator.
-#[must_use]
 #[inline(always)]
 pub fn seed(key: u64, owner: u64) -> u64 {
     (key ^ owner.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1

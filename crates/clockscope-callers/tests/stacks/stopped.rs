@@ -41,7 +41,7 @@ impl Drop for Stopped {
         // The child may be dead already.
         let _ = self.child.kill();
         // The process ends when its tracer has seen the ends of all of its threads.
-        while let Ok(waited) = wait::next() {
+        while let Ok(Some(waited)) = wait::next_or_tick() {
             let has_ended = matches!(waited.status, Status::Exited(_) | Status::Killed(_));
             if has_ended && waited.pid == self.sample.pid {
                 break;
@@ -93,7 +93,7 @@ fn is_waiting_for_word(pid: i32) -> bool {
 fn until_breakpoint(pid: i32) -> i32 {
     let mut armed_for = None;
     loop {
-        let waited = wait::next().expect("wait for the program");
+        let waited = wait::next_or_tick().expect("wait for the program").expect("no timer runs");
         match waited.status {
             Status::Signal(libc::SIGSTOP) if armed_for.is_none() => {
                 arm(pid);

@@ -14,27 +14,24 @@
 //!
 //! `entry_SYSCALL_64` in `arch/x86/entry/entry_64.S` (Linux 6.18): the flags after the call are those in `r11`.
 
+use std::mem::offset_of;
+
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
     CodeAssembler, CodeLabel, dword_ptr, eax, ecx, esp, qword_ptr, r11, rax, rcx, rdx, rsp,
 };
 
+use vdso_image::layout::{self, SITE_TIMES, TIMING, Timing};
+
 use super::leaving::{Behind, Made};
 use super::{
-    IF_OWN, JUMP, KINDS, LOCK, LOOK, LOOKED_AT, NEXT, OWN, PART, SHARD, SHARDS, Stubs, TIMED,
-    assembled, increment, jump, near, short, word_of,
+    Code, IF_OWN, JUMP, LOCK, LOOK, LOOKED_AT, NEXT, OWN, PART, Pointers, SHARD, SHARDS, Stubs,
+    TIMED, assembled, word_of,
 };
 use crate::site::{Calls, SYSCALL, Site};
 
 /// In each part of the table, this many first calls of a number are all timed.
 pub const FIRST: u64 = 16;
-/// Places for timed calls.
-pub const PLACES: usize = 32;
-/// Bytes of a place.
-pub const PLACE_SIZE: usize = 64;
-/// Words for timed calls of a number, four for the [`FIRST`] calls and four for all later ones: their number, their
-/// ticks, and the low and high word of the sum of squared ticks.
-pub const TIMES: usize = 8;
 
 /// Calls that may return in another process, or never: `rt_sigreturn`, `clone`, `fork`, `vfork`, `execve`, `exit`,
 /// `exit_group`, `execveat`, `clone3`.
@@ -46,8 +43,12 @@ const KIND: i32 = 0x1000;
 /// A multiplier that scatters the bits of the count: 2^32 divided by the golden ratio.
 const HASH: i32 = 0x9E37_79B1_u32.cast_signed();
 const _: () = {
-    assert!(TIMES == 8 && PART == KIND as usize && KINDS * SHARDS * PART == TIMES_AT as usize);
-    assert!(PLACES == 32 && PLACE_SIZE == 64);
+    assert!(SITE_TIMES == 8 && PART == KIND as usize);
+    assert!(
+        TIMES_AT as usize
+            == offset_of!(layout::Shared, site_times) - offset_of!(layout::Shared, sites)
+    );
+    assert!(TIMING == 32 && size_of::<Timing>() == 64);
 };
 
 // Offsets in a place. The stack pointer is at offset 0.
@@ -70,45 +71,23 @@ pub(super) const KEEPS_RETURN: u64 = 4 + 4;
 /// The last instruction of the shared code.
 pub(super) const LAST: u64 = 3;
 
-/// Offsets in the shared code.
+/// Places in the shared code: labels, then offsets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shared {
-    pub(super) begin: u64,
-    pub(super) end: u64,
+pub(super) struct Shared<T> {
+    pub(super) begin: T,
+    pub(super) end: T,
     /// The instructions that read the counter.
-    pub(super) reads: [u64; 2],
+    pub(super) reads: [T; 2],
 }
 
-/// The labels of [`Shared`].
-#[derive(Clone, Copy)]
-pub(super) struct Labels {
-    begin: CodeLabel,
-    end: CodeLabel,
-    reads: [CodeLabel; 2],
-}
-
-impl Labels {
-    pub(super) fn new(a: &mut CodeAssembler) -> Self {
-        let reads = [a.create_label(), a.create_label()];
-        Self { begin: a.create_label(), end: a.create_label(), reads }
-    }
-
+impl Shared<CodeLabel> {
     pub(super) fn resolved(
         &self,
         at: impl Fn(&CodeLabel) -> Result<u64, IcedError>,
-    ) -> Result<Shared, IcedError> {
+    ) -> Result<Shared<u64>, IcedError> {
         let reads = [at(&self.reads[0])?, at(&self.reads[1])?];
         Ok(Shared { begin: at(&self.begin)?, end: at(&self.end)?, reads })
     }
-}
-
-/// Pointers in the head.
-#[derive(Clone, Copy)]
-pub(super) struct Pointers {
-    pub(super) table: CodeLabel,
-    pub(super) alive: CodeLabel,
-    pub(super) places: CodeLabel,
-    pub(super) no_timing: CodeLabel,
 }
 
 /// Appends code that sets `rcx` to the address of the thread's place.
@@ -134,13 +113,14 @@ fn read(a: &mut CodeAssembler, at: &mut CodeLabel) -> Result<(), IcedError> {
 pub(super) fn assemble(
     a: &mut CodeAssembler,
     at: Pointers,
-    labels: &mut Labels,
-) -> Result<(), IcedError> {
-    a.set_label(&mut labels.begin)?;
+) -> Result<Shared<CodeLabel>, IcedError> {
+    let [mut begins, mut ends, mut first, mut second] = std::array::from_fn(|_| a.create_label());
+    a.set_label(&mut begins)?;
     draw_next(a)?;
-    begin(a, at, &mut labels.reads[0])?;
-    a.set_label(&mut labels.end)?;
-    end(a, at, &mut labels.reads[1])
+    begin(a, at, &mut first)?;
+    a.set_label(&mut ends)?;
+    end(a, at, &mut second)?;
+    Ok(Shared { begin: begins, end: ends, reads: [first, second] })
 }
 
 /// Appends code that chooses the next call to time.
@@ -276,46 +256,21 @@ const KEEP: [u8; 15] = [
 ];
 const _: () = assert!(KEEP[10] as i32 == RESULT && KEEP[14] as i32 == RDX);
 
-/// A stub under construction.
-struct Code<'a> {
-    /// Address of the first of the bytes.
-    at: u64,
-    bytes: &'a mut Vec<u8>,
-}
-
-impl Code<'_> {
-    fn here(&self) -> u64 {
-        self.at + self.bytes.len() as u64
-    }
-
-    /// Appends the distance that ends an instruction, to an address.
-    fn distance(&mut self, to: u64) -> Option<()> {
-        let distance = near(self.here() + 4, to)?;
-        self.bytes.extend(distance);
-        Some(())
-    }
-
-    fn jump(&mut self, to: u64) -> Option<()> {
-        let jump = jump(self.here(), to)?;
-        self.bytes.extend(jump);
-        Some(())
-    }
-
+impl Code {
     /// `mov rax, [rcx+count]` and `cmp rax, [rcx+next]`.
     fn compare(&mut self, [count, next]: [usize; 2]) -> Option<()> {
-        self.bytes.extend([0x48, 0x8b, 0x81]);
-        self.bytes.extend(u32::try_from(count).ok()?.to_le_bytes());
-        self.bytes.extend([0x48, 0x3b, 0x81]);
-        self.bytes.extend(u32::try_from(next).ok()?.to_le_bytes());
-        Some(())
+        self.put(&[0x48, 0x8b, 0x81]);
+        self.word(count)?;
+        self.put(&[0x48, 0x3b, 0x81]);
+        self.word(next)
     }
 
     /// Appends a jump to the shared code that begins the timing of a call and goes on at `goes_on`.
     fn begin_to_time(&mut self, next: usize, goes_on: u64, begin: u64) -> Option<()> {
         // lea rcx, [rcx+next]
-        self.bytes.extend([0x48, 0x8d, 0x89]);
-        self.bytes.extend(u32::try_from(next).ok()?.to_le_bytes());
-        self.bytes.extend(GO_ON);
+        self.put(&[0x48, 0x8d, 0x89]);
+        self.word(next)?;
+        self.put(&GO_ON);
         self.distance(goes_on)?;
         self.jump(begin)
     }
@@ -328,76 +283,69 @@ impl Stubs {
         (site, mut made): (&Site, Made),
         number: u32,
         bias: u64,
-        at: u64,
-        bytes: &mut Vec<u8>,
+        code: &mut Code,
     ) -> Option<Made> {
         let begin = self.base + assembled().timing.begin;
         let word = word_of(number)?;
-        let mut code = Code { at, bytes };
-        code.bytes.extend(&site.displaced);
+        code.put(&site.displaced);
         made.is_timed = true;
         if LOOKED_AT.contains(&number) {
             // mov r11d, number
-            code.bytes.extend([0x41, 0xbb]);
-            code.bytes.extend(number.to_le_bytes());
+            code.put(&[0x41, 0xbb]);
+            code.put(&number.to_le_bytes());
             let looks = code.here();
-            code.bytes.extend(LOOK);
+            code.put(LOOK);
             code.distance(self.base + assembled().look)?;
             made.looks = [looks, code.here()];
         }
-        code.bytes.extend(OWN);
-        code.bytes.extend(self.own.to_le_bytes());
-        code.bytes.extend(IF_OWN);
-        let if_not = code.bytes.len();
-        code.bytes.push(0);
+        let if_not = code.load(OWN, self.own, IF_OWN);
         let own = [TIMED, NEXT].map(|kind| kind * PART + 8 * word);
-        increment(Some(word), &[], TIMED * PART, code.bytes)?;
+        code.increment(Some(word), &[], TIMED * PART)?;
         made.counted[0] = code.here();
         code.compare(own)?;
         // jae
-        code.bytes.push(0x73);
-        let if_timed = code.bytes.len();
-        code.bytes.push(0);
+        code.put(&[0x73]);
+        let if_timed = code.open();
         let not_timed = code.here();
-        code.bytes.push(CLEAR_CARRY);
+        code.put(&[CLEAR_CARRY]);
         let goes_on = code.here();
-        code.bytes.push(NUMBER);
-        code.bytes.extend(number.to_le_bytes());
+        code.put(&[NUMBER]);
+        code.put(&number.to_le_bytes());
         code.jump(site.end().wrapping_add(bias))?;
-        code.bytes[if_timed] = short(code.bytes.len() - if_timed - 1)?;
+        code.close(if_timed)?;
         code.begin_to_time(own[1], goes_on, begin)?;
-        code.bytes[if_not] = short(code.bytes.len() - if_not - 1)?;
+        code.close(if_not)?;
         made.shard = code.here();
-        code.bytes.extend(SHARD);
+        code.put(SHARD);
         code.distance(self.base)?;
         let shard = [TIMED, NEXT].map(|kind| kind * SHARDS * PART + 8 * word);
-        increment(Some(word), &[LOCK], TIMED * SHARDS * PART, code.bytes)?;
+        code.increment(Some(word), &[LOCK], TIMED * SHARDS * PART)?;
         made.counted[1] = code.here();
         code.compare(shard)?;
         // jb
-        code.bytes.extend([0x0f, 0x82]);
+        code.put(&[0x0f, 0x82]);
         code.distance(not_timed)?;
         code.begin_to_time(shard[1], goes_on, begin)?;
 
         // Behind the call.
         made.shard_ends = code.here();
         // jc
-        code.bytes.extend([0x0f, 0x82]);
+        code.put(&[0x0f, 0x82]);
         let if_timed = code.bytes.len();
         code.bytes.extend([0; 4]);
         let recorded = code.here();
-        self.look_for_errors(word, site.behind?, bias, at, code.bytes, &mut made)?;
+        self.look_for_errors(word, site.behind?, bias, code, &mut made)?;
         let timed = code.here();
         let distance = u32::try_from(code.bytes.len() - if_timed - 4).ok()?;
         code.bytes[if_timed..if_timed + 4].copy_from_slice(&distance.to_le_bytes());
-        code.bytes.extend(PLACE);
+        code.put(&PLACE);
         code.distance(self.base + PLACES_AT)?;
-        code.bytes.extend(IF_OTHERS);
+        code.put(&IF_OTHERS);
         code.distance(recorded)?;
-        code.bytes.extend(KEEP);
-        code.bytes.push(NUMBER);
-        code.bytes.extend(u32::try_from(8 * word).ok()?.to_le_bytes());
-        code.bytes.extend(GO_ON);
+        code.put(&KEEP);
+        code.put(&[NUMBER]);
+        code.word(8 * word)?;
+        code.put(&GO_ON);
         code.distance(recorded)?;
         code.jump(self.base + assembled().timing.end)?;
         made.behind = made.behind.map(|behind| Behind { at: made.shard_ends, timed, ..behind });

@@ -10,16 +10,9 @@
 //! | `step.rs` | single steps that the kernel makes by itself |
 //! | `machine.rs` | CPUID, counter rate and hypervisor; names of the vDSO |
 
-#[cfg(target_arch = "aarch64")]
-mod aarch64;
-#[cfg(target_arch = "x86_64")]
-mod x86_64;
+#[cfg_attr(target_arch = "aarch64", path = "aarch64/mod.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
+mod this;
 
-#[cfg(target_arch = "aarch64")]
-pub use aarch64::perf;
-#[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::{counter, machine, raw_syscall, registers, step};
-#[cfg(target_arch = "x86_64")]
-pub use x86_64::perf;
-#[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{counter, machine, raw_syscall, registers, step};
+pub use this::perf;
+pub(crate) use this::{counter, machine, raw_syscall, registers, step};

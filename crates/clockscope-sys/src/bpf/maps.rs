@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use aya_obj::generated::bpf_attr;
 use aya_obj::generated::bpf_cmd::{
     BPF_MAP_CREATE, BPF_MAP_FREEZE, BPF_MAP_GET_NEXT_KEY, BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM,
 };
@@ -93,9 +94,7 @@ impl Map {
     /// The kernel's; `InvalidInput` for a key of another size.
     pub fn get(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
         let mut value = vec![0; self.value_bytes];
-        let mut wanted = attributes();
-        wanted.__bindgen_anon_2.map_fd = raw_fd(&self.descriptor);
-        wanted.__bindgen_anon_2.key = self.key(key)?;
+        let mut wanted = self.about(Some(key))?;
         // The kernel writes one value, of all CPUs together.
         wanted.__bindgen_anon_2.__bindgen_anon_1.value = address(value.as_mut_ptr());
         found(call(BPF_MAP_LOOKUP_ELEM, &mut wanted)).map(|found| found.map(|_| value))
@@ -110,9 +109,7 @@ impl Map {
         if value.len() != self.value_bytes {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let mut wanted = attributes();
-        wanted.__bindgen_anon_2.map_fd = raw_fd(&self.descriptor);
-        wanted.__bindgen_anon_2.key = self.key(key)?;
+        let mut wanted = self.about(Some(key))?;
         wanted.__bindgen_anon_2.__bindgen_anon_1.value = address(value.as_ptr());
         call(BPF_MAP_UPDATE_ELEM, &mut wanted).map(drop)
     }
@@ -124,11 +121,7 @@ impl Map {
     /// The kernel's.
     pub fn next_key(&self, after: Option<&[u8]>) -> io::Result<Option<Vec<u8>>> {
         let mut next = vec![0; self.key_bytes];
-        let mut wanted = attributes();
-        wanted.__bindgen_anon_2.map_fd = raw_fd(&self.descriptor);
-        if let Some(key) = after {
-            wanted.__bindgen_anon_2.key = self.key(key)?;
-        }
+        let mut wanted = self.about(after)?;
         // The kernel writes one key.
         wanted.__bindgen_anon_2.__bindgen_anon_1.next_key = address(next.as_mut_ptr());
         found(call(BPF_MAP_GET_NEXT_KEY, &mut wanted)).map(|found| found.map(|_| next))
@@ -140,17 +133,20 @@ impl Map {
     ///
     /// The kernel's.
     pub fn freeze(&self) -> io::Result<()> {
-        let mut wanted = attributes();
-        wanted.__bindgen_anon_2.map_fd = raw_fd(&self.descriptor);
-        call(BPF_MAP_FREEZE, &mut wanted).map(drop)
+        call(BPF_MAP_FREEZE, &mut self.about(None)?).map(drop)
     }
 
-    fn key(&self, key: &[u8]) -> io::Result<u64> {
-        if key.len() == self.key_bytes {
-            Ok(address(key.as_ptr()))
-        } else {
-            Err(io::ErrorKind::InvalidInput.into())
+    /// The attributes of a command about this map, or about the element with this key.
+    fn about(&self, key: Option<&[u8]>) -> io::Result<bpf_attr> {
+        let mut wanted = attributes();
+        wanted.__bindgen_anon_2.map_fd = raw_fd(&self.descriptor);
+        if let Some(key) = key {
+            if key.len() != self.key_bytes {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            wanted.__bindgen_anon_2.key = address(key.as_ptr());
         }
+        Ok(wanted)
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use self::groups::{Groups, PATIENCE};
-use crate::clock_reads::SyscallCosts;
+use crate::clock_reads::ReadCosts;
 use crate::counter::Counter;
 use crate::nanos;
 use crate::observers::{self, Observing};
@@ -88,7 +88,7 @@ pub fn prepare<'a>(plan: &'a Plan, targets: &'a Targets) -> anyhow::Result<Optio
 /// When there is no memory to count in, no timer, or no system calls can be counted as was asked.
 pub fn trace(prepared: Prepared<'_>) -> anyhow::Result<Option<Traced>> {
     let Prepared { plan, targets, mut attaching, pids } = prepared;
-    let costs = SyscallCosts::here();
+    let costs = ReadCosts::by_syscall();
     let stage = observers::stage(plan)?;
     let ending = Ending::expect().context(NO_TIMER)?;
     if matches!(stage, Some(Stage::Screen { .. })) {

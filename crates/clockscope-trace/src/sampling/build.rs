@@ -2,9 +2,9 @@
 
 use clockscope_text::foreign::Foreign;
 use std::collections::HashMap;
-use std::hash::Hash;
 
 use fastclock::{Scale, Ticks};
+use indexmap::IndexSet;
 use vdso_image::layout::Counted;
 
 use super::collected::{Pair, Seen};
@@ -50,28 +50,6 @@ pub(crate) struct Wanted {
     pub freq: u32,
 }
 
-/// Distinct values in the order of their first use.
-struct Index<T> {
-    all: Vec<T>,
-    known: HashMap<T, usize>,
-}
-
-impl<T: Clone + Eq + Hash> Index<T> {
-    fn new() -> Self {
-        Self { all: Vec::new(), known: HashMap::new() }
-    }
-
-    /// The index of a value; adds the value if it is new.
-    fn of(&mut self, value: T) -> usize {
-        if let Some(index) = self.known.get(&value) {
-            return *index;
-        }
-        self.known.insert(value.clone(), self.all.len());
-        self.all.push(value);
-        self.all.len() - 1
-    }
-}
-
 /// Makes the report. `found` is `None` if sampling could not run.
 #[expect(clippy::cast_precision_loss, reason = "a share to be read by people")]
 pub(crate) fn callers(
@@ -84,7 +62,7 @@ pub(crate) fn callers(
     declines.extend(found.unnamed.iter().map(|(pid, why)| unnamed(*pid, why, exact.processes)));
     let counts = counts(exact);
     let (called, rows) = called_rows(&found, wanted, exact, &counts);
-    let mut frames = Index::new();
+    let mut frames = IndexSet::new();
     let (stacks, moved) = stack_rows(&found, &called, &counts, &mut frames);
     let pairs = pair_rows(&found, &moved, exact.scale);
     Callers {
@@ -92,7 +70,7 @@ pub(crate) fn callers(
         lost: found.lost,
         freq: wanted.freq,
         called: rows,
-        frames: frames.all,
+        frames: frames.into_iter().collect(),
         stacks,
         pairs,
         cut: cut_rows(&found),
@@ -193,9 +171,9 @@ fn called_row(called: Called) -> Option<CalledRow> {
 }
 
 /// The rows of a frame: inlined functions first.
-fn frame_rows(found: &Found, frame: FrameAddress, rows: &mut Index<FrameRow>) -> Vec<usize> {
+fn frame_rows(found: &Found, frame: FrameAddress, rows: &mut IndexSet<FrameRow>) -> Vec<usize> {
     let names = found.names.get(&frame).into_iter().flatten();
-    names.map(|name| rows.of(frame_row(name.clone()))).collect()
+    names.map(|name| rows.insert_full(frame_row(name.clone())).0).collect()
 }
 
 /// A function in the report's form.
@@ -222,7 +200,7 @@ fn stack_rows(
     found: &Found,
     called: &HashMap<Called, usize>,
     counts: &Counts,
-    frames: &mut Index<FrameRow>,
+    frames: &mut IndexSet<FrameRow>,
 ) -> (Vec<StackRow>, HashMap<usize, usize>) {
     let collected = &found.collected;
     let calls = weights::calls(collected.stacks(), counts);

@@ -10,16 +10,9 @@
 //! | `lacks` | missing features, and alternatives to them |
 //! | `tasks` | system calls that make threads and processes |
 
-#[cfg(target_arch = "aarch64")]
-mod aarch64;
-#[cfg(target_arch = "x86_64")]
-mod x86_64;
+#[cfg_attr(target_arch = "aarch64", path = "aarch64/mod.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
+mod this;
 
-#[cfg(target_arch = "aarch64")]
-pub use aarch64::{AUDIT_ARCH, lacks};
-#[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::{attach, counter_read, near_jump, set_stub_thread, stub_thread, tasks};
-#[cfg(target_arch = "x86_64")]
-pub use x86_64::{AUDIT_ARCH, lacks};
-#[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{attach, counter_read, near_jump, set_stub_thread, stub_thread, tasks};
+pub use this::{AUDIT_ARCH, lacks};
+pub(crate) use this::{attach, counter_read, near_jump, set_stub_thread, stub_thread, tasks};

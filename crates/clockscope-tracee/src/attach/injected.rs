@@ -8,18 +8,18 @@
 //! mask and registers, so that the kernel itself decides how an interrupted system call continues. If the tracer is
 //! dead, the instructions restart that call, as the kernel would without a signal.
 
-use std::mem::offset_of;
 use std::ops::Range;
 
 use vdso_image::layout::{
-    AREA_SIZE, AREAS, ATTACH_LEAVE, AttachParams, AttachSlots, CONFIG_OFFSET, InjectedSlots,
-    LIVE_OFFSET, MAP_PRIVATE_THERE, PAGE, REPLACED_SIZE, SHARED_OFFSET, THREADS_OFFSET,
-    THREADS_SIZE, TOTAL_SIZE, TRAMPOLINE_OFFSET,
+    AREA_SIZE, AREAS, ATTACH_LEAVE, AttachParams, AttachSlots, CONFIG_OFFSET, LIVE_OFFSET,
+    MAP_PRIVATE_THERE, PAGE, REPLACED_SIZE, SHARED_OFFSET, THREADS_OFFSET, THREADS_SIZE,
+    TOTAL_SIZE, TRAMPOLINE_OFFSET,
 };
 
 use crate::arch::attach::registers;
-use crate::launch_code::{Stub, attach, map, marked_calls};
+use crate::launch_code::{attach, filled, map, marked_calls};
 use clockscope_containers::filter::Call;
+use clockscope_sys::memory;
 use clockscope_sys::ptrace::Registers;
 
 /// The work of a thread.
@@ -87,31 +87,22 @@ pub(crate) fn assemble(work: &Work, at: u64, thread: &Registers, mask: u64) -> I
     };
     let there = |place: Range<usize>| at + place.start as u64..at + place.end as u64;
     let (waiting, last) = (there(waiting), there(last));
-    let work_at = size_of::<InjectedSlots>();
-    let params = work_at + offset_of!(AttachSlots, params);
-    let stub = Stub::new(code, slots_at)
-        .fill(&[
-            (offset_of!(InjectedSlots, all_signals), u64::MAX),
-            (offset_of!(InjectedSlots, mask), mask),
-            (offset_of!(InjectedSlots, pause) + 8, registers::PAUSE),
-        ])
-        .fill(&registers::slots(thread));
+    let slots = registers::slots(thread, mask);
+    let slots = memory::bytes_of(&slots);
     let bytes = match work {
         Work::Map { at: image, is_there, areas, .. } => {
             let image = (!is_there).then_some((*image, TOTAL_SIZE as u64));
             let ranges = image.into_iter().chain(of_areas(areas));
             let words = ranges.flat_map(|(address, size)| [address, size]).chain([0]);
-            stub.bytes.into_iter().chain(words.flat_map(u64::to_le_bytes)).collect()
+            let code = filled(code, slots_at, slots).into_iter();
+            code.chain(words.flat_map(u64::to_le_bytes)).collect()
         }
         Work::Attach { at: image, attach_offset, shared_id, process, task } => {
-            let words = [
-                (params + offset_of!(AttachParams, return_to), waiting.start),
-                (params + offset_of!(AttachParams, shared_id), *shared_id),
-                (params + offset_of!(AttachParams, process), *process),
-                (params + offset_of!(AttachParams, task), *task),
-                (work_at + offset_of!(AttachSlots, installer), image + u64::from(*attach_offset)),
-            ];
-            stub.fill(&words).bytes
+            let (return_to, installer) = (waiting.start, image + u64::from(*attach_offset));
+            let (shared_id, process, task) = (*shared_id, *process, *task);
+            let params = AttachParams { return_to, shared_id, process, task };
+            let own = AttachSlots { params, installer };
+            filled(code, slots_at, &[slots, memory::bytes_of(&own)].concat())
         }
     };
     Injected { bytes, waiting, last }

@@ -54,7 +54,7 @@ impl status::Reason {
 
 /// State of a clock that keeps itself.
 #[derive(Debug)]
-pub(in crate::clock) struct Alone {
+pub(crate) struct Alone {
     state: ForkCell<State>,
     /// `CLOCK_MONOTONIC_COARSE` before which no thread looks.
     next: AtomicI64,
@@ -91,30 +91,25 @@ impl State {
 
     /// Forgets everything; returns the time for which to leave the counter alone.
     fn fail(&mut self) -> Nanos {
-        self.keeper = Keeper::new(Settings::default(), PACE);
-        self.running = false;
-        self.steady = 0;
-        self.tightest = u64::MAX;
-        self.clocksource_next = Nanos(i64::MIN);
         let wait = BACKOFF.0 << self.failures.min(DOUBLINGS);
-        self.failures = self.failures.saturating_add(1);
+        *self = Self { failures: self.failures.saturating_add(1), ..Self::new(self.marker) };
         Nanos(wait)
     }
 }
 
 impl Alone {
     /// `None` where there is no counter to keep a clock by.
-    pub(in crate::clock) fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         Some(Self::with(VmClock::open(), sys::is_invariant()))
     }
 
-    pub(in crate::clock) fn with(vmclock: Option<VmClock>, invariant: bool) -> Self {
+    pub(crate) fn with(vmclock: Option<VmClock>, invariant: bool) -> Self {
         Self { state: ForkCell::new(), next: AtomicI64::new(i64::MIN), vmclock, invariant }
     }
 
     /// Makes the next call look, whatever the time is.
     #[cfg(test)]
-    pub(in crate::clock) fn look_next(&self) {
+    pub(crate) fn look_next(&self) {
         self.next.store(i64::MIN, Relaxed);
     }
 
@@ -178,7 +173,7 @@ impl Alone {
         if let Err(reason) = self.clocksource(state, reading.half_width.0, now) {
             return (state.fail(), Some(reason));
         }
-        if let Some(reason) = state.keeper.observe(&reading).reason() {
+        if let Some(reason) = state.keeper.discipline.observe(&reading).reason() {
             return (state.fail(), Some(reason));
         }
         match state.keeper.publish(writer, &CpuCounter) {
@@ -235,14 +230,14 @@ fn writer(page: &Page) -> Writer<'_> {
 impl Clock {
     /// Looks at the kernel's clock if a look is due and no other thread looks; true if the page
     /// changed.
-    pub(in crate::clock) fn renew(&self) -> bool {
+    pub(crate) fn renew(&self) -> bool {
         let Some(alone) = &self.alone else { return false };
         let now = sys::now(ClockId::MonotonicCoarse);
         alone.is_due(now) && sys::preserving_errno(|| alone.look(self, now))
     }
 
     /// Whether a look is due when the kernel's `CLOCK_MONOTONIC` is `now`.
-    pub(in crate::clock) fn is_due(&self, now: Nanos) -> bool {
+    pub(crate) fn is_due(&self, now: Nanos) -> bool {
         self.alone.as_ref().is_some_and(|alone| alone.is_due(now))
     }
 

@@ -1,10 +1,8 @@
 //! The clock that programs use.
 
-#[path = "../arch/alone.rs"]
-mod alone;
 mod calibrate;
 mod recent;
-mod status;
+pub(crate) mod status;
 
 use core::sync::atomic::Ordering::Relaxed;
 #[cfg(unix)]
@@ -23,8 +21,8 @@ use crate::pair::Pair;
 use crate::points::{Boottime, Bounded, Monotonic, Realtime, Tai};
 use crate::read_clock::ReadClock;
 use crate::sys::{self, CpuCounter, Mapping};
+use crate::system::alone::Alone;
 use crate::units::Nanos;
-use alone::Alone;
 use recent::Recent;
 
 /// Path of the page that the host's timekeeper publishes.
@@ -66,13 +64,13 @@ pub enum ClockKind {
 /// ```
 #[derive(Debug)]
 pub struct Clock {
-    mapping: Mapping,
+    pub(crate) mapping: Mapping,
     source: Source,
     /// The reason why nothing is read from the mapping while it is closed.
-    closed: status::Reason,
+    pub(crate) closed: status::Reason,
     /// The reason why the host's page is not used.
     host_page: Option<Decline>,
-    alone: Option<Alone>,
+    pub(crate) alone: Option<Alone>,
     recent: Recent,
 }
 
@@ -112,7 +110,7 @@ impl Clock {
         Self::on_page_or_alone(Path::new(HOST_PAGE))
     }
 
-    fn on_page_or_alone(path: &Path) -> Self {
+    pub(crate) fn on_page_or_alone(path: &Path) -> Self {
         let attached = Self::from_path(path).map_err(|error| error.reason);
         let answers =
             attached.and_then(|clock| match clock.slow(PageClock::Monotonic, false).declined {
@@ -195,7 +193,12 @@ impl Clock {
     }
 
     /// `closed` is the reason while the mapping is closed.
-    fn made(mapping: Mapping, source: Source, alone: Option<Alone>, closed: Decline) -> Self {
+    pub(crate) fn made(
+        mapping: Mapping,
+        source: Source,
+        alone: Option<Alone>,
+        closed: Decline,
+    ) -> Self {
         let clock = Self {
             mapping,
             source,

@@ -50,7 +50,7 @@ impl Kept {
 
     fn renew(&mut self) {
         loop {
-            let verdict = self.keeper.observe(&sys::look(&CpuCounter, 32));
+            let verdict = self.keeper.discipline.observe(&sys::look(&CpuCounter, 32));
             let published = self.keeper.publish(&mut self.writer, &CpuCounter);
             if verdict.reason().is_none() && published == Ok(true) {
                 // Waits for the line's base, which is a little ahead.

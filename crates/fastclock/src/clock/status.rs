@@ -13,7 +13,7 @@ use crate::units::Nanos;
 /// Index of the count of negative differences; reasons are counted at their numbers.
 pub(super) const NEGATIVE: usize = 0;
 /// Index of the count of looks at the kernel's clock.
-pub(super) const RENEWALS: usize = 31;
+pub(crate) const RENEWALS: usize = 31;
 
 /// The source of a clock's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -117,7 +117,7 @@ impl Clock {
 
 /// A reason that threads share.
 #[derive(Debug)]
-pub(super) struct Reason(pub(super) AtomicU32);
+pub(crate) struct Reason(pub(crate) AtomicU32);
 
 impl Reason {
     pub(super) const fn new(reason: Decline) -> Self {

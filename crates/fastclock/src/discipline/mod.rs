@@ -89,7 +89,6 @@ pub enum Step {
 
 impl Step {
     /// The reason to end a page until the counter is measured anew; `None` if the page may go on.
-    #[must_use]
     pub const fn reason(self) -> Option<Decline> {
         match self {
             Self::Steady | Self::Slewed | Self::Stepped(_) => None,
@@ -115,7 +114,7 @@ pub struct Settings {
     /// reading.
     pub jump: Nanos,
     /// Largest distance of two readings of the kernel's clock from a straight line although the
-    /// clock runs evenly: the step of its clocksource (see [`grain`]), the few nanoseconds by which
+    /// clock runs evenly: the step of its clocksource, the few nanoseconds by which
     /// the kernel moves its multiplier up and down, and the measured warp of the CPUs' counters.
     pub noise: Nanos,
 }
@@ -130,25 +129,6 @@ impl Default for Settings {
             noise: Nanos(5),
         }
     }
-}
-
-/// The step in which the kernel's clock advances on this clocksource, rounded up; to be added to
-/// [`Settings::noise`].
-///
-/// # References
-///
-/// `PMTMR_TICKS_PER_SEC` in include/linux/acpi_pmtmr.h, `HPET_MAX_PERIOD` in
-/// arch/x86/include/asm/hpet.h (its counters run at 10 MHz or above), drivers/clocksource/i8253.c,
-/// `NSEC_PER_SEC / HV_CLOCK_HZ` in drivers/clocksource/hyperv_timer.c (Linux 6.18)
-#[must_use]
-pub fn grain(clocksource: &str) -> Nanos {
-    Nanos(match clocksource {
-        "acpi_pm" => 280,
-        "pit" => 839,
-        "refined-jiffies" | "jiffies" => 10_000_000,
-        name if name.starts_with("hpet") || name.starts_with("hyperv") => 100,
-        _ => 1,
-    })
 }
 
 /// The time of the kernel's clock at a tick, with rate and bound.
@@ -215,7 +195,6 @@ impl Caution {
 
 impl Discipline {
     /// Begins without any knowledge.
-    #[must_use]
     pub const fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -249,7 +228,6 @@ impl Discipline {
 
     /// The estimate, once three readings or more span the baseline; `None` until then, and after
     /// each verdict that forgets the readings.
-    #[must_use]
     pub fn estimate(&self) -> Option<Estimate> {
         let rate = self.baseline.rate.filter(|_| self.proven)?;
         let fix = self.fix?;
@@ -266,7 +244,6 @@ impl Discipline {
     }
 
     /// Quality of the knowledge of the kernel's clock.
-    #[must_use]
     pub fn status(&self) -> Status {
         Status {
             hz: self.baseline.rate.map_or(0.0, |rate| 1e9 / as_nanos(rate.tick)),
@@ -276,7 +253,6 @@ impl Discipline {
     }
 
     /// The constants given to [`new`](Self::new).
-    #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }

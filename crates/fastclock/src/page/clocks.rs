@@ -18,7 +18,6 @@ pub enum PageClock {
 
 impl PageClock {
     /// The clock's id.
-    #[must_use]
     #[inline]
     pub const fn id(self) -> ClockId {
         match self {
@@ -41,7 +40,6 @@ pub struct TimeSpec {
 
 impl TimeSpec {
     /// From nanoseconds. A time below zero has `nsec` at or above zero, as the kernel's has.
-    #[must_use]
     #[inline]
     pub const fn from_nanos(nanos: Nanos) -> Self {
         Self { sec: nanos.0.div_euclid(1_000_000_000), nsec: nanos.0.rem_euclid(1_000_000_000) }

@@ -51,7 +51,6 @@ pub struct Content {
 
 impl Content {
     /// No line, for this reason.
-    #[must_use]
     pub fn none(reason: Decline) -> Self {
         Self {
             line: Line::default(),
@@ -72,7 +71,6 @@ impl Content {
     }
 
     /// Tick at which the line ends.
-    #[must_use]
     #[inline]
     pub fn ends(&self) -> Ticks {
         Ticks(self.line.base.0.saturating_add(self.span.0).saturating_add(self.grace.0))
@@ -88,7 +86,6 @@ impl Content {
     }
 
     /// The time of a clock at this tick; `None` outside of both lines.
-    #[must_use]
     #[inline]
     pub fn time(&self, ticks: Ticks, clock: PageClock) -> Option<Nanos> {
         let mono = if ticks < self.line.base {
@@ -102,14 +99,12 @@ impl Content {
     }
 
     /// `CLOCK_MONOTONIC` at the line's end: no reader has got a later time from the line.
-    #[must_use]
     #[inline]
     pub fn end_time(&self) -> Nanos {
         self.line.at(self.ends()).unwrap_or(self.line.mono)
     }
 
     /// The bound at this tick.
-    #[must_use]
     #[inline]
     pub fn bound_at(&self, ticks: Ticks) -> Nanos {
         let bound = self.bound.after(ticks.0.saturating_sub(self.line.base.0));
@@ -117,7 +112,6 @@ impl Content {
     }
 
     /// This clock minus `CLOCK_MONOTONIC`.
-    #[must_use]
     #[inline]
     pub fn offset(&self, clock: PageClock) -> Nanos {
         match clock {
@@ -136,14 +130,12 @@ impl Content {
     }
 
     /// Whether there is a line at all.
-    #[must_use]
     #[inline]
     pub fn has_line(&self) -> bool {
         self.line.tick != TickLength::default()
     }
 
     /// Whether the numbers can be those of a clock. Then the sums in readers stay within range.
-    #[must_use]
     #[inline]
     pub fn is_sound(&self) -> bool {
         let ticks = self.span.0.checked_add(self.grace.0);
@@ -278,30 +270,8 @@ impl Slot {
 
     /// Number of ticks in which the line holds.
     #[inline(always)]
-    fn lasts(&self) -> Option<u64> {
+    pub(super) fn lasts(&self) -> Option<u64> {
         self.span.load(Relaxed).checked_add(self.grace.load(Relaxed))
-    }
-
-    /// Whether the line can be a clock's, or there is none.
-    #[inline(always)]
-    pub(super) fn has_sound_line(&self) -> bool {
-        self.line().is_sound(self.lasts())
-    }
-
-    /// Whether the slot's bound is sound.
-    #[inline(always)]
-    pub(super) fn has_sound_bound(&self) -> bool {
-        if self.tick() == TickLength::default() {
-            return true;
-        }
-        let bound = Bound { at_base: self.bound.load(Relaxed), growth: self.growth.load(Relaxed) };
-        bound.is_sound(self.lasts())
-    }
-
-    /// Whether the line starts where the previous one ends, or above.
-    #[inline(always)]
-    pub(super) fn goes_on(&self) -> bool {
-        self.previous().is_none_or(|previous| self.line().goes_on_from(&previous))
     }
 
     /// Tick at which the line ends; [`Content::ends`].
@@ -352,19 +322,12 @@ impl Slot {
             State::Running => None,
         }
     }
-
-    /// Reason why there is no time at this tick.
-    #[inline(always)]
-    pub(super) fn why_over(&self, now: Ticks) -> Decline {
-        let begun = now.0 >= self.base.load(Relaxed);
-        self.why_ended().unwrap_or(if begun { Decline::Expired } else { Decline::Starting })
-    }
 }
 
 impl Bound {
     /// Whether the bound stays below [`VAGUEST`] over this many ticks.
     #[inline(always)]
-    fn is_sound(self, ticks: Option<u64>) -> bool {
+    pub(super) fn is_sound(self, ticks: Option<u64>) -> bool {
         let grown = |ticks: u64| (u128::from(ticks) * u128::from(self.growth)) >> 64;
         let at_end = |ticks| grown(ticks).saturating_add(u128::from(self.at_base));
         ticks.is_some_and(|ticks| at_end(ticks) < u128::from(VAGUEST))
@@ -374,7 +337,7 @@ impl Bound {
 impl Line {
     /// Whether a line that holds for so many ticks can be a clock's, or there is none.
     #[inline(always)]
-    fn is_sound(&self, ticks: Option<u64>) -> bool {
+    pub(super) fn is_sound(&self, ticks: Option<u64>) -> bool {
         let Some(ticks) = ticks else { return false };
         if self.tick == TickLength::default() {
             return ticks == 0;
@@ -387,7 +350,7 @@ impl Line {
 
     /// Whether this line starts at the time that `previous` has reached, or above.
     #[inline(always)]
-    fn goes_on_from(&self, previous: &Self) -> bool {
+    pub(super) fn goes_on_from(&self, previous: &Self) -> bool {
         self.tick == TickLength::default()
             || previous.is_plausible()
                 && previous.base <= self.base

@@ -9,13 +9,15 @@ use super::reader::{Counter, Kernel, Reader};
 use super::trust::Used;
 use super::{Base, Slot};
 use crate::decline::Decline;
+use crate::line::{Bound, TickLength};
 use crate::units::{Nanos, Ticks};
 
 impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     /// Why a slot has no time at this tick.
     #[inline(never)]
     pub(super) fn why_over(slot: &Slot, now: Ticks) -> Decline {
-        slot.why_over(now)
+        let begun = now.0 >= slot.base.load(Relaxed);
+        slot.why_ended().unwrap_or(if begun { Decline::Expired } else { Decline::Starting })
     }
 
     /// [`Trust::copy`](super::Trust).
@@ -54,19 +56,26 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         base.is_proper()
     }
 
+    /// Whether the line can be a clock's, or there is none.
     #[inline(never)]
     pub(super) fn has_sound_line(slot: &Slot) -> bool {
-        slot.has_sound_line()
+        slot.line().is_sound(slot.lasts())
     }
 
+    /// Whether the slot's bound is sound.
     #[inline(never)]
     pub(super) fn has_sound_bound(slot: &Slot) -> bool {
-        slot.has_sound_bound()
+        if slot.tick() == TickLength::default() {
+            return true;
+        }
+        let bound = Bound { at_base: slot.bound.load(Relaxed), growth: slot.growth.load(Relaxed) };
+        bound.is_sound(slot.lasts())
     }
 
+    /// Whether the line starts where the previous one ends, or above.
     #[inline(never)]
     pub(super) fn goes_on(slot: &Slot) -> bool {
-        slot.goes_on()
+        slot.previous().is_none_or(|previous| slot.line().goes_on_from(&previous))
     }
 
     /// Gap between the end of the previous line and the start of this line, while the previous line

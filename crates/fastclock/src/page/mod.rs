@@ -135,7 +135,6 @@ impl Default for Page {
 
 impl Page {
     /// A page of zeroes, which no reader accepts before a [`Writer`] has made it one.
-    #[must_use]
     #[allow(clippy::declare_interior_mutable_const, reason = "each use makes a new one")]
     pub const fn new() -> Self {
         const ZERO: AtomicU64 = AtomicU64::new(0);

@@ -9,6 +9,7 @@ use crate::arch::{TICKS_ARE_SHORT, along};
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
 use crate::line::Bound;
+use crate::points;
 use crate::sync::fence;
 use crate::units::{Nanos, Ticks};
 
@@ -88,17 +89,8 @@ pub trait Kernel {
     }
 }
 
-/// A reading and its bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounded {
-    /// The time.
-    pub time: Nanos,
-    /// Largest distance of the kernel's clock from the reading, in either direction.
-    pub bound: Nanos,
-    /// `None` if the page answered; otherwise the reason why the kernel did (then the bound is
-    /// zero).
-    pub declined: Option<Decline>,
-}
+/// A time in nanoseconds, with its distance from the kernel's clock.
+pub type Bounded = points::Bounded<Nanos>;
 
 /// A page with all that is needed to read it.
 #[derive(Clone, Copy, Debug)]

@@ -104,7 +104,6 @@ impl Trust {
     pub const CHECKED_OFFSET: usize = core::mem::offset_of!(Self, checked);
 
     /// Nothing is known yet.
-    #[must_use]
     #[allow(clippy::declare_interior_mutable_const, reason = "each use makes a new one")]
     pub const fn new() -> Self {
         const ZERO: AtomicU64 = AtomicU64::new(0);

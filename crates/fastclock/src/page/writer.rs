@@ -84,7 +84,6 @@ impl<'a> Writer<'a> {
     }
 
     /// The content published last.
-    #[must_use]
     pub fn current(&self) -> Option<&Content> {
         self.current.as_ref()
     }

@@ -23,7 +23,6 @@ impl Clocksource {
     }
 
     /// The name, for example `tsc`.
-    #[must_use]
     pub fn name(&self) -> &str {
         core::str::from_utf8(&self.name[..self.length]).unwrap_or("")
     }
@@ -53,7 +52,6 @@ enum Source {
 /// - `current_clocksource_show` in kernel/time/clocksource.c (Linux 6.18); the neighbouring
 ///   `available_clocksource` lists all usable clocksources, with a counter that the kernel no
 ///   longer uses
-#[must_use]
 pub fn clocksource() -> Option<Clocksource> {
     let path = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let mut buffer = [0; 64];

@@ -21,7 +21,6 @@ const SANDWICHES: usize = 4;
 
 /// Reads one of the kernel's clocks through the vDSO's function, if there is one. The C library is
 /// not involved.
-#[must_use]
 #[inline]
 pub fn now(clock: ClockId) -> Nanos {
     let time = super::gettime(clock.as_raw()).unwrap_or_default();
@@ -29,7 +28,6 @@ pub fn now(clock: ClockId) -> Nanos {
 }
 
 /// Reads the clock by a system call, for threads in which the vDSO must not read the counter.
-#[must_use]
 pub fn now_by_syscall(clock: ClockId) -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a local of the right type; on failure it stays zero.
@@ -38,7 +36,6 @@ pub fn now_by_syscall(clock: ClockId) -> Nanos {
 }
 
 /// A clock's resolution by the kernel: see `clock_getres(2)`.
-#[must_use]
 pub fn resolution(clock: ClockId) -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: as above.
@@ -48,7 +45,6 @@ pub fn resolution(clock: ClockId) -> Nanos {
 
 /// The tightest of `brackets` looks at the kernel's clocks, or of fewer if they take long: 100 us
 /// at most, unless the first nine take longer. Safe to call in a signal handler.
-#[must_use]
 pub fn look(counter: &impl Counter, brackets: usize) -> Reading {
     look_with(counter, brackets, now)
 }

@@ -7,7 +7,6 @@
 /// # References
 ///
 /// - `PR_GET_TSC(2const)`; `get_tsc_mode` in arch/x86/kernel/process.c (Linux 6.18)
-#[must_use]
 pub fn may_read_counter() -> bool {
     let mut mode: libc::c_int = 0;
     // SAFETY: the pointer is to a local int, which the kernel writes.

@@ -30,7 +30,6 @@ pub(crate) fn beginning<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
 /// # References
 ///
 /// - `random(4)`, `/proc/sys/kernel/random/boot_id`
-#[must_use]
 pub fn boot_id() -> Option<[u64; 2]> {
     let mut buffer = [0; 64];
     parse_uuid(beginning(c"/proc/sys/kernel/random/boot_id", &mut buffer))

@@ -41,13 +41,11 @@ unsafe impl Sync for VmClock {}
 
 impl VmClock {
     /// The machine's page, if it has one that this process may read.
-    #[must_use]
     pub fn open() -> Option<Self> {
         Self::at(Path::new(DEVICE))
     }
 
     /// A page at another path: a device, or a regular file that is long enough.
-    #[must_use]
     pub fn at(path: &Path) -> Option<Self> {
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
@@ -80,7 +78,6 @@ impl VmClock {
     /// A number that changes when the machine was moved to another host or restored: knowledge of
     /// the counter from before is then void. `None` while the hypervisor writes. Safe to call in a
     /// signal handler.
-    #[must_use]
     pub fn disruption_marker(&self) -> Option<u64> {
         let abi = self.abi();
         (0..16).find_map(|_| {

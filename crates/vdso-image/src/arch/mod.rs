@@ -15,12 +15,8 @@
 //! | `slow_reads.rs` | the functions of `--clock slow` |
 //! | `attach.rs` | entry point of the installer in a running process |
 
-#[cfg(target_arch = "aarch64")]
-mod aarch64;
-#[cfg(target_arch = "x86_64")]
-mod x86_64;
+#[cfg_attr(target_arch = "aarch64", path = "aarch64/mod.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
+mod this;
 
-#[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::*;
-#[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::*;
+pub(crate) use this::*;

@@ -25,24 +25,6 @@ impl Registers {
         Self { own: unsafe { std::mem::zeroed() }, is_64_bit: true }
     }
 
-    /// Reads the registers of a stopped tracee, as [`crate::ptrace::registers`].
-    pub(crate) fn of(pid: i32) -> io::Result<Self> {
-        let mut registers = Self::zero();
-        let own = &raw mut registers.own;
-        let read = get_set(pid, NT_PRSTATUS, own.expose_provenance(), size_of_val(&registers.own))?;
-        // A 32-bit program has a smaller set.
-        registers.is_64_bit = read == size_of_val(&registers.own);
-        Ok(registers)
-    }
-
-    /// Writes the registers to a stopped tracee.
-    pub(crate) fn give_to(&self, pid: i32) -> io::Result<()> {
-        let at = std::ptr::from_ref(&self.own).expose_provenance();
-        let place = [at, size_of_val(&self.own)];
-        let place = (&raw const place).expose_provenance();
-        call(libc::PTRACE_SETREGSET, pid, NT_PRSTATUS, place).map(drop)
-    }
-
     /// True if the tracee executes 64-bit code.
     pub fn is_64_bit(&self) -> bool {
         self.is_64_bit
@@ -116,8 +98,38 @@ fn get_set(pid: i32, set: usize, at: usize, size: usize) -> io::Result<usize> {
     Ok(place[1])
 }
 
-/// `TPIDR_EL0` of a stopped tracee: address of the thread's local storage, or 0 if the program uses none.
-pub(crate) fn thread_pointer(pid: i32) -> io::Result<u64> {
+/// Reads the registers of a stopped tracee.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn registers(pid: i32) -> io::Result<Registers> {
+    let mut registers = Registers::zero();
+    let own = &raw mut registers.own;
+    let read = get_set(pid, NT_PRSTATUS, own.expose_provenance(), size_of_val(&registers.own))?;
+    // A 32-bit program has a smaller set.
+    registers.is_64_bit = read == size_of_val(&registers.own);
+    Ok(registers)
+}
+
+/// Writes the registers of a stopped tracee.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn set_registers(pid: i32, registers: &Registers) -> io::Result<()> {
+    let at = std::ptr::from_ref(&registers.own).expose_provenance();
+    let place = [at, size_of_val(&registers.own)];
+    let place = (&raw const place).expose_provenance();
+    call(libc::PTRACE_SETREGSET, pid, NT_PRSTATUS, place).map(drop)
+}
+
+/// Address of the thread-local storage of a stopped tracee: `TPIDR_EL0`, or 0 if the program uses none.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn thread_pointer(pid: i32) -> io::Result<u64> {
     let mut pointer = 0_u64;
     get_set(pid, NT_ARM_TLS, (&raw mut pointer).expose_provenance(), size_of::<u64>())?;
     Ok(pointer)

@@ -11,7 +11,7 @@
 //! `breakpoint_handler` and `reinstall_suspended_bps` in arch/arm64/kernel/hw_breakpoint.c, `user_enable_single_step` in
 //! arch/arm64/kernel/debug-monitors.c, `ptrace_resume` in kernel/ptrace.c, `signal_delivered` in kernel/signal.c (Linux 6.12)
 
-use crate::ptrace::{Registers, signal_sender};
+use crate::ptrace::{registers, signal_sender};
 
 /// `si_code` of the SIGTRAP that reports the entry of a signal handler to a thread in single-step mode: the signal's
 /// own number. No other SIGTRAP has this code on arm64.
@@ -24,7 +24,7 @@ const STEPPED: i32 = 2;
 pub(crate) fn own_step(pid: i32, signal: i32) -> Option<i32> {
     let code = || signal_sender(pid).ok().map(|(_, code)| code);
     let code = (signal == libc::SIGTRAP).then(code).flatten();
-    let is_to_step = || Registers::of(pid).is_ok_and(|registers| registers.is_to_step());
+    let is_to_step = || registers(pid).is_ok_and(|registers| registers.is_to_step());
     goes_on_with(signal, code, is_to_step)
 }
 

@@ -24,19 +24,6 @@ impl Registers {
         Self(unsafe { std::mem::zeroed() })
     }
 
-    /// Reads the registers of a stopped tracee, as [`crate::ptrace::registers`].
-    pub(crate) fn of(pid: i32) -> io::Result<Self> {
-        let mut registers = Self::zero();
-        call(libc::PTRACE_GETREGS, pid, 0, (&raw mut registers.0).expose_provenance())?;
-        Ok(registers)
-    }
-
-    /// Writes the registers to a stopped tracee.
-    pub(crate) fn give_to(&self, pid: i32) -> io::Result<()> {
-        let from = std::ptr::from_ref(&self.0).expose_provenance();
-        call(libc::PTRACE_SETREGS, pid, 0, from).map(drop)
-    }
-
     /// True if the tracee executes 64-bit code.
     pub fn is_64_bit(&self) -> bool {
         self.0.cs == USER_CS
@@ -93,8 +80,33 @@ impl DerefMut for Registers {
     }
 }
 
-/// The FS base of a stopped tracee: address of the thread's local storage.
-pub(crate) fn thread_pointer(pid: i32) -> io::Result<u64> {
+/// Reads the registers of a stopped tracee.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn registers(pid: i32) -> io::Result<Registers> {
+    let mut registers = Registers::zero();
+    call(libc::PTRACE_GETREGS, pid, 0, (&raw mut registers.0).expose_provenance())?;
+    Ok(registers)
+}
+
+/// Writes the registers of a stopped tracee.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn set_registers(pid: i32, registers: &Registers) -> io::Result<()> {
+    let from = std::ptr::from_ref(&registers.0).expose_provenance();
+    call(libc::PTRACE_SETREGS, pid, 0, from).map(drop)
+}
+
+/// Address of the thread-local storage of a stopped tracee.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn thread_pointer(pid: i32) -> io::Result<u64> {
     peek(libc::PTRACE_PEEKUSER, pid, offset_of!(libc::user_regs_struct, fs_base))
 }
 

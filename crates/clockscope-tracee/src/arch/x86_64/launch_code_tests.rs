@@ -6,7 +6,7 @@ use crate::launch_code::*;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Formatter, Instruction, Mnemonic, NasmFormatter, Register,
 };
-use vdso_image::layout::{AREAS, ExecveSlots, LaunchParams, MemoryMap, TOTAL_SIZE};
+use vdso_image::layout::{AREAS, ExecveSlots, LaunchParams, LaunchSlots, MemoryMap, TOTAL_SIZE};
 
 const NO_MEMORY: MemoryMap = MemoryMap {
     segments: [5; 6],
@@ -16,8 +16,8 @@ const NO_MEMORY: MemoryMap = MemoryMap {
     auxv_size: 9,
     exe_fd: 10,
 };
-const LAUNCH: Launch = Launch {
-    image: Some(0x7ffc_0000_1000),
+const LAUNCH: LaunchSlots = LaunchSlots {
+    image: 0x7ffc_0000_1000,
     install_offset: 0x1612,
     params: LaunchParams {
         kernel_base: 1,
@@ -132,6 +132,6 @@ fn what_fails_is_undone_and_the_program_starts() {
     let unmap = format!("mov rdi,rbx mov esi,{TOTAL_SIZE:X}h mov eax,0Bh");
     let unmap = unmap.as_str();
     assert_eq!(landings(&assemble(&LAUNCH)), [give_back, start, unmap]);
-    let remote = assemble(&Launch { image: None, ..LAUNCH });
+    let remote = assemble(&LaunchSlots { image: 0, ..LAUNCH });
     assert_eq!(landings(&remote), [start, unmap]);
 }

@@ -15,7 +15,6 @@ pub(crate) const LARGEST_PAGE: usize = 64 << 10;
 /// # References
 ///
 /// Arm Architecture Reference Manual, "The Generic Timer in AArch64 state"
-#[must_use]
 pub const fn is_invariant() -> bool {
     true
 }

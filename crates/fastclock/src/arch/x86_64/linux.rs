@@ -26,7 +26,6 @@ pub(crate) const LARGEST_PAGE: usize = 4 << 10;
 ///
 /// - Intel SDM vol. 3, 19.17.1 (invariant TSC); AMD APM vol. 3, CPUID 8000_0007 EDX bit 8
 /// - `proc_cpuinfo(5)`; arch/x86/kernel/cpu/intel.c, amd.c (Linux 6.18)
-#[must_use]
 pub fn is_invariant() -> bool {
     cpu_says_so() || kernel_says_so()
 }

@@ -24,7 +24,6 @@ pub const START_FLAGS: u32 = 0x202;
 /// thread continues afterwards. The code's own parameters follow.
 #[derive(Debug)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the registers have their own names")]
 pub struct InjectedSlots {
     /// A mask of all signals.
     pub all_signals: u64,
@@ -36,20 +35,7 @@ pub struct InjectedSlots {
     pub resume: u64,
     /// Length of one wait for the tracer: `struct timeval`, seconds and microseconds.
     pub pause: [u64; 2],
-    pub rax: u64,
-    pub rcx: u64,
-    pub rdx: u64,
-    pub rbx: u64,
-    pub rsp: u64,
-    pub rbp: u64,
-    pub rsi: u64,
-    pub rdi: u64,
-    pub r8: u64,
-    pub r9: u64,
-    pub r10: u64,
-    pub r11: u64,
-    pub r12: u64,
-    pub r13: u64,
-    pub r14: u64,
-    pub r15: u64,
+    /// The thread's general registers, by their numbers in instructions: `rax`, `rcx`, `rdx`, `rbx`, `rsp`, `rbp`, `rsi`,
+    /// `rdi`, `r8` to `r15`.
+    pub general: [u64; 16],
 }

@@ -1,7 +1,5 @@
 //! Registers of a thread that executes our code, and how it continues afterwards. Pure.
 
-use std::mem::offset_of;
-
 use vdso_image::layout::InjectedSlots;
 
 use super::spare_register::is_spare;
@@ -32,13 +30,15 @@ pub(crate) fn of_installer(registers: &Registers) -> [u64; 2] {
     [registers.argument(19), registers.argument(0)]
 }
 
-/// The slots that restore a thread's registers.
-pub(crate) fn slots(registers: &Registers) -> [(usize, u64); 34] {
-    let general = offset_of!(InjectedSlots, general);
-    std::array::from_fn(|index| match index {
-        0 => (offset_of!(InjectedSlots, flags), registers.flags()),
-        1 => (offset_of!(InjectedSlots, resume), registers.pc()),
-        2 => (offset_of!(InjectedSlots, sp), registers.sp()),
-        _ => (general + 8 * (index - 3), registers.argument(index - 3)),
-    })
+/// The slots that restore a thread's registers, and the signals that it blocks.
+pub(crate) fn slots(registers: &Registers, mask: u64) -> InjectedSlots {
+    InjectedSlots {
+        all_signals: u64::MAX,
+        mask,
+        flags: registers.flags(),
+        resume: registers.pc(),
+        pause: [0, PAUSE],
+        sp: registers.sp(),
+        general: std::array::from_fn(|index| registers.argument(index)),
+    }
 }

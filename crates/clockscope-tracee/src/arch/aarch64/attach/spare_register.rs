@@ -52,6 +52,7 @@ fn next(word: u32, at: u64) -> Next {
     };
     let is = |shift: u32| word >> shift & 0x1f == 16;
     let reads = |does: bool| if does { Next::Reads } else { Next::Follows };
+    let writes = |does: bool| if does { Next::Over } else { Next::Follows };
     match word >> 24 {
         0x14..=0x17 => Next::Goes(target(0, 26)),
         // `bl`.
@@ -72,20 +73,8 @@ fn next(word: u32, at: u64) -> Next {
         0xd4 => reads(word & 0xffe0_001f != 0xd400_0001),
         0xd5 => reads(is(0)),
         // `adr`, `adrp`; `movz`, `movn`: these only write.
-        top if top & 0x1f == 0x10 => {
-            if is(0) {
-                Next::Over
-            } else {
-                Next::Follows
-            }
-        }
-        0x12 | 0x52 | 0x92 | 0xd2 if word >> 23 & 1 == 1 => {
-            if is(0) {
-                Next::Over
-            } else {
-                Next::Follows
-            }
-        }
+        top if top & 0x1f == 0x10 => writes(is(0)),
+        0x12 | 0x52 | 0x92 | 0xd2 if word >> 23 & 1 == 1 => writes(is(0)),
         // `movk` and bit fields; additions and logical instructions with an immediate.
         top if matches!(top & 0x1f, 0x11 | 0x12) => reads(is(0) || is(5)),
         // Loads and stores with an immediate offset; pairs.

@@ -1,7 +1,5 @@
 //! Registers of a thread that executes our code, and how it continues afterwards. Pure.
 
-use std::mem::offset_of;
-
 use vdso_image::layout::InjectedSlots;
 
 use clockscope_sys::ptrace::Registers;
@@ -40,30 +38,21 @@ pub(crate) fn of_installer(registers: &Registers) -> [u64; 2] {
     [registers.rbx, registers.rdi]
 }
 
-/// The slots that restore a thread's registers.
-pub(crate) fn slots(registers: &Registers) -> [(usize, u64); 18] {
+/// The slots that restore a thread's registers, and the signals that it blocks.
+pub(crate) fn slots(registers: &Registers, mask: u64) -> InjectedSlots {
     let r = registers;
     let (rax, resume) = resumed(r);
-    [
-        (offset_of!(InjectedSlots, flags), r.eflags & !TRAP_FLAG),
-        (offset_of!(InjectedSlots, resume), resume),
-        (offset_of!(InjectedSlots, rax), rax),
-        (offset_of!(InjectedSlots, rcx), r.rcx),
-        (offset_of!(InjectedSlots, rdx), r.rdx),
-        (offset_of!(InjectedSlots, rbx), r.rbx),
-        (offset_of!(InjectedSlots, rsp), r.rsp),
-        (offset_of!(InjectedSlots, rbp), r.rbp),
-        (offset_of!(InjectedSlots, rsi), r.rsi),
-        (offset_of!(InjectedSlots, rdi), r.rdi),
-        (offset_of!(InjectedSlots, r8), r.r8),
-        (offset_of!(InjectedSlots, r9), r.r9),
-        (offset_of!(InjectedSlots, r10), r.r10),
-        (offset_of!(InjectedSlots, r11), r.r11),
-        (offset_of!(InjectedSlots, r12), r.r12),
-        (offset_of!(InjectedSlots, r13), r.r13),
-        (offset_of!(InjectedSlots, r14), r.r14),
-        (offset_of!(InjectedSlots, r15), r.r15),
-    ]
+    InjectedSlots {
+        all_signals: u64::MAX,
+        mask,
+        flags: r.eflags & !TRAP_FLAG,
+        resume,
+        pause: [0, PAUSE],
+        general: [
+            rax, r.rcx, r.rdx, r.rbx, r.rsp, r.rbp, r.rsi, r.rdi, r.r8, r.r9, r.r10, r.r11, r.r12,
+            r.r13, r.r14, r.r15,
+        ],
+    }
 }
 
 /// `rax` and `rip` of a thread that continues after an interrupted system call, if the kernel finds no signal for it:

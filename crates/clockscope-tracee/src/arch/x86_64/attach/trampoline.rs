@@ -272,7 +272,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::arch::x86_64::launch_code_tests::text;
+    use crate::arch::this::launch_code_tests::text;
     use crate::attach::redirected::{pieces, text_start};
     use clockscope_sys::own_vdso;
     use vdso_image::layout::{Function, TRAMPOLINE_SIZE};

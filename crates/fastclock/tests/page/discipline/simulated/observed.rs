@@ -257,7 +257,7 @@ pub(crate) fn keep(machine: &Machine, plan: &Plan, lasts: f64) -> Outcome {
         if let Some((_, absurd)) = plan.absurd.filter(|(at, _)| *at == looks) {
             reading = absurd;
         }
-        let verdict = keeper.observe(&reading);
+        let verdict = keeper.discipline.observe(&reading);
         if verdict != Step::Steady {
             verdicts.push((looked, verdict));
         }
