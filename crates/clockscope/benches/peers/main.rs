@@ -1,7 +1,7 @@
 //! The benchmark suite: clockscope beside its peers, every figure a ratio or a difference with an
 //! interval, from one run on one machine.
 //!
-//! `cargo bench -p clockscope --bench peers -- [--quick] [--markdown FILE | --update FILE] [SECTION]...`
+//! `cargo bench -p clockscope --bench peers -- [--quick] [--markdown FILE] [SECTION]...`
 //!
 //! How figures are made: every variant runs once a round, rounds alternate their order; a launch's
 //! figure is the median of those of its batches whose control loops ran undisturbed; figures of one
@@ -24,7 +24,6 @@ mod chunks;
 mod clocks;
 mod counted;
 mod figure;
-mod kernel_headers;
 mod loops;
 mod machine;
 mod options;
@@ -69,12 +68,6 @@ fn run(options: Options) -> Result<()> {
     write_end(&suite, &mut page, started);
     if let Some(path) = &suite.options.markdown {
         std::fs::write(path, page.markdown())
-            .with_context(|| format!("failed to write {}", path.display()))?;
-    }
-    if let Some(path) = &suite.options.update {
-        let old = std::fs::read_to_string(path)
-            .with_context(|| format!("failed to read {}", path.display()))?;
-        std::fs::write(path, page.updated(&old))
             .with_context(|| format!("failed to write {}", path.display()))?;
     }
     Ok(())

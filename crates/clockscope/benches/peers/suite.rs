@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::machine::Machine;
 use crate::options::Options;
-use crate::process::{self, Running};
+use crate::process;
 use crate::tools::{Tools, is_installed};
 use crate::tracer::Tracer;
 use crate::workloads::Workloads;
@@ -34,12 +34,10 @@ impl Suite {
     pub(crate) fn prepare(options: Options) -> Result<Self> {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let workloads = Workloads::compile(target)?;
-        let clockscope =
-            options.clockscope.clone().unwrap_or_else(|| env!("CARGO_BIN_EXE_clockscope").into());
         Ok(Self {
             options,
             machine: Machine::observe(),
-            tools: Tools::find(clockscope, &workloads.loop_program, target),
+            tools: Tools::find(&workloads.loop_program),
             workloads,
             directory: temporary_directory()?,
             refusals: RefCell::default(),
@@ -79,8 +77,7 @@ impl Suite {
         if tracer == Tracer::Breakpoint && self.tools.vdso_address == 0 {
             return Some("does not run here: the vDSO's address is unknown".to_owned());
         }
-        let tried =
-            if tracer.attaches() { self.try_attaching(tracer) } else { self.try_launching(tracer) };
+        let tried = self.try_launching(tracer);
         tried.err().map(|error| format!("does not run here: {error:#}"))
     }
 
@@ -90,14 +87,6 @@ impl Suite {
             vec![self.workloads.loop_program.clone().into(), "idle".into()];
         process::run(&tracer.wrap(&self.tools, &summary, &arguments), Duration::from_secs(30))
             .map(drop)
-    }
-
-    fn try_attaching(&self, tracer: Tracer) -> Result<()> {
-        let mut attached = Running::start(&tracer.attach(&self.tools, std::process::id()))
-            .context("failed to start")?;
-        attached.wait_for_line("Tracing", Duration::from_secs(30))?;
-        attached.signal("INT")?;
-        attached.finish(Duration::from_secs(30)).map(drop)
     }
 }
 
