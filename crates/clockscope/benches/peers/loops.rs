@@ -46,7 +46,7 @@ impl Loop {
             batches: suite.options.choose(200, 50),
             batch_calls: 0,
             limit_ms: suite.options.choose(400, 100),
-            first_cpu: Some(1.min(suite.machine.cpus - 1)),
+            first_cpu: Some(1.min(suite.cpus - 1)),
             sleep_ms: 0,
             executes: suite.workloads.true_program.clone(),
         }

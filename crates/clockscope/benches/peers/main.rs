@@ -105,9 +105,8 @@ fn write_head(suite: &Suite, page: &mut Page) {
         "Command: `cargo bench -p clockscope --bench peers -- {}`{quick}",
         arguments.join(" ")
     ));
-    let mut rows = suite.machine.rows();
-    rows.extend(tool_versions());
-    page.table(&["machine", ""], &rows);
+    page.text(&machine::described());
+    page.table(&["date, system, tools", ""], &versions());
     page.text(HOW_TO_READ);
 }
 
@@ -117,7 +116,9 @@ const HOW_TO_READ: &str = "How to read it: *min* is the fastest batch seen. *med
     differences and quotients with the first row of the same round. Brackets hold the order-statistic interval of \
     the median, at 95 % unless another confidence is named.";
 
-fn tool_versions() -> Vec<Vec<String>> {
+fn versions() -> Vec<Vec<String>> {
+    let system = machine::output_of("sh", &["-c", ". /etc/os-release; echo \"$PRETTY_NAME\""]);
+    let known = [("date", machine::date()), ("system", system)];
     let tools = [
         ("strace", "--version"),
         ("ltrace", "--version"),
@@ -137,7 +138,8 @@ fn tool_versions() -> Vec<Vec<String>> {
         };
         vec![tool.to_owned(), version]
     };
-    tools.iter().map(installed).collect()
+    let known = known.map(|(name, value)| vec![name.to_owned(), value]);
+    known.into_iter().chain(tools.iter().map(installed)).collect()
 }
 
 /// The first line of the version, from either output, in at most 40 characters.

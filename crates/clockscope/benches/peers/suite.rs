@@ -9,7 +9,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::machine::Machine;
 use crate::options::Options;
 use crate::process;
 use crate::tools::{Tools, is_installed};
@@ -22,7 +21,7 @@ pub(crate) const LAUNCH_LIMIT: Duration = Duration::from_secs(120);
 /// The suite's surroundings.
 pub(crate) struct Suite {
     pub(crate) options: Options,
-    pub(crate) machine: Machine,
+    pub(crate) cpus: usize,
     pub(crate) workloads: Workloads,
     pub(crate) tools: Tools,
     directory: TempDir,
@@ -36,7 +35,7 @@ impl Suite {
         let workloads = Workloads::compile(target)?;
         Ok(Self {
             options,
-            machine: Machine::observe(),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
             tools: Tools::find(&workloads.loop_program),
             workloads,
             directory: temporary_directory()?,
