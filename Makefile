@@ -152,13 +152,12 @@ test-unit: setup-unit # boot the systemd unit of serve in a container and read i
 	$(CARGO) build --release --package clockscope --package fastclock-c
 	packaging/test $(TARGET)/release/clockscope $(TARGET)/release/libfastclock.a $(TARGET)/unit
 
-# `make bench SECTIONS=fastclock,start` measures these sections only, and replaces them in an existing page.
+# `make bench SECTIONS=fastclock,start` measures these sections only, and writes them to a page of their own.
 # docs/performance.md is written by hand from such a page.
-BENCH_PAGE := $(abspath $(TARGET))/bench/peers.md
+BENCH_PAGE := $(abspath $(TARGET))/bench/$(if $(SECTIONS),sections,peers).md
 bench: setup-bench ## compare with strace, perf, quanta and others: ratios with intervals, in target/bench/peers.md
 	@mkdir -p $(dir $(BENCH_PAGE))
-	$(CARGO) bench --package clockscope --bench peers -- \
-		$(if $(and $(SECTIONS),$(wildcard $(BENCH_PAGE))),--update,--markdown) $(BENCH_PAGE) $(SECTIONS)
+	$(CARGO) bench --package clockscope --bench peers -- --markdown $(BENCH_PAGE) $(SECTIONS)
 
 # `make aa-pairs AA_OPTIONS=` measures with three launches each, which takes five minutes.
 AA_FILES ?= 21

@@ -164,7 +164,6 @@ END
     [ "$1" = test ] && return
     cat <<'END'
 ltrace ltrace
-bpfcc-tools -
 libbenchmark-dev -
 END
 }

@@ -69,42 +69,6 @@ static void getppid_calls(uint64_t calls)
 		getppid();
 }
 
-#ifdef __x86_64__
-/* getppid by its instruction, and with what counting in the program adds to that at the least: a jump away from it and
- * back, one addition there, and one that other threads may make at the same time. The code is on another page, as in a
- * program whose system calls are counted. */
-static uint64_t floor_counter;
-
-#define FLOOR(name, part)                                                                    \
-	void floor_##name(void);                                                             \
-	__asm__(".pushsection .text.floor, \"ax\"\n\t.skip 4096, 0x90\n1:\tmov $110, %eax\n\t" part \
-		"jmp 3f\n\t.popsection\n\t.text\n\t.p2align 4\n\t.type floor_" #name ", @function\n" \
-		"floor_" #name ":\n\tjmp 1b\n3:\tsyscall\n\tret\n\t.size floor_" #name ", . - floor_" #name "\n");     \
-	static void floor_##name##_calls(uint64_t calls)                                     \
-	{                                                                                    \
-		__asm__ volatile("" : : "m"(floor_counter));                                 \
-		while (calls--)                                                              \
-			floor_##name();                                                      \
-	}
-
-FLOOR(jump, "")
-FLOOR(inc, "incq floor_counter(%rip)\n\t")
-FLOOR(lock_inc, "lock incq floor_counter(%rip)\n\t")
-
-__attribute__((noinline)) static void floor_call(void)
-{
-	long result = 110;
-
-	__asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
-}
-
-static void floor_call_calls(uint64_t calls)
-{
-	while (calls--)
-		floor_call();
-}
-#endif
-
 static void ignore_signal(int signal)
 {
 	(void)signal;
@@ -162,12 +126,6 @@ static const struct kind {
 	{ "realtime_pointer", realtime_pointer_calls, { .by_syscall = 1 } },
 	{ "gettimeofday", gettimeofday_calls, { .by_syscall = 1 } },
 	{ "getppid", getppid_calls, { .by_syscall = 0 } },
-#ifdef __x86_64__
-	{ "floor_call", floor_call_calls, { .by_syscall = 0 } },
-	{ "floor_jump", floor_jump_calls, { .by_syscall = 0 } },
-	{ "floor_inc", floor_inc_calls, { .by_syscall = 0 } },
-	{ "floor_lock_inc", floor_lock_inc_calls, { .by_syscall = 0 } },
-#endif
 	{ "signals", signal_calls, { .by_syscall = 0 } },
 	{ "forks", fork_calls, { .by_syscall = 0 } },
 	{ "execs", exec_calls, { .by_syscall = 0 } },

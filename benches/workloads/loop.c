@@ -1,11 +1,11 @@
 /* Makes calls of one kind in short batches and says what each batch took. Start-up is in no batch.
  *
  *   loop KIND [--threads T] [--pin CPU] [--batches B] [--batch-us US | --batch-calls N]
- *             [--limit-ms MS] [--sleep-ms MS] [--wait] [--exec PATH]
+ *             [--limit-ms MS] [--sleep-ms MS] [--exec PATH]
  *   loop idle
  *
- * Thread i runs on CPU + i. With --wait, and as `idle`, it prints "ready", the address of
- * __vdso_clock_gettime and its process id, and waits for a line or the end of its input.
+ * Thread i runs on CPU + i. As `idle` it prints "ready" and the address of __vdso_clock_gettime, and waits for a line or
+ * the end of its input.
  * With --sleep-ms it sleeps before its first call. After its batches it prints "calls N": every call of this kind that it made, calibration included.
  */
 #define _GNU_SOURCE
@@ -18,7 +18,7 @@
 
 static struct {
 	const struct kind *kind;
-	int threads, first_cpu, batches, wait;
+	int threads, first_cpu, batches;
 	uint64_t batch_ns, batch_calls, limit_ns, sleep_ms;
 } options = { .threads = 1, .first_cpu = -1, .batches = 200, .batch_ns = 200000, .limit_ns = 2000000000 };
 
@@ -96,7 +96,7 @@ static void wait_for_line(void)
 	char byte;
 
 	find_vdso();
-	printf("ready %p %d\n", (void *)vdso_gettime, (int)getpid());
+	printf("ready %p\n", (void *)vdso_gettime);
 	fflush(stdout);
 	while (read(STDIN_FILENO, &byte, 1) == 1 && byte != '\n')
 		;
@@ -105,7 +105,7 @@ static void wait_for_line(void)
 static int usage(void)
 {
 	fputs("usage: loop KIND [--threads T] [--pin CPU] [--batches B] [--batch-us US | --batch-calls N]\n"
-	      "            [--limit-ms MS] [--sleep-ms MS] [--wait] [--exec PATH]\n",
+	      "            [--limit-ms MS] [--sleep-ms MS] [--exec PATH]\n",
 	      stderr);
 	return 2;
 }
@@ -116,10 +116,6 @@ static int read_option(char **argv, int i, int argc)
 	const char *name = argv[i];
 	char *value = i + 1 < argc ? argv[i + 1] : NULL;
 
-	if (strcmp(name, "--wait") == 0) {
-		options.wait = 1;
-		return 1;
-	}
 	if (!value)
 		return 0;
 	if (strcmp(name, "--threads") == 0)
@@ -158,8 +154,6 @@ int main(int argc, char **argv)
 	if (!options.kind || options.threads < 1 || options.batches < 1)
 		return usage();
 	find_vdso();
-	if (options.wait)
-		wait_for_line();
 	usleep((useconds_t)(options.sleep_ms * 1000));
 	run_workers();
 	return 0;

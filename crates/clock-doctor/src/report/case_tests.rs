@@ -45,7 +45,24 @@ pub(crate) fn cases() -> Vec<(Case, PathBuf)> {
     folders.into_iter().map(read).collect()
 }
 
-fn report(root: &Path) -> DoctorReport {
+/// Doctor's report on the recorded machine with this name.
+pub(super) fn report_on(id: &str) -> DoctorReport {
+    let (_, folder) = cases().into_iter().find(|(case, _)| case.id == id).unwrap();
+    report(&folder)
+}
+
+/// A guest with CPUs that disagreed at boot; its platform is added, because none of its files names it.
+pub(super) fn warp() -> DoctorReport {
+    let platform = "virtualbox".to_owned();
+    let platforms = vec![platform.clone()];
+    DoctorReport { platform: Some(platform), platforms, ..report_on("vbox-seed-deb7-3.2") }
+}
+
+pub(super) fn healthy() -> DoctorReport {
+    report_on("qemu-4.15-tsc-healthy")
+}
+
+pub(super) fn report(root: &Path) -> DoctorReport {
     let facts = collect::facts(&Root::open(root).unwrap());
     DoctorReport::new(&facts, &rules::examine(&facts))
 }

@@ -264,7 +264,7 @@ fn section(out: &mut String, title: &str, groups: &[Group], named: impl Fn(&str)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::text::samples_tests as samples;
+    use crate::report::case_tests as samples;
 
     #[test]
     fn hosts_are_told_by_the_names_of_their_archives() {

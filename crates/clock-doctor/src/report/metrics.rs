@@ -186,7 +186,7 @@ mod tests {
     use crate::facts::{Evidence, Known, Log};
     use crate::log::event::{Event, Mark};
     use crate::measured::{ReadCost, WarpMeasured};
-    use crate::report::text::samples_tests as samples;
+    use crate::report::case_tests as samples;
 
     /// The time of the judgement.
     const NOW: f64 = 1_795_000_000.25;
@@ -254,7 +254,7 @@ mod tests {
         let text = render(&facts, &samples::warp(), NOW);
         for line in [
             "clockscope_doctor_verdict_info{state=\"slow\",clocksource=\"acpi_pm\",platform=\"virtualbox\",\
-             cause=\"tsc-warp\",fix=\"paravirtprovider-kvm\"} 1",
+             cause=\"tsc-warp\",fix=\"newer-kernel\"} 1",
             "clockscope_doctor_run_timestamp_seconds 1795000000.25",
             "clockscope_boot_info{boot_id=\"8d0d6f0c-boot\"} 1",
         ] {

@@ -75,29 +75,13 @@ fn fixed(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect;
-    use crate::facts::Facts;
-    use crate::report::case_tests::cases;
-    use crate::report::text::samples_tests as samples;
-    use crate::root::Root;
-    use crate::rules;
-
-    fn reports() -> Vec<(String, DoctorReport)> {
-        let mut all: Vec<(String, DoctorReport)> =
-            [samples::warp(), samples::healthy(), samples::nothing(), samples::wrong()]
-                .into_iter()
-                .map(|report| ("sample".to_owned(), report))
-                .collect();
-        for (case, folder) in cases() {
-            let facts: Facts = collect::facts(&Root::open(&folder).unwrap());
-            all.push((case.id, DoctorReport::new(&facts, &rules::examine(&facts))));
-        }
-        all
-    }
+    use crate::report::case_tests::{cases, healthy, report, warp};
+    use crate::rules::finding::Cost;
 
     #[test]
     fn nagios_gets_the_state_of_the_exit_status_and_one_bar_at_most() {
-        for (id, report) in reports() {
+        for (case, folder) in cases() {
+            let (id, report) = (case.id, report(&folder));
             let text = nagios(&report);
             let state = ["OK", "WARNING", "CRITICAL", "UNKNOWN"]
                 [usize::try_from(report.exit_status()).unwrap()];
@@ -113,8 +97,10 @@ mod tests {
 
     #[test]
     fn performance_data_has_digits_and_is_measured() {
-        assert!(nagios(&samples::healthy()).contains(" | read=0.000000022s;;;0\n"));
-        assert!(!nagios(&samples::warp()).contains('|'), "an expected cost is no measurement");
+        let cost = Some(Cost { low_ns: 22.0, high_ns: 22.0, is_measured: true });
+        let measured = DoctorReport { cost, ..healthy() };
+        assert!(nagios(&measured).contains(" | read=0.000000022s;;;0\n"));
+        assert!(!nagios(&warp()).contains('|'), "an expected cost is no measurement");
         assert_eq!(
             (fixed(0.25), fixed(2.5e-8).as_str(), fixed(0.0).as_str()),
             ("0.25".to_owned(), "0.000000025", "0")

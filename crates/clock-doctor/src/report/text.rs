@@ -5,8 +5,6 @@ mod findings;
 mod headline;
 mod paragraph;
 #[cfg(test)]
-pub(super) mod samples_tests;
-#[cfg(test)]
 mod snapshots_tests;
 mod time;
 

@@ -51,25 +51,38 @@ fn c_static() {
     }
 }
 
+/// With glibc, and with musl, which is built without unwind tables, except for a few functions.
 #[test]
 fn threads_signals_and_odd_frames() {
     let _alone = alone();
-    let Some(program) = programs::c("odd", &[]) else { return };
-    let (names, end) = of_program(&program, &["thread"]);
-    assert_stack(&names[1..], &["innermost", "middle", "outermost", "in_thread"]);
-    assert_eq!(end, End::Complete, "{names:#?}");
-    let (names, end) = of_program(&program, &["realigned"]);
-    assert_stack(&names[1..], &["innermost", "middle", "outermost", "realigned", "main"]);
-    assert_eq!(end, End::Complete, "{names:#?}");
-    let (names, end) = of_program(&program, &["signal"]);
-    assert_stack(&names[1..], &["innermost", "middle", "outermost", "handler"]);
-    let found = functions(&names);
-    assert_eq!(found.iter().filter(|name| **name == "interrupted").count(), 1, "{names:#?}");
-    let handler = found.iter().position(|name| *name == "handler").expect("as asserted");
-    assert_eq!(names[handler + 1].kind, Kind::Signal, "{names:#?}");
-    assert_eq!(names.iter().filter(|name| name.kind == Kind::Signal).count(), 1, "{names:#?}");
-    assert!(found.contains(&"main"), "{names:#?}");
-    assert_eq!(end, End::Complete, "{names:#?}");
+    let options = ["-O2", "-g", "-fomit-frame-pointer", "-pthread"];
+    for (name, compiler) in [
+        ("odd", &["gcc"][..]),
+        ("musl-static", &["musl-gcc", "-static"]),
+        ("musl-dynamic", &["musl-gcc"]),
+    ] {
+        let words = [compiler, &options].concat();
+        let Some(program) = programs::built(name, "stacks.c", &words) else { continue };
+        for (mode, outer) in [
+            ("plain", &["main"][..]),
+            ("thread", &["in_thread"]),
+            ("realigned", &["realigned", "main"]),
+        ] {
+            let (names, end) = of_program(&program, &[mode]);
+            let expected = [&["innermost", "middle", "outermost"], outer].concat();
+            assert_stack(&names[1..], &expected);
+            assert_eq!(end, End::Complete, "{name} {mode}: {names:#?}");
+        }
+        let (names, end) = of_program(&program, &["signal"]);
+        assert_stack(&names[1..], &["innermost", "middle", "outermost", "handler"]);
+        assert_eq!(names[5].kind, Kind::Signal, "{name}: {names:#?}");
+        assert_eq!(names.iter().filter(|name| name.kind == Kind::Signal).count(), 1, "{names:#?}");
+        let found = functions(&names[6..]);
+        assert_eq!(found.iter().filter(|name| **name == "interrupted").count(), 1, "{names:#?}");
+        let at = found.iter().position(|name| *name == "interrupted");
+        assert_eq!(at.map(|at| found.get(at + 1)), Some(Some(&"main")), "{name}: {names:#?}");
+        assert_eq!(end, End::Complete, "{name}: {names:#?}");
+    }
 }
 
 #[test]
@@ -164,34 +177,6 @@ fn code_without_unwind_information_is_followed_only_where_it_surely_returns() {
     assert_stack(&names[1..], &["innermost"]);
     assert_eq!(names.len(), 2, "{names:#?}");
     assert!(matches!(unwound.end, End::NoInformation(_)), "{:?}", unwound.end);
-}
-
-/// musl is built without unwind tables, except for a few functions.
-#[test]
-fn musl_in_threads_and_under_signals() {
-    let _alone = alone();
-    let options = ["-O2", "-g", "-fomit-frame-pointer", "-pthread"];
-    for (name, link) in [("musl-static", &["-static"][..]), ("musl-dynamic", &[])] {
-        let words = [&["musl-gcc"], link, &options].concat();
-        let Some(program) = programs::built(name, "stacks.c", &words) else { return };
-        for (mode, outer) in [
-            ("plain", &["main"][..]),
-            ("thread", &["in_thread"]),
-            ("realigned", &["realigned", "main"]),
-        ] {
-            let (names, end) = of_program(&program, &[mode]);
-            let expected = [&["innermost", "middle", "outermost"], outer].concat();
-            assert_stack(&names[1..], &expected);
-            assert_eq!(end, End::Complete, "{name} {mode}: {names:#?}");
-        }
-        let (names, end) = of_program(&program, &["signal"]);
-        assert_stack(&names[1..], &["innermost", "middle", "outermost", "handler"]);
-        assert_eq!(names[5].kind, Kind::Signal, "{name}: {names:#?}");
-        let found = functions(&names[6..]);
-        let at = found.iter().position(|name| *name == "interrupted");
-        assert_eq!(at.map(|at| found.get(at + 1)), Some(Some(&"main")), "{name}: {names:#?}");
-        assert_eq!(end, End::Complete, "{name}: {names:#?}");
-    }
 }
 
 #[test]

@@ -22,18 +22,8 @@ pub(crate) fn built(name: &str, source: &str, words: &[&str]) -> Option<PathBuf>
     command.args(&words[1..]).arg("-o").arg(&product).arg(sources().join(source));
     command.env("GOCACHE", directory.join("go-cache")).env("GOFLAGS", "-mod=mod");
     command.env("CGO_ENABLED", "0");
-    match command.output() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            skip(format_args!("{compiler} is missing"));
-            None
-        }
-        output => {
-            let output = output.expect("run a compiler");
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{name} does not compile:\n{said}");
-            Some(product)
-        }
-    }
+    ran(&mut command)?;
+    Some(product)
 }
 
 /// Builds `stacks.c` by `gcc -O2` without frame pointers.
@@ -49,25 +39,27 @@ pub(crate) fn c_with_packed_names(name: &str) -> Option<PathBuf> {
     let [file, symbols_path, packed_path] =
         [&program, &symbols, &packed].map(|path| path.to_str().expect("UTF-8"));
     let section = format!(".gnu_debugdata={packed_path}");
-    ran(&["objcopy", "--only-keep-debug", file, symbols_path])?;
+    let run = |tool, words: &[&str]| ran(Command::new(tool).args(words));
+    run("objcopy", &["--only-keep-debug", file, symbols_path])?;
     // Removes the exported function from the packed table.
-    ran(&["strip", "-g", "-N", "outermost", symbols_path])?;
-    ran(&["xz", "-f", symbols_path])?;
-    ran(&["strip", "-s", file])?;
-    ran(&["objcopy", "--add-section", &section, file])?;
+    run("strip", &["-g", "-N", "outermost", symbols_path])?;
+    run("xz", &["-f", symbols_path])?;
+    run("strip", &["-s", file])?;
+    run("objcopy", &["--add-section", &section, file])?;
     Some(program)
 }
 
 /// Runs a tool, or reports that it is missing.
-fn ran(words: &[&str]) -> Option<()> {
-    match Command::new(words[0]).args(&words[1..]).output() {
+fn ran(command: &mut Command) -> Option<()> {
+    match command.output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            skip(format_args!("{} is missing", words[0]));
+            skip(format_args!("{} is missing", command.get_program().display()));
             None
         }
         output => {
             let output = output.expect("run a tool");
-            assert!(output.status.success(), "{words:?}: {output:?}");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{command:?}:\n{said}");
             Some(())
         }
     }

@@ -292,25 +292,21 @@ mod tests {
 
     use super::*;
     use crate::stubs::Head;
+    use crate::stubs::tests::{BASE, HEAD, compared, site};
 
-    const BASE: u64 = 0x10_0000;
     const PLACE: u64 = 0x7000_0000_0000;
     const FLAGS: u64 = 0x202;
 
     fn sites() -> Vec<Site> {
-        let site = |displaced: &[u8], calls, behind| {
-            let is_several = displaced.len() == 6;
-            Site { window: 0x1000, displaced: displaced.to_vec(), is_several, calls, behind }
-        };
-        let compare = Some((0x1007, [0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff]));
+        let several = site(&[0x4c, 0x89, 0xc0, 0x48, 0x89, 0xd6], Calls::OfRax);
         vec![
-            site(&[0xb8, 110, 0, 0, 0], Calls::Of(110), None),
-            site(&[0xb8, 110, 0, 0, 0], Calls::Of(110), compare),
-            site(&[0xb8, 10, 0, 0, 0], Calls::Of(10), compare),
-            site(&[0x4c, 0x89, 0xc0, 0x48, 0x89, 0xd6], Calls::OfRax, None),
-            site(&[0x80, 0x3d, 0, 1, 0, 0, 0], Calls::Cancellable(7), None),
-            site(&[0xe8, 0, 1, 0, 0], Calls::Cancellable(7), None),
-            site(&[0xe9, 0, 1, 0, 0], Calls::Given(6), None),
+            site(&[0xb8, 110, 0, 0, 0], Calls::Of(110)),
+            compared(110),
+            compared(10),
+            Site { is_several: true, ..several },
+            site(&[0x80, 0x3d, 0, 1, 0, 0, 0], Calls::Cancellable(7)),
+            site(&[0xe8, 0, 1, 0, 0], Calls::Cancellable(7)),
+            site(&[0xe9, 0, 1, 0, 0], Calls::Given(6)),
         ]
     }
 
@@ -427,15 +423,4 @@ mod tests {
             assert_eq!(thread.flags, FLAGS | set, "{rax:x}");
         }
     }
-
-    const HEAD: Head = Head {
-        table: 0,
-        alive: 0,
-        mark: 0,
-        own: 0,
-        kept: 0,
-        places: 0,
-        no_timing: 0,
-        times: false,
-    };
 }

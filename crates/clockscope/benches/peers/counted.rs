@@ -71,15 +71,6 @@ pub(crate) fn from_bpftrace(text: &str, number: libc::c_long) -> Option<Counted>
     Some(Counted { calls, average_ns })
 }
 
-/// Reads bcc's syscount: `name, count` or, with -L, `name, count, time` in microseconds.
-pub(crate) fn from_syscount(text: &str, name: &str) -> Option<Counted> {
-    let mut rows = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let row = rows.find(|row| row.first() == Some(&name))?;
-    let calls: u64 = row.get(1)?.parse().ok()?;
-    let total_us: Option<f64> = row.get(2).and_then(|time| time.parse().ok());
-    Some(Counted { calls, average_ns: total_us.map(|us| us * 1000.0 / calls.max(1) as f64) })
-}
-
 fn row_ending_with<'a>(text: &'a str, name: &str) -> Option<Vec<&'a str>> {
     let mut rows = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     rows.find(|row| row.len() >= 5 && row.last() == Some(&name))

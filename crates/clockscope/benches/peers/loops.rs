@@ -2,13 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clockscope_stats::gate::{Batch, BestControl};
 use clockscope_stats::median::median;
 
-use crate::process::{self, Finished, Running};
+use crate::process;
 use crate::rounds::{Variant, interleave};
 use crate::series::Series;
 use crate::suite::{LAUNCH_LIMIT, Suite};
@@ -47,7 +46,7 @@ impl Loop {
             batches: suite.options.choose(200, 50),
             batch_calls: 0,
             limit_ms: suite.options.choose(400, 100),
-            first_cpu: Some(1.min(suite.machine.cpus - 1)),
+            first_cpu: Some(1.min(suite.cpus - 1)),
             sleep_ms: 0,
             executes: suite.workloads.true_program.clone(),
         }
@@ -100,40 +99,14 @@ pub(crate) fn launch_in_rounds(
 
 /// Runs the loop once.
 pub(crate) fn launch(suite: &Suite, tracer: Tracer, workload: &Loop) -> Result<Launch> {
-    let command = workload.command(suite);
-    let (finished, summary) = if tracer.attaches() {
-        run_attached(suite, tracer, command)?
-    } else {
-        run_wrapped(suite, tracer, &command)?
-    };
-    let (batches, calls) = read_batches(&finished.stdout)?;
-    Ok(Launch { batches, calls, summary })
-}
-
-fn run_wrapped(suite: &Suite, tracer: Tracer, command: &[OsString]) -> Result<(Finished, String)> {
     let path = suite.path("summary");
     // It is not there at the first launch.
     let _ = std::fs::remove_file(&path);
-    let finished = process::run(&tracer.wrap(&suite.tools, &path, command), LAUNCH_LIMIT)?;
+    let command = tracer.wrap(&suite.tools, &path, &workload.command(suite));
+    let finished = process::run(&command, LAUNCH_LIMIT)?;
     let summary = std::fs::read(&path).unwrap_or_default();
-    Ok((finished, String::from_utf8_lossy(&summary).into_owned()))
-}
-
-fn run_attached(
-    suite: &Suite,
-    tracer: Tracer,
-    mut command: Vec<OsString>,
-) -> Result<(Finished, String)> {
-    command.push("--wait".into());
-    let limit = Duration::from_secs(30);
-    let mut workload = Running::start(&command)?;
-    workload.wait_for_line("ready", limit)?;
-    let mut attached = Running::start(&tracer.attach(&suite.tools, workload.pid()))?;
-    attached.wait_for_line("Tracing", limit)?;
-    workload.send_line()?;
-    let finished = workload.finish(LAUNCH_LIMIT)?;
-    attached.signal("INT")?;
-    Ok((finished, attached.finish(limit)?.stdout))
+    let (batches, calls) = read_batches(&finished.stdout)?;
+    Ok(Launch { batches, calls, summary: String::from_utf8_lossy(&summary).into_owned() })
 }
 
 /// Reads what loop.c prints.

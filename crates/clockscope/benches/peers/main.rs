@@ -1,7 +1,7 @@
 //! The benchmark suite: clockscope beside its peers, every figure a ratio or a difference with an
 //! interval, from one run on one machine.
 //!
-//! `cargo bench -p clockscope --bench peers -- [--quick] [--markdown FILE | --update FILE] [SECTION]...`
+//! `cargo bench -p clockscope --bench peers -- [--quick] [--markdown FILE] [SECTION]...`
 //!
 //! How figures are made: every variant runs once a round, rounds alternate their order; a launch's
 //! figure is the median of those of its batches whose control loops ran undisturbed; figures of one
@@ -24,7 +24,6 @@ mod chunks;
 mod clocks;
 mod counted;
 mod figure;
-mod kernel_headers;
 mod loops;
 mod machine;
 mod options;
@@ -71,12 +70,6 @@ fn run(options: Options) -> Result<()> {
         std::fs::write(path, page.markdown())
             .with_context(|| format!("failed to write {}", path.display()))?;
     }
-    if let Some(path) = &suite.options.update {
-        let old = std::fs::read_to_string(path)
-            .with_context(|| format!("failed to read {}", path.display()))?;
-        std::fs::write(path, page.updated(&old))
-            .with_context(|| format!("failed to write {}", path.display()))?;
-    }
     Ok(())
 }
 
@@ -112,9 +105,8 @@ fn write_head(suite: &Suite, page: &mut Page) {
         "Command: `cargo bench -p clockscope --bench peers -- {}`{quick}",
         arguments.join(" ")
     ));
-    let mut rows = suite.machine.rows();
-    rows.extend(tool_versions());
-    page.table(&["machine", ""], &rows);
+    page.text(&machine::described());
+    page.table(&["date, system, tools", ""], &versions());
     page.text(HOW_TO_READ);
 }
 
@@ -124,7 +116,9 @@ const HOW_TO_READ: &str = "How to read it: *min* is the fastest batch seen. *med
     differences and quotients with the first row of the same round. Brackets hold the order-statistic interval of \
     the median, at 95 % unless another confidence is named.";
 
-fn tool_versions() -> Vec<Vec<String>> {
+fn versions() -> Vec<Vec<String>> {
+    let system = machine::output_of("sh", &["-c", ". /etc/os-release; echo \"$PRETTY_NAME\""]);
+    let known = [("date", machine::date()), ("system", system)];
     let tools = [
         ("strace", "--version"),
         ("ltrace", "--version"),
@@ -144,7 +138,8 @@ fn tool_versions() -> Vec<Vec<String>> {
         };
         vec![tool.to_owned(), version]
     };
-    tools.iter().map(installed).collect()
+    let known = known.map(|(name, value)| vec![name.to_owned(), value]);
+    known.into_iter().chain(tools.iter().map(installed)).collect()
 }
 
 /// The first line of the version, from either output, in at most 40 characters.

@@ -23,12 +23,6 @@ pub(crate) struct Options {
     /// Write the page to FILE as well
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
-    /// Replace in the page FILE only the sections that run, and their verdicts
-    #[arg(long, value_name = "FILE", conflicts_with = "markdown")]
-    pub(crate) update: Option<PathBuf>,
-    /// The clockscope to measure, instead of the one just built
-    #[arg(long, value_name = "PATH")]
-    pub(crate) clockscope: Option<PathBuf>,
     /// Start the clocks, say how right their rates are, and end: one of the starts of `start`
     #[arg(long, hide = true)]
     pub(crate) one_start: bool,

@@ -36,29 +36,6 @@ impl Page {
         &self.markdown
     }
 
-    /// The page `old` with the sections of this page in place of its own of the same names, and with
-    /// their verdicts. Sections that `old` does not have go before its lists at the end.
-    pub(crate) fn updated(&self, old: &str) -> String {
-        let mut parts = split_at_headings(old);
-        for part in split_at_headings(&self.markdown).into_iter().skip(1) {
-            if ENDING.contains(&title(&part)) {
-                continue;
-            }
-            match parts.iter().position(|old| title(old) == title(&part)) {
-                Some(at) => parts[at] = part,
-                None => {
-                    let end = parts.iter().position(|old| ENDING.contains(&title(old)));
-                    parts.insert(end.unwrap_or(parts.len()), part);
-                }
-            }
-        }
-        let mut page = parts.concat();
-        for verdict in &self.verdicts {
-            page = with_verdict(&page, verdict);
-        }
-        page
-    }
-
     /// A paragraph, or another block.
     pub(crate) fn text(&mut self, text: &str) {
         self.markdown.push_str(text);
@@ -66,41 +43,6 @@ impl Page {
         // The page is still whole if nobody reads standard output any more.
         let _ = writeln!(std::io::stdout().lock(), "{text}\n");
     }
-}
-
-/// Headings of the lists at the end of the page.
-const ENDING: [&str; 2] = ["Not compared on this machine", "All verdicts"];
-
-/// Cuts a page before each heading of the second level.
-fn split_at_headings(page: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    for line in page.split_inclusive('\n') {
-        if line.starts_with("## ") {
-            parts.push(String::new());
-        }
-        parts.last_mut().expect("never empty").push_str(line);
-    }
-    parts
-}
-
-fn title(part: &str) -> &str {
-    part.lines().next().unwrap_or("").trim_start_matches("## ")
-}
-
-/// Puts a verdict into the list of all, in place of the one on the same target.
-fn with_verdict(page: &str, verdict: &str) -> String {
-    let what = |line: &str| line.split(": target").next().unwrap_or(line).to_owned();
-    let new = format!("- {verdict}");
-    let Some(list) = page.find("## All verdicts\n") else { return page.to_owned() };
-    let (before, list) = page.split_at(list);
-    let mut lines: Vec<&str> = list.lines().collect();
-    if let Some(at) = lines.iter().position(|line| what(line) == what(&new)) {
-        lines[at] = &new;
-    } else {
-        let last = lines.iter().rposition(|line| line.starts_with("- "));
-        lines.insert(last.map_or(lines.len(), |last| last + 1), &new);
-    }
-    format!("{before}{}\n", lines.join("\n").trim_end())
 }
 
 fn aligned_table(head: &[&str], rows: &[Vec<String>]) -> String {

@@ -24,16 +24,6 @@ pub(crate) fn interleave<T>(
     rounds: usize,
     mut run: impl FnMut(Tracer) -> Result<T>,
 ) -> Vec<Variant<T>> {
-    interleave_by_index(suite, tracers, rounds, |index| run(tracers[index]))
-}
-
-/// The same for variants that are not told apart by their tracer.
-pub(crate) fn interleave_by_index<T>(
-    suite: &Suite,
-    tracers: &[Tracer],
-    rounds: usize,
-    mut run: impl FnMut(usize) -> Result<T>,
-) -> Vec<Variant<T>> {
     let mut variants: Vec<Variant<T>> = tracers
         .iter()
         .map(|&tracer| Variant { tracer, rounds: Vec::new(), failure: suite.refusal(tracer) })
@@ -43,7 +33,7 @@ pub(crate) fn interleave_by_index<T>(
         note_progress(round, rounds, started);
         for position in 0..variants.len() {
             let index = if round % 2 == 0 { position } else { variants.len() - 1 - position };
-            run_once(&mut variants[index], || run(index));
+            run_once(&mut variants[index], || run(tracers[index]));
         }
     }
     variants

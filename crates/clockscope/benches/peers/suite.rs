@@ -9,9 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::machine::Machine;
 use crate::options::Options;
-use crate::process::{self, Running};
+use crate::process;
 use crate::tools::{Tools, is_installed};
 use crate::tracer::Tracer;
 use crate::workloads::Workloads;
@@ -22,7 +21,7 @@ pub(crate) const LAUNCH_LIMIT: Duration = Duration::from_secs(120);
 /// The suite's surroundings.
 pub(crate) struct Suite {
     pub(crate) options: Options,
-    pub(crate) machine: Machine,
+    pub(crate) cpus: usize,
     pub(crate) workloads: Workloads,
     pub(crate) tools: Tools,
     directory: TempDir,
@@ -34,12 +33,10 @@ impl Suite {
     pub(crate) fn prepare(options: Options) -> Result<Self> {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let workloads = Workloads::compile(target)?;
-        let clockscope =
-            options.clockscope.clone().unwrap_or_else(|| env!("CARGO_BIN_EXE_clockscope").into());
         Ok(Self {
             options,
-            machine: Machine::observe(),
-            tools: Tools::find(clockscope, &workloads.loop_program, target),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            tools: Tools::find(&workloads.loop_program),
             workloads,
             directory: temporary_directory()?,
             refusals: RefCell::default(),
@@ -79,8 +76,7 @@ impl Suite {
         if tracer == Tracer::Breakpoint && self.tools.vdso_address == 0 {
             return Some("does not run here: the vDSO's address is unknown".to_owned());
         }
-        let tried =
-            if tracer.attaches() { self.try_attaching(tracer) } else { self.try_launching(tracer) };
+        let tried = self.try_launching(tracer);
         tried.err().map(|error| format!("does not run here: {error:#}"))
     }
 
@@ -90,14 +86,6 @@ impl Suite {
             vec![self.workloads.loop_program.clone().into(), "idle".into()];
         process::run(&tracer.wrap(&self.tools, &summary, &arguments), Duration::from_secs(30))
             .map(drop)
-    }
-
-    fn try_attaching(&self, tracer: Tracer) -> Result<()> {
-        let mut attached = Running::start(&tracer.attach(&self.tools, std::process::id()))
-            .context("failed to start")?;
-        attached.wait_for_line("Tracing", Duration::from_secs(30))?;
-        attached.signal("INT")?;
-        attached.finish(Duration::from_secs(30)).map(drop)
     }
 }
 

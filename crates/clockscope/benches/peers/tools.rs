@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::kernel_headers;
 use crate::process::{self, first_line};
 
 /// What tracers need.
@@ -12,18 +11,15 @@ pub(crate) struct Tools {
     pub(crate) clockscope: PathBuf,
     /// Where `__vdso_clock_gettime` lies in a loop without address randomisation; 0 if unknown.
     pub(crate) vdso_address: u64,
-    /// Kernel headers for bcc, where it does not find its own.
-    pub(crate) kernel_headers: Option<PathBuf>,
     tracefs_mounted: bool,
 }
 
 impl Tools {
-    /// Looks around; `loop_program` is a workload, and `directory` is for kernel headers.
-    pub(crate) fn find(clockscope: PathBuf, loop_program: &Path, directory: &Path) -> Self {
+    /// Looks around; `loop_program` is a workload.
+    pub(crate) fn find(loop_program: &Path) -> Self {
         Self {
-            clockscope,
+            clockscope: env!("CARGO_BIN_EXE_clockscope").into(),
             vdso_address: fixed_vdso_address(loop_program).unwrap_or(0),
-            kernel_headers: kernel_headers::for_bcc(directory),
             tracefs_mounted: Path::new("/sys/kernel/tracing/events").exists(),
         }
     }

@@ -23,18 +23,12 @@ pub(crate) enum Tracer {
     PerfStat,
     /// `perf stat` with the events of three system calls: as dear for these, and soon there.
     PerfStatFew,
-    /// `perf record -g -F 1000`: samples of time.
-    PerfRecord,
     /// `perf stat` with an execution breakpoint on `__vdso_clock_gettime`.
     Breakpoint,
     /// bpftrace, counting by system call.
     BpftraceCount,
     /// bpftrace, counting and timing by system call.
     BpftraceTime,
-    /// bcc's syscount, counting.
-    Syscount,
-    /// bcc's syscount with `-L`: counting and timing.
-    SyscountTime,
 }
 
 /// clockscope, vDSO calls only.
@@ -73,12 +67,9 @@ impl Tracer {
             Self::PerfTrace => "perf trace -s".to_owned(),
             Self::PerfStat => "perf stat -e syscalls:sys_enter_*".to_owned(),
             Self::PerfStatFew => "perf stat -e syscalls:sys_enter_(3 of them)".to_owned(),
-            Self::PerfRecord => "perf record -g -F 1000".to_owned(),
             Self::Breakpoint => "perf stat -e mem:ADDRESS:x".to_owned(),
             Self::BpftraceCount => "bpftrace count()".to_owned(),
             Self::BpftraceTime => "bpftrace count(), sum()".to_owned(),
-            Self::Syscount => "syscount-bpfcc".to_owned(),
-            Self::SyscountTime => "syscount-bpfcc -L".to_owned(),
         }
     }
 
@@ -88,11 +79,6 @@ impl Tracer {
         self.name().split(' ').next().filter(|_| needs_one).map(str::to_owned)
     }
 
-    /// Whether it attaches to a running process instead of starting the program itself.
-    pub(crate) fn attaches(self) -> bool {
-        matches!(self, Self::Syscount | Self::SyscountTime)
-    }
-
     /// Whether a system call under it costs many microseconds.
     pub(crate) fn is_slow_on_syscalls(self) -> bool {
         matches!(self, Self::Strace(_) | Self::Ltrace | Self::PerfTrace)
@@ -100,13 +86,10 @@ impl Tracer {
 
     /// Whether it needs tracefs.
     fn needs_tracefs(self) -> bool {
-        matches!(self.program().as_deref(), Some("perf" | "bpftrace" | "syscount-bpfcc"))
-            && !matches!(self, Self::Breakpoint | Self::PerfRecord)
+        matches!(self.program().as_deref(), Some("perf" | "bpftrace")) && self != Self::Breakpoint
     }
 
     /// The command line that runs `command` under this tracer, its summary going to `summary`.
-    ///
-    /// For a tracer that attaches it is `command` itself.
     pub(crate) fn wrap(self, tools: &Tools, summary: &Path, command: &[OsString]) -> Vec<OsString> {
         self.wrap_for(tools, summary, command, &["--format", "json"])
     }
@@ -134,22 +117,7 @@ impl Tracer {
         } else {
             line.extend_from_slice(command);
         }
-        if self.needs_tracefs() && !self.attaches() { tools.with_tracefs(line) } else { line }
-    }
-
-    /// The command line that attaches this tracer to a process.
-    pub(crate) fn attach(self, tools: &Tools, pid: u32) -> Vec<OsString> {
-        let mut line: Vec<OsString> = vec!["env".into()];
-        if let Some(headers) = &tools.kernel_headers {
-            let mut assignment = OsString::from("BCC_KERNEL_SOURCE=");
-            assignment.push(headers);
-            line.push(assignment);
-        }
-        line.extend(["syscount-bpfcc".into(), "-p".into(), pid.to_string().into()]);
-        if self == Self::SyscountTime {
-            line.push("-L".into());
-        }
-        tools.with_tracefs(line)
+        if self.needs_tracefs() { tools.with_tracefs(line) } else { line }
     }
 
     /// What its summary says of a system call.
@@ -160,7 +128,7 @@ impl Tracer {
         number: libc::c_long,
     ) -> Option<Counted> {
         match self {
-            Self::Untraced | Self::Breakpoint | Self::PerfRecord => None,
+            Self::Untraced | Self::Breakpoint => None,
             Self::Clockscope(_) => counted::from_clockscope(summary, "syscalls", name),
             Self::Strace(_) | Self::Ltrace => counted::from_strace(summary, name),
             Self::PerfTrace => counted::from_perf_trace(summary, name),
@@ -168,7 +136,6 @@ impl Tracer {
                 event == format!("syscalls:sys_enter_{name}")
             }),
             Self::BpftraceCount | Self::BpftraceTime => counted::from_bpftrace(summary, number),
-            Self::Syscount | Self::SyscountTime => counted::from_syscount(summary, name),
         }
     }
 
@@ -185,10 +152,9 @@ impl Tracer {
     fn prefix(self, tools: &Tools, summary: &Path, format: &[&str]) -> Vec<OsString> {
         let fixed = |words: &str| words.split_whitespace().map(OsString::from).collect::<Vec<_>>();
         let mut line = match self {
-            Self::Untraced | Self::Syscount | Self::SyscountTime => return Vec::new(),
+            Self::Untraced => return Vec::new(),
             Self::Clockscope(arguments) => return clockscope(tools, arguments, summary, format),
             Self::Strace(_) | Self::Ltrace | Self::PerfTrace => fixed(&self.name()),
-            Self::PerfRecord => fixed("perf record -q -g -F 1000 -e cpu-clock"),
             Self::PerfStat => fixed("perf stat -x, -e syscalls:sys_enter_*"),
             Self::PerfStatFew => fixed(
                 "perf stat -x, -e syscalls:sys_enter_getppid,syscalls:sys_enter_read,syscalls:sys_enter_write",

@@ -188,16 +188,12 @@ fn counts_without_times_are_the_same() {
 }
 
 #[test]
-fn processes_are_told_apart() {
-    let options = BpfOptions { breakdown: Breakdown::Process, ..options() };
+fn processes_and_threads_are_told_apart() {
+    let by = |breakdown| BpfOptions { breakdown, ..options() };
     let kinds = ["threads", "forks", "failures", "executes", "compat", "killed"];
-    assert_all_exact(&kinds, &options);
-}
-
-#[test]
-fn threads_are_told_apart() {
-    let options = BpfOptions { breakdown: Breakdown::Thread, ..options() };
-    assert_all_exact(&["threads", "forks", "signals", "refused", "executes"], &options);
+    assert_all_exact(&kinds, &by(Breakdown::Process));
+    let kinds = ["threads", "forks", "signals", "refused", "executes"];
+    assert_all_exact(&kinds, &by(Breakdown::Thread));
 }
 
 #[test]

@@ -6,14 +6,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Instant;
 
 use serde_json::Value;
 
 use crate::support::clocksource;
 use crate::support::placed::{as_nobody, for_everybody};
 use crate::support::running::{self, rows};
-use crate::support::tracefs::{Tracer, with_tracefs};
 use crate::support::{installed_or_skip, root_or_skip, skip};
 
 /// doctor's verdict on this machine as JSON, and the finished process.
@@ -86,37 +84,6 @@ fn a_machine_that_reads_its_tsc_is_fast_and_well() {
         assert!(rows(&measured["reads"]).any(|read| read["falls_back"] == false), "{measured}");
     }
     assert!(said.output.stderr.is_empty(), "{:?}", said.output);
-}
-
-/// Runs doctor until it names the tracer, which needs time to attach itself or ends with an error.
-#[track_caller]
-fn assert_named(tracer: &mut Tracer) {
-    let marker = format!("(pid {})", tracer.pid());
-    let start = Instant::now();
-    let mut said = doctor(&[]);
-    while !said.evidence("syscalls-traced").contains(&marker) {
-        assert!(start.elapsed() < running::HUNG_AFTER, "{marker} is not named: {}", said.json);
-        tracer.assert_runs();
-        said = doctor(&[]);
-    }
-    assert!(said.has("syscalls-traced"), "{}", said.json["labels"]);
-    assert_fits_the_clocksource(&said);
-}
-
-#[test]
-fn bpftrace_on_system_calls_is_named() {
-    let Some(()) = root_or_skip() else { return };
-    let Some(bpftrace) = installed_or_skip(&["/usr/bin/bpftrace"]) else { return };
-    let program = "tracepoint:raw_syscalls:sys_enter { @ = count(); }";
-    assert_named(&mut Tracer::start(with_tracefs(&bpftrace).args(["-e", program])));
-}
-
-#[test]
-fn perf_on_system_calls_is_named() {
-    let Some(()) = root_or_skip() else { return };
-    let Some(perf) = installed_or_skip(&["/usr/bin/perf"]) else { return };
-    let arguments = ["stat", "-e", "raw_syscalls:sys_enter", "-a", "sleep", "1000"];
-    assert_named(&mut Tracer::start(with_tracefs(&perf).args(arguments)));
 }
 
 #[test]

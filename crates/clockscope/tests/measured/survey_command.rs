@@ -168,20 +168,6 @@ fn coarse_reads_are_seen_and_have_no_rate() {
 }
 
 #[test]
-fn the_text_says_who_reads_and_what_other_clocksources_would_take() {
-    let Some(_reader) = Reader::start("monotonic") else { return };
-    if report(&["--duration", "1", "--freq", "997"]).is_none() {
-        return;
-    }
-    let output = survey(&["--duration", "1", "--freq", "997"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains(" surveyed-Dynami MONOTONIC"), "{text}");
-    assert!(text.contains("\nFallen back:") || text.contains("\nGain:"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-}
-
-#[test]
 fn ctrl_c_prints_what_was_sampled_until_then() {
     let Some(_reader) = Reader::start("monotonic") else { return };
     if report(&["--duration", "1", "--freq", "997"]).is_none() {
@@ -207,6 +193,7 @@ fn ctrl_c_prints_what_was_sampled_until_then() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(text.contains(" surveyed-Dynami MONOTONIC"), "{text}");
+    assert!(text.contains("\nFallen back:") || text.contains("\nGain:"), "{text}");
 }
 
 #[test]

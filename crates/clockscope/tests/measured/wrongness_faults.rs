@@ -76,6 +76,11 @@ fn bent<F: Fn(i64) -> i64 + Send + Sync + 'static>(name: &str, bend: F) -> Machi
     machine
 }
 
+/// A clock that is behind on one CPU.
+fn behind_on(cpu: u32, by: i64) -> impl Fn(i64) -> i64 + Send + Sync {
+    move |now| if affinity::current() == cpu { now - by } else { now }
+}
+
 /// A CPU other than the one that single-CPU tests use; `None` (a skip) if there is only one.
 fn other_cpu_or_skip() -> Option<u32> {
     let cpus = affinity::allowed().unwrap();
@@ -110,13 +115,7 @@ fn a_clock_that_steps_back_is_found() {
 #[test]
 fn a_warp_of_500_ns_between_cpus_is_found() {
     let Some(behind) = other_cpu_or_skip() else { return };
-    let machine =
-        bent(
-            "CLOCK_MONOTONIC",
-            move |now| {
-                if affinity::current() == behind { now - 500 } else { now }
-            },
-        );
+    let machine = bent("CLOCK_MONOTONIC", behind_on(behind, 500));
     let is_seen = |report: &WrongnessReport| !report.faults.is_empty();
     let report = report_of_two_cpus(&machine, "CLOCK_MONOTONIC", is_seen);
     assert_eq!(faults(&report), [("warp", "CLOCK_MONOTONIC")], "{:?}", report.faults);
@@ -128,8 +127,7 @@ fn a_warp_of_500_ns_between_cpus_is_found() {
 #[test]
 fn a_counter_that_is_behind_on_one_cpu_is_a_warp_with_its_offset() {
     let Some(behind) = other_cpu_or_skip() else { return };
-    let machine =
-        bent(ORDERED, move |now| if affinity::current() == behind { now - 20_000 } else { now });
+    let machine = bent(ORDERED, behind_on(behind, 20_000));
     let is_seen = |report: &WrongnessReport| {
         !report.faults.is_empty() && report.offsets.iter().any(|offset| offset.proven)
     };
@@ -240,8 +238,7 @@ fn a_route_that_disagrees_with_the_kernel_is_found() {
 fn an_unordered_counter_that_warps_is_no_fault_of_the_machine() {
     let Some(behind) = other_cpu_or_skip() else { return };
     let unordered = COUNTERS[0];
-    let machine =
-        bent(unordered, move |now| if affinity::current() == behind { now - 20_000 } else { now });
+    let machine = bent(unordered, behind_on(behind, 20_000));
     let report = report(&machine, &[unordered]);
     assert_eq!(faults(&report), [], "{:?}", report.faults);
     assert!(report.warps.iter().any(|warp| warp.unordered && warp.warps > 0), "{:?}", report.warps);

@@ -135,12 +135,12 @@ fn logs_at_the_top_of_a_folder_are_read_and_older_ones_are_told() {
     }
 }
 
-#[test]
-fn an_empty_root_is_not_enough_evidence() {
-    let said = doctor(tempfile::tempdir().unwrap().path());
-    is_report(&said);
-    assert_eq!(said.code, Some(3));
-}
+/// Files of each kind that doctor reads.
+const FILES: &str = "proc/version proc/cmdline proc/cpuinfo proc/sys/kernel/osrelease \
+    var/log/dmesg var/log/syslog dmidecode sys/class/dmi/id/sys_vendor sys/hypervisor/type var/lib/chrony/drift \
+    clockscope/measured.json proc/device-tree/timer/compatible \
+    sys/devices/system/clocksource/clocksource0/current_clocksource \
+    sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 #[test]
 fn garbage_in_every_file_is_no_evidence() {
@@ -150,22 +150,7 @@ fn garbage_in_every_file_is_no_evidence() {
         b"\x1b[2J\x1b]0;title\x07\xff\xfe tsc: \x80Marking TSC unstable due to \x1b[31mred\xff\n";
     for bytes in [&garbage[..], escapes, b"\0\0\0\0", b"\n\n\n", &[b'['; 70_000]] {
         let root = tempfile::tempdir().unwrap();
-        for path in [
-            "proc/version",
-            "proc/cmdline",
-            "proc/cpuinfo",
-            "proc/sys/kernel/osrelease",
-            "var/log/dmesg",
-            "var/log/syslog",
-            "dmidecode",
-            "sys/class/dmi/id/sys_vendor",
-            "sys/hypervisor/type",
-            "var/lib/chrony/drift",
-            "clockscope/measured.json",
-            "proc/device-tree/timer/compatible",
-            &format!("{CLOCKSOURCE}/current_clocksource"),
-            &format!("{CLOCKSOURCE}/available_clocksource"),
-        ] {
+        for path in FILES.split(' ') {
             write(root.path(), path, bytes);
         }
         is_report(&doctor(root.path()));
@@ -280,19 +265,6 @@ fn a_file_without_permission_is_told_once() {
     fs::set_permissions(root.path().join("var/log"), Permissions::from_mode(0o755)).unwrap();
 }
 
-/// An archive of members `(name, content)`; names are not checked or changed.
-fn tar_of(members: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut builder = tar::Builder::new(Vec::new());
-    for (name, content) in members {
-        let mut header = tar::Header::new_gnu();
-        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
-        header.set_size(content.len() as u64);
-        header.set_cksum();
-        builder.append(&header, *content).unwrap();
-    }
-    builder.into_inner().unwrap()
-}
-
 /// The output of a program with this input: packs, or unpacks.
 fn packed(by: &[&str], bytes: &[u8]) -> Vec<u8> {
     let output = with_input(Command::new(by[0]).args(&by[1..]), bytes);
@@ -302,10 +274,10 @@ fn packed(by: &[&str], bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn archives_are_known_by_their_bytes_and_cut_ones_refused() {
-    let current = format!("box/{CLOCKSOURCE}/current_clocksource");
     let noise: Vec<u8> =
         (0..40_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
-    let plain = tar_of(&[(&current, b"hpet\n"), ("box/etc/noise", &noise)]);
+    let root = root(&[("var/noise", &noise)]);
+    let plain = packed(&["tar", "-C", root.path().to_str().unwrap(), "-c", "sys", "var"], b"");
     let folder = tempfile::tempdir().unwrap();
     for packer in [&["cat"][..], &["gzip", "-c"], &["xz", "-c"], &["zstd", "-q", "-c"]] {
         let path = folder.path().join("archive-without-a-telling-name");
@@ -317,26 +289,6 @@ fn archives_are_known_by_their_bytes_and_cut_ones_refused() {
         fs::write(&path, &bytes[..bytes.len() * 2 / 3]).unwrap();
         doctor(&path).is_refused(3, &["the archive cannot be read", "cut off"]);
     }
-}
-
-#[test]
-fn members_that_lead_elsewhere_are_told_and_not_read() {
-    let secret = format!("Linux version 5.10.0-{SECRET}\n");
-    let bytes = tar_of(&[
-        ("../../proc/version", secret.as_bytes()),
-        ("/proc/version", secret.as_bytes()),
-        ("x/../../proc/cmdline", secret.as_bytes()),
-        (&format!("{CLOCKSOURCE}/current_clocksource"), b"hpet\n"),
-    ]);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.tar");
-    fs::write(&path, bytes).unwrap();
-    is_report(&doctor(&path));
-    let unread = unread(&path);
-    let [outside] = &unread[..] else { panic!("{unread:?}") };
-    assert!(outside.starts_with("../../proc/version: "), "{outside}");
-    assert!(outside.contains("absolute") && outside.ends_with("such members: 3"), "{outside}");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is unpacked");
 }
 
 #[test]

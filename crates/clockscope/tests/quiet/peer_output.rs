@@ -54,14 +54,3 @@ fn bpftrace_maps_are_read_by_number() {
     assert_eq!(untimed, Some(Counted { calls: 50, average_ns: None }));
     assert_eq!(counted::from_bpftrace(text, 1), None);
 }
-
-#[test]
-fn syscount_with_and_without_times_is_read() {
-    let timed = "Tracing syscalls, printing top 10... Ctrl+C to quit.\n^C[01:41:36]\n\
-        SYSCALL                   COUNT        TIME (us)\n\
-        getppid                    1000          275.000\n\nDetaching...\n";
-    assert_eq!(counted::from_syscount(timed, "getppid"), exactly(1000, 275.0));
-    let counts = "[01:41:36]\nSYSCALL                   COUNT\ngetppid                    1000\n";
-    let untimed = Some(Counted { calls: 1000, average_ns: None });
-    assert_eq!(counted::from_syscount(counts, "getppid"), untimed);
-}

@@ -77,12 +77,6 @@ pub(crate) fn c_with(name: &str, link: Link, options: &[&str]) -> Option<PathBuf
     build(&words, &product, Some(&[compiler.as_slice(), &["-o", OUTPUT, "-x", "c", "-"]].concat()))
 }
 
-/// Builds the Rust program `reads.rs`.
-pub(crate) fn rust_std() -> Option<PathBuf> {
-    let words = ["rustc", "--edition=2024", "-O", "-o", OUTPUT, &source("reads.rs")];
-    build(&words, &directory().join("reads-rust"), None)
-}
-
 /// Builds the crate `rustix`.
 pub(crate) fn rustix() -> Option<PathBuf> {
     let target = directory().join("rustix-target");
@@ -109,22 +103,12 @@ pub(crate) fn cpp_with(name: &str, options: &[&str]) -> Option<PathBuf> {
     build(&words, &directory().join(format!("{name}-cpp{}", options.concat())), Some(&probe))
 }
 
-/// Builds the Go program `reads.go`.
-pub(crate) fn go() -> Option<PathBuf> {
-    go_program("reads")
-}
-
 /// Builds a Go program, static and without cgo.
 pub(crate) fn go_program(name: &str) -> Option<PathBuf> {
     let compilers = ["/usr/local/go/bin/go", "/usr/bin/go"];
     let compiler = compilers.into_iter().find(|go| Path::new(go).exists()).unwrap_or("go");
     let words = [compiler, "build", "-o", OUTPUT, &source(&format!("{name}.go"))];
     build(&words, &directory().join(format!("{name}-go")), None)
-}
-
-/// Builds the Java class `Reads`; gives the class path.
-pub(crate) fn java() -> Option<PathBuf> {
-    java_class("Reads")
 }
 
 /// Builds a Java class; gives the class path.

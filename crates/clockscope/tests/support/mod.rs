@@ -39,9 +39,7 @@ pub(crate) fn server(threads: u32) -> Option<conversation::Conversation> {
 
 /// Whether this process is root.
 pub(crate) fn is_root() -> bool {
-    running::untraced(&words!["id", "-u"]).stdout
-        == b"0
-"
+    running::untraced(&words!["id", "-u"]).stdout == b"0\n"
 }
 
 /// `None` (a skip) unless this process is root.

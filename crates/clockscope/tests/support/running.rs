@@ -152,7 +152,8 @@ impl Tracing {
     pub(crate) fn below(starter: &[OsString], options: &[&str], traced: &[OsString]) -> Self {
         let directory = tempfile::tempdir().expect("make a temporary directory");
         let report_path = directory.path().join("report.json");
-        Self::to_file(report_path, Some(directory), starter, options, traced)
+        let tracing = Self::reporting_to(&report_path, starter, options, traced);
+        Self { _directory: Some(directory), ..tracing }
     }
 
     /// Prepares the command with a report file of the test's choice.
@@ -162,21 +163,11 @@ impl Tracing {
         options: &[&str],
         traced: &[OsString],
     ) -> Self {
-        Self::to_file(report_path.to_owned(), None, starter, options, traced)
-    }
-
-    fn to_file(
-        report_path: PathBuf,
-        directory: Option<TempDir>,
-        starter: &[OsString],
-        options: &[&str],
-        traced: &[OsString],
-    ) -> Self {
         let mut command = Command::new(&starter[0]);
         command.args(&starter[1..]).arg("trace").args(options).args(["--format", "json", "-o"]);
-        command.arg(&report_path).arg("--").args(traced);
+        command.arg(report_path).arg("--").args(traced);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self { command, report_path, _directory: directory }
+        Self { command, report_path: report_path.to_owned(), _directory: None }
     }
 
     /// Path of the report file.

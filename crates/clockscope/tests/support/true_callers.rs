@@ -94,9 +94,7 @@ pub(crate) struct Verdict {
     pub(crate) consistent: u64,
     /// Consistent samples with all frames of the path.
     pub(crate) complete: u64,
-    /// Consistent samples of each path, in the order of the paths.
-    pub(crate) of_way: Vec<u64>,
-    /// Calls that the consistent samples of each path stand for.
+    /// Calls that the consistent samples of each path stand for, in the order of the paths.
     pub(crate) calls_of_way: Vec<f64>,
     /// Stacks that agree with no path, and their samples.
     pub(crate) wrong: BTreeMap<String, u64>,
@@ -141,11 +139,8 @@ pub(crate) fn judge(
     let file = program.file_name().expect("has a name").to_string_lossy().into_owned();
     let own: Vec<String> =
         ways.iter().flat_map(|way| way.frames.iter().map(|(name, _)| name.clone())).collect();
-    let mut verdict = Verdict {
-        of_way: vec![0; ways.len()],
-        calls_of_way: vec![0.0; ways.len()],
-        ..Verdict::default()
-    };
+    let calls_of_way = vec![0.0; ways.len()];
+    let mut verdict = Verdict { calls_of_way, ..Verdict::default() };
     for stack in rows(&callers["stacks"]) {
         let samples = stack["samples"].as_u64().expect("a number of samples");
         let row = called[index(&stack["called"])];
@@ -196,17 +191,14 @@ impl Verdict {
         match found {
             Some((number, way)) => {
                 self.consistent += samples;
-                self.of_way[number] += samples;
                 self.calls_of_way[number] += calls;
                 if names.len() >= way.names(inlines).len() {
                     self.complete += samples;
                 }
             }
             None => {
-                *self
-                    .wrong
-                    .entry(format!("{} {}: {}", key.0, key.1, names.join(";")))
-                    .or_default() += samples
+                let stack = format!("{} {}: {}", key.0, key.1, names.join(";"));
+                *self.wrong.entry(stack).or_default() += samples
             }
         }
     }

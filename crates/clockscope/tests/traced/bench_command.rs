@@ -2,7 +2,6 @@
 //! that it makes. The tests do not look at times.
 
 use std::ffi::OsString;
-use std::fs;
 
 use crate::support::builds::{self, Link};
 use crate::support::command::{Said, said};
@@ -11,11 +10,6 @@ use serde_json::Value;
 
 fn bench(args: &[&str]) -> Said {
     said(&[&["bench", "--quick"], args].concat())
-}
-
-#[track_caller]
-fn printed(args: &[&str]) -> String {
-    bench(args).printed()
 }
 
 #[track_caller]
@@ -83,30 +77,6 @@ fn net_costs_have_no_loop_in_them() {
 }
 
 #[test]
-fn the_text_fits_80_columns_and_is_grouped_by_clock() {
-    let shown = printed(&["realtime", "rdtsc"]);
-    for line in shown.lines() {
-        assert!(line.chars().count() <= 80 && line == line.trim_end(), "{line:?}");
-    }
-    assert_eq!(shown.matches("\nREALTIME ").count(), 1, "{shown}");
-    for part in ["\nempty loop", " libc ", " vdso ", " syscall ", "\nrdtsc ", "Method:"] {
-        assert!(shown.contains(part), "{part:?} is missing in\n{shown}");
-    }
-}
-
-#[test]
-fn the_page_is_one_html_document() {
-    let page = printed(&["tai", "--format", "html"]);
-    assert!(page.trim_start().to_ascii_lowercase().starts_with("<!doctype html>"));
-    let (_, json) =
-        page.split_once("<script type=\"application/json\" id=\"report\">").expect("data");
-    let (json, rest) = json.split_once("</script>").expect("their end");
-    let report: Value = serde_json::from_str(json).expect("the report");
-    assert!(path(&report, "CLOCK_TAI", "vdso")["batches"].as_u64() > Some(0));
-    assert!(rest.trim_end().ends_with("</html>"));
-}
-
-#[test]
 fn system_calls_are_measured_beside_the_empty_loop() {
     let report = json(&["syscalls", "getppid"]);
     assert!(path(&report, "empty loop", "none")["accepted"].is_u64());
@@ -128,20 +98,6 @@ fn instructions_are_in_the_report() {
 fn names_that_do_not_exist_are_answered_with_those_that_do() {
     let counter = if std::env::consts::ARCH == "x86_64" { "lfence_rdtsc" } else { "" };
     bench(&["monotnic"]).is_refused(2, &["did you mean monotonic?", counter]);
-    let routes = ["did you mean vdso?", "libc, vdso, syscall, tsc"];
-    bench(&["tai", "--route", "vsdo"]).is_refused(2, &routes);
-}
-
-#[test]
-fn the_saved_file_is_json() {
-    let directory = tempfile::tempdir().expect("make a temporary directory");
-    let file = directory.path().join("a.json");
-    fs::write(&file, "x".repeat(10_000_000)).expect("write what was there before");
-    let shown = printed(&["tai", "--save", file.to_str().expect("UTF-8")]);
-    assert!(shown.contains("TAI"), "is printed too: {shown}");
-    let saved = fs::read_to_string(&file).expect("read what was saved");
-    let value: Value = serde_json::from_str(&saved).expect("is JSON");
-    assert_eq!(value["schema"], 2);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Text from other programs never controls a terminal, whichever command prints it.
 
 use std::ffi::OsStr;
+use std::fmt::Debug;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt as _;
@@ -36,16 +37,11 @@ fn is_harmless(what: &str, bytes: &[u8]) {
 
 /// Runs a command, and checks that its standard output and error are harmless.
 #[track_caller]
-fn said(words: &[&OsStr]) -> Output {
+fn told(words: &[impl AsRef<OsStr> + Debug]) -> Output {
     let output = with_input(Command::new(clockscope()).args(words), b"");
     is_harmless(&format!("{words:?} on standard output"), &output.stdout);
     is_harmless(&format!("{words:?} on standard error"), &output.stderr);
     output
-}
-
-#[track_caller]
-fn told(words: &[&str]) -> Output {
-    said(&words.iter().map(OsStr::new).collect::<Vec<_>>())
 }
 
 fn path(path: &Path) -> &str {
@@ -76,10 +72,10 @@ fn a_program_with_a_hostile_name_is_traced_harmlessly() {
     ] {
         let mut words: Vec<&OsStr> = command.iter().map(OsStr::new).collect();
         words.extend([OsStr::new("--"), program.as_os_str(), OsStr::new("1"), HOSTILE.as_ref()]);
-        let output = said(&words);
+        let output = told(&words);
         assert!(output.status.success() || output.status.code() == Some(7), "{output:?}");
         words.splice(1..1, [OsStr::new("-o"), report.as_os_str()]);
-        said(&words);
+        told(&words);
         is_harmless(&format!("{command:?} in a file"), &fs::read(&report).expect("a report"));
     }
 }
@@ -143,11 +139,11 @@ fn a_hostile_image_is_shown_harmlessly() {
     for option in [&[][..], &["--format", "json"]] {
         let mut words = vec![OsStr::new("vdso"), OsStr::new("--file"), image.as_os_str()];
         words.extend(option.iter().map(OsStr::new));
-        let output = said(&words);
+        let output = told(&words);
         assert!(!output.stdout.is_empty(), "{output:?}");
     }
     fs::write(&image, "no image").expect("write a file");
-    said(&[OsStr::new("vdso"), OsStr::new("--file"), image.as_os_str()]);
+    told(&[OsStr::new("vdso"), OsStr::new("--file"), image.as_os_str()]);
 }
 
 /// A saved measurement with this text appended to every string, and samples of about this cost.

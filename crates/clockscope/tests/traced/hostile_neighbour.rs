@@ -79,6 +79,7 @@ impl Place {
     #[track_caller]
     fn assert_reported(&self) {
         let report = fs::read_to_string(self.file("report.json")).expect("a report");
+        fs::remove_file(self.file("report.json")).expect("remove it");
         assert!(serde_json::from_str::<Value>(&report).is_ok(), "{report}");
     }
 }
@@ -100,21 +101,14 @@ fn launched(place: &Place, command: &[Vec<OsString>]) -> String {
 }
 
 #[test]
-fn a_program_that_a_user_traces() {
+fn a_program_that_a_user_or_root_traces() {
     let Some(place) = Place::new(61_301) else { return };
-    let trace = place.clockscope(&["trace", "--via", "none"]);
-    let command = [place.as_user(), trace, words!["--"].to_vec(), place.victim()];
-    assert_eq!(launched(&place, &command), reached("some", "none"));
-    place.assert_reported();
-}
-
-#[test]
-fn a_program_that_root_traces() {
-    let Some(place) = Place::new(61_302) else { return };
-    let trace = place.clockscope(&["trace", "--via", "none"]);
-    let command = [trace, words!["--"].to_vec(), place.as_user(), place.victim()];
-    assert_eq!(launched(&place, &command), reached("some", "none"));
-    place.assert_reported();
+    let trace = [place.clockscope(&["trace", "--via", "none"]), words!["--"].to_vec()].concat();
+    for starter in [[place.as_user(), trace.clone()], [trace, place.as_user()]] {
+        let command = [&starter[..], &[place.victim()]].concat();
+        assert_eq!(launched(&place, &command), reached("some", "none"));
+        place.assert_reported();
+    }
 }
 
 #[test]
@@ -144,31 +138,23 @@ fn a_program_with_the_clock_by_the_counter_that_root_runs() {
     assert_eq!(launched(&place, &command), reached("none", "none"));
 }
 
-fn attached_to(place: &Place, starter: &[OsString]) {
-    let mut victim = Conversation::start_silent(&[place.as_user(), place.victim()].concat());
-    let (pid, canary) = (victim.pid(), victim.line());
-    let before = Image::of(pid).expect("it has a vDSO");
-    let trace = place.clockscope(&["trace", "--via", "none", "-p", &pid.to_string()]);
-    let mut tracer = Conversation::start_silent(&[starter, &trace].concat());
-    wait_until("clockscope has attached", || {
-        tracer.is_running() && Image::of(pid).is_some_and(|now| now.entry() != before.entry())
-    });
-    assert_eq!(place.attack(&mut victim, &canary), reached("some", "none"));
-    assert_eq!(victim.status().code(), Some(0));
-    assert_eq!(tracer.status().code(), Some(0));
-    place.assert_reported();
-}
-
 #[test]
-fn a_program_that_a_user_attaches_to() {
+fn a_program_that_a_user_or_root_attaches_to() {
     let Some(place) = Place::new(61_306) else { return };
-    attached_to(&place, &place.as_user());
-}
-
-#[test]
-fn a_program_that_root_attaches_to() {
-    let Some(place) = Place::new(61_307) else { return };
-    attached_to(&place, &[]);
+    for starter in [place.as_user(), Vec::new()] {
+        let mut victim = Conversation::start_silent(&[place.as_user(), place.victim()].concat());
+        let (pid, canary) = (victim.pid(), victim.line());
+        let before = Image::of(pid).expect("it has a vDSO");
+        let trace = place.clockscope(&["trace", "--via", "none", "-p", &pid.to_string()]);
+        let mut tracer = Conversation::start_silent(&[starter, trace].concat());
+        wait_until("clockscope has attached", || {
+            tracer.is_running() && Image::of(pid).is_some_and(|now| now.entry() != before.entry())
+        });
+        assert_eq!(place.attack(&mut victim, &canary), reached("some", "none"));
+        assert_eq!(victim.status().code(), Some(0));
+        assert_eq!(tracer.status().code(), Some(0));
+        place.assert_reported();
+    }
 }
 
 /// If the program cannot open the page's file, or has another `/proc`, it keeps the kernel's clock.

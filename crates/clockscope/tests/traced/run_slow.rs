@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use crate::support::builds::{self, Link};
 use crate::support::clocksource::DELAYED;
 use crate::support::printed::Printed;
-use crate::support::running::{clockscope, code_as_shell, run, run_with_stats, untraced};
+use crate::support::running::{clockscope, code_as_shell, run, run_with_stats};
 
 /// Cost of a read in these tests, as an option and in nanoseconds. Reads without a delay take about a thousandth of it.
 const COST: &str = "100us";
@@ -79,36 +79,6 @@ fn what_a_program_forks_and_executes_reads_slowly_too_if_it_is_followed() {
     assert_delayed(&slow(&["--no-follow"], &arguments));
     let left = slow(&["--no-follow"], &shell);
     assert!(printed(&left).has_result("CLOCK_MONOTONIC long enough 0"), "{left:?}");
-}
-
-#[test]
-fn threads_that_hand_their_readings_on_never_see_time_run_backwards() {
-    let Some(program) = builds::c("page_clock", Link::Dynamic) else { return };
-    let output = run(&["--clock", "slow"], &words![program, "order", "4", "500"]);
-    for clock in ["CLOCK_MONOTONIC", "CLOCK_BOOTTIME", "CLOCK_MONOTONIC_COARSE"] {
-        assert!(printed(&output).has_result(&format!("{clock} backwards 0")), "{output:?}");
-    }
-}
-
-#[test]
-fn answers_lie_between_two_system_calls() {
-    let Some(program) = builds::c("sandwich", Link::Dynamic) else { return };
-    let output = run(&["--clock", "slow"], &words![program]);
-    assert_eq!(output.stdout, untraced(&words![program]).stdout, "{output:?}");
-}
-
-#[test]
-fn a_program_that_forbids_itself_the_counter_sees_what_it_would_see_without_us() {
-    let Some(program) = builds::c("page_clock", Link::Dynamic) else { return };
-    for mode in ["forbid", "strict"] {
-        let command = words![program, mode];
-        let alone = untraced(&command);
-        for stats in [&[] as &[&str], &["--stats", "-o", "/dev/null"]] {
-            let output = run(&[&["--clock", "slow"], stats].concat(), &command);
-            assert_eq!(output.stdout, alone.stdout, "{mode}: {output:?}");
-            assert_eq!(code_as_shell(output.status), code_as_shell(alone.status), "{mode}");
-        }
-    }
 }
 
 #[test]

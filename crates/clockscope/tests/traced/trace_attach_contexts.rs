@@ -40,32 +40,22 @@ fn ways() -> &'static [&'static str] {
     if root_or_skip().is_some() { &["none", "bpf", "ptrace"] } else { &["none", "ptrace"] }
 }
 
+/// Coroutines that a timer or another thread preempts, also of several threads; contexts that wait in the heap; handlers
+/// that use megabytes of stack.
 #[test]
-fn coroutines_that_a_timer_preempts() {
-    survives(("swap", 20, 200, 0), ways(), 12);
-    survives(("swap", 400, 100, 0), ways(), 12);
-}
-
-#[test]
-fn contexts_that_wait_in_the_heap() {
-    survives(("frames", 20, 200, 0), ways(), 12);
-    survives(("frames", 400, 1000, 0), ways(), 6);
-}
-
-#[test]
-fn coroutines_that_another_thread_preempts() {
-    survives(("kill", 60, 100, 0), ways(), 12);
-}
-
-#[test]
-fn coroutines_of_several_threads() {
-    survives(("threads", 60, 200, 0), ways(), 12);
-}
-
-#[test]
-fn handlers_that_use_megabytes_of_stack() {
-    for kib in [300, 600, 7000] {
-        survives(("swap", 8, 300, kib), ways(), 6);
+fn contexts_that_wait_survive() {
+    for shape in [
+        ("swap", 20, 200, 0),
+        ("swap", 400, 100, 0),
+        ("frames", 20, 200, 0),
+        ("frames", 400, 1000, 0),
+        ("kill", 60, 100, 0),
+        ("threads", 60, 200, 0),
+        ("swap", 8, 300, 300),
+        ("swap", 8, 300, 600),
+        ("swap", 8, 300, 7000),
+    ] {
+        survives(shape, ways(), 12);
     }
 }
 

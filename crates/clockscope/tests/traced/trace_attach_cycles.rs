@@ -1,7 +1,7 @@
 //! Attaching and detaching again and again under full load: nothing crashes, no request is lost, no answer is wrong,
 //! and at the end the program is unchanged.
 //!
-//! 200 cycles in all by default, shared by six programs; `CLOCKSCOPE_CYCLES=200` makes it 200 for each.
+//! 200 cycles in all, shared by six programs.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,12 +15,6 @@ use crate::support::conversation::Conversation;
 use crate::support::installed_or_skip;
 use crate::support::running::{finish, untraced};
 use crate::support::servers;
-
-/// Number of cycles for a program: `share` of the default 200, or `CLOCKSCOPE_CYCLES`.
-fn cycles(share: u32) -> u32 {
-    let wished = std::env::var("CLOCKSCOPE_CYCLES").ok();
-    wished.map_or(share, |text| text.parse().expect("CLOCKSCOPE_CYCLES is a number"))
-}
 
 /// Duration of an attachment in seconds. It varies, so that attachments end at different moments.
 fn lasting(cycle: u32) -> String {
@@ -88,13 +82,13 @@ fn conversation(mut server: Conversation, cycles: u32) {
 #[test]
 fn a_server_in_c() {
     let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
-    conversation(Conversation::start(&words![program, "10"]), cycles(50));
+    conversation(Conversation::start(&words![program, "10"]), 50);
 }
 
 #[test]
 fn a_server_in_go() {
     let Some(program) = builds::go_program("attach_server") else { return };
-    conversation(Conversation::start(&words![program, "6"]), cycles(30));
+    conversation(Conversation::start(&words![program, "6"]), 30);
 }
 
 #[test]
@@ -102,7 +96,7 @@ fn a_server_in_java() {
     let Some(java) = installed_or_skip(&["/usr/bin/java"]) else { return };
     let Some(classes) = builds::java_class("AttachServer") else { return };
     let command = words![java, "-cp", classes, "AttachServer", "4"];
-    conversation(Conversation::start(&command), cycles(30));
+    conversation(Conversation::start(&command), 30);
 }
 
 /// redis-benchmark makes the load, and a script checks that its own counter goes up by one.
@@ -114,7 +108,7 @@ fn redis_server() {
     benchmark.args(["-p", &port, "-n", "100000000", "-c", "8", "-t", "get,set", "-q"]);
     let mut benchmark = benchmark.stdout(Stdio::null()).spawn().expect("start redis-benchmark");
     let mut expected = 0;
-    let expected = cycle_under(&[server.pid()], cycles(30), |stop| {
+    let expected = cycle_under(&[server.pid()], 30, |stop| {
         while !stop.load(Ordering::Acquire) {
             let output = untraced(&words!["redis-cli", "-p", port, "-r", "50", "incr", "counter"]);
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -145,7 +139,7 @@ fn nginx_workers() {
     let load = load.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start wrk");
     let all_of_them = servers::nginx_body().repeat(20);
     let many = format!("{url}?[1-20]");
-    cycle_under(&server.children(), cycles(30), |stop| {
+    cycle_under(&server.children(), 30, |stop| {
         while !stop.load(Ordering::Acquire) {
             let output = untraced(&words!["curl", "-sS", "--fail", many]);
             assert!(output.status.success(), "{output:?}");
@@ -178,7 +172,7 @@ fn postgres_backends() {
     };
     wait_until("pgbench has four backends", || backends().len() == 4);
     let busy = backends();
-    cycle_under(&busy, cycles(30), |stop| {
+    cycle_under(&busy, 30, |stop| {
         while !stop.load(Ordering::Acquire) {
             let sum = "select sum(abalance) = (select sum(tbalance) from pgbench_tellers) \
                        and sum(abalance) = (select sum(bbalance) from pgbench_branches) \

@@ -110,11 +110,13 @@ fn a_server_in_c_while_all_its_threads_work() {
 }
 
 #[test]
-fn servers_in_c_of_every_kind_of_linking() {
-    for link in [Link::Static, Link::StaticPie, Link::StaticFixed] {
-        let Some(program) = builds::c("attach_server", link) else { return };
+fn servers_in_c_of_every_kind_of_linking_and_in_go() {
+    let in_c = [Link::Static, Link::StaticPie, Link::StaticFixed];
+    let in_c = in_c.map(|link| (builds::c("attach_server", link), "4"));
+    for (program, threads) in in_c.into_iter().chain([(builds::go_program("attach_server"), "6")]) {
+        let Some(program) = program else { continue };
         for via in ["none", "sites"] {
-            let server = Conversation::start(&words![program, "4"]);
+            let server = Conversation::start(&words![program, threads]);
             counts_between_two_moments(server, &["--via", via]);
         }
     }
@@ -133,15 +135,6 @@ fn a_program_in_c_with_musl() {
             assert_counts(&Printed::parse(&said), &report);
             assert!(program.status().success());
         }
-    }
-}
-
-#[test]
-fn a_server_in_go_while_all_its_goroutines_work() {
-    let Some(program) = builds::go_program("attach_server") else { return };
-    for via in ["none", "sites"] {
-        let server = Conversation::start(&words![program, "6"]);
-        counts_between_two_moments(server, &["--via", via]);
     }
 }
 

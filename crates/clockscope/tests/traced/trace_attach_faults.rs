@@ -81,17 +81,19 @@ fn the_target_is_killed_during_the_attachment() {
     });
 }
 
+fn is_in_state(pid: i32, letter: char) -> bool {
+    status_of(pid, "State").is_some_and(|state| state.starts_with(letter))
+}
+
 #[test]
 fn a_target_that_is_stopped_stays_stopped() {
     let Some(mut target) = server(4) else { return };
     let pid = target.pid();
     signal("STOP", pid);
-    let is_stopped = || status_of(pid, "State").is_some_and(|state| state.starts_with('T'));
-    wait_until("the target is stopped", is_stopped);
+    wait_until("the target is stopped", || is_in_state(pid, 'T'));
     for _ in 0..3 {
-        let traced = attach_for("0.1", &[pid], &VDSO);
-        assert_attached(&traced);
-        wait_until("the target is stopped again", is_stopped);
+        assert_attached(&attach_for("0.1", &[pid], &VDSO));
+        wait_until("the target is stopped again", || is_in_state(pid, 'T'));
     }
     signal("CONT", pid);
     target.check_an_answer(3);
@@ -107,9 +109,7 @@ fn a_target_that_is_stopped_and_continued_while_attached() {
     target.begin();
     for _ in 0..5 {
         signal("STOP", pid);
-        let is_stopped =
-            || status_of(pid, "State").is_some_and(|s| s.starts_with('T') || s.starts_with('t'));
-        wait_until("the target is stopped", is_stopped);
+        wait_until("the target is stopped", || is_in_state(pid, 'T') || is_in_state(pid, 't'));
         signal("CONT", pid);
         target.check_an_answer(3);
     }
@@ -504,9 +504,7 @@ fn clockscope_in_another_pid_namespace_sees_only_what_is_in_it() {
 fn a_process_that_has_ended_or_never_was() {
     let mut gone = Command::new("true").spawn().expect("start true");
     let pid = i32::try_from(gone.id()).expect("is a pid");
-    wait_until("it has ended", || {
-        status_of(pid, "State").is_some_and(|state| state.starts_with('Z'))
-    });
+    wait_until("it has ended", || is_in_state(pid, 'Z'));
     let traced = attach_for("0.1", &[pid], &VDSO);
     assert_refused(&traced, &[&format!("({pid}): it has ended already; its parent")]);
     gone.wait().expect("wait for it");

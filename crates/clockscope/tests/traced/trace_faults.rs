@@ -41,11 +41,6 @@ fn a_32_bit_program_runs_and_the_report_says_why_it_was_not_counted() {
     let traced = same_as_untraced(&words![program]);
     assert_declined(&traced, NO_64_BITS);
     assert!(traced.report().vdso_rows().is_empty());
-}
-
-#[test]
-fn a_32_bit_program_executed_by_a_64_bit_one() {
-    let Some(program) = builds::c("reads", Link::Bits32) else { return };
     let Some((limiter, _)) = confined() else { return };
     let traced = same_as_untraced(&words![limiter, "nothing", "exec", program]);
     assert_declined(&traced, NO_64_BITS);

@@ -99,23 +99,18 @@ fn ran_before(said: &str) -> [u32; 2] {
     })
 }
 
+/// A child that spins keeps its parent in no stop, alarms come in time, and programs are executed, for each of which a
+/// process of the tracer's own makes the shared memory.
 #[test]
-fn a_child_that_spins_does_not_keep_its_parent_in_a_stop() {
-    let Some(said) = real_time(&["outrun"]) else { return };
-    assert!(said.contains("result nobody was kept from running\n"), "{said}");
-}
-
-#[test]
-fn alarms_come_in_time_while_a_real_time_child_spins() {
-    let Some(said) = real_time(&["alarms", "2000"]) else { return };
-    assert!(said.contains("result alarms in time: at least half\n"), "{said}");
-}
-
-/// For each executed program, a process of the tracer's own makes the shared memory.
-#[test]
-fn programs_are_executed_while_a_real_time_child_spins() {
-    let Some(said) = real_time(&["execs", "200"]) else { return };
-    assert!(said.contains("result nobody was kept from running\n"), "{said}");
+fn a_real_time_child_that_spins_delays_no_other_task() {
+    for (arguments, result) in [
+        (&["outrun"][..], "result nobody was kept from running\n"),
+        (&["alarms", "2000"], "result alarms in time: at least half\n"),
+        (&["execs", "200"], "result nobody was kept from running\n"),
+    ] {
+        let Some(said) = real_time(arguments) else { return };
+        assert!(said.contains(result), "{arguments:?}: {said}");
+    }
 }
 
 #[test]
@@ -196,12 +191,7 @@ fn children_whose_parent_is_killed_while_it_makes_them_go_on() {
     let Some(program) = builds::c("killed_forkers", Link::Dynamic) else { return };
     for how in [&words![][..], &words!["reaper"], &words!["execute"]] {
         let said = says_the_same(&WAYS, &[&words![program, "300"], how].concat());
-        assert_eq!(
-            said,
-            "result all children have ended, 300 times
-",
-            "{how:?}"
-        );
+        assert_eq!(said, "result all children have ended, 300 times\n", "{how:?}");
     }
 }
 

@@ -19,67 +19,46 @@ fn c_with_every_library_and_way_of_linking() {
     }
 }
 
+/// The leak check traces the program at its end, and a process has one tracer, so with it clockscope must not follow.
 #[test]
-fn address_sanitizer() {
+fn address_sanitizer_with_and_without_its_leak_check() {
     let Some(program) = builds::c("reads", Link::AddressSanitizer) else { return };
-    let traced = trace(&[], &words!["env", "ASAN_OPTIONS=detect_leaks=0", program]);
-    assert_exact_and_nothing_else(&traced);
-    assert_eq!(traced.code(), 0);
+    let without = words!["env", "ASAN_OPTIONS=detect_leaks=0", program];
+    let traced = [trace(&[], &without), trace(&["--via", "none", "--no-follow"], &words![program])];
+    for traced in traced {
+        assert_exact_and_nothing_else(&traced);
+        assert_eq!(traced.code(), 0);
+    }
 }
 
-/// The leak check traces the program at its end, and a process has one tracer, so clockscope must not follow.
+/// Parsers of their own, by `DT_HASH` and by `DT_GNU_HASH`, Rust's standard library, and rustix, which trusts the image.
 #[test]
-fn address_sanitizer_with_its_leak_check() {
-    let Some(program) = builds::c("reads", Link::AddressSanitizer) else { return };
-    let traced = trace(&["--via", "none", "--no-follow"], &words![program]);
-    assert_exact_and_nothing_else(&traced);
-    assert_eq!(traced.code(), 0);
-}
-
-#[test]
-fn a_parser_of_its_own_with_dt_hash() {
-    let Some(program) = builds::c("own_parser", Link::Dynamic) else { return };
-    assert_exact_and_nothing_else(&trace(&[], &words![program]));
-}
-
-#[test]
-fn a_parser_of_its_own_with_dt_gnu_hash() {
-    let Some(program) = builds::c_with("own_parser", Link::Static, &["-DUSE_GNU_HASH"]) else {
-        return;
-    };
-    assert_exact_and_nothing_else(&trace(&[], &words![program]));
-}
-
-#[test]
-fn rust_standard_library() {
-    let Some(program) = builds::rust_std() else { return };
-    assert_exact_and_nothing_else(&trace(&[], &words![program]));
-}
-
-#[test]
-fn rustix_trusts_the_image() {
-    let Some(program) = builds::rustix() else { return };
-    assert_exact_and_nothing_else(&trace(&[], &words![program]));
+fn programs_that_read_the_image_themselves() {
+    for program in [
+        builds::c("own_parser", Link::Dynamic),
+        builds::c_with("own_parser", Link::Static, &["-DUSE_GNU_HASH"]),
+        builds::rust_with("reads", &[]),
+        builds::rustix(),
+    ] {
+        let Some(program) = program else { continue };
+        assert_exact_and_nothing_else(&trace(&[], &words![program]));
+    }
 }
 
 #[test]
 fn go_without_cgo() {
-    let Some(program) = builds::go() else { return };
+    let Some(program) = builds::go_program("reads") else { return };
     for calls in ["1009", "100003"] {
         assert_exact(&trace(&[], &words![program, calls, "4"]));
     }
 }
 
 #[test]
-fn cpython() {
-    let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
-    assert_exact(&trace(&[], &words![python, sources().join("reads.py")]));
-}
-
-#[test]
-fn perl() {
-    let Some(perl) = installed_or_skip(&["/usr/bin/perl"]) else { return };
-    assert_exact(&trace(&[], &words![perl, sources().join("reads.pl")]));
+fn cpython_and_perl() {
+    for (interpreter, script) in [("/usr/bin/python3", "reads.py"), ("/usr/bin/perl", "reads.pl")] {
+        let Some(interpreter) = installed_or_skip(&[interpreter]) else { continue };
+        assert_exact(&trace(&[], &words![interpreter, sources().join(script)]));
+    }
 }
 
 #[test]
@@ -94,7 +73,7 @@ fn node() {
 #[test]
 fn java() {
     let Some(java) = installed_or_skip(&["/usr/bin/java"]) else { return };
-    let Some(class_path) = builds::java() else { return };
+    let Some(class_path) = builds::java_class("Reads") else { return };
     let run = |calls: &str| {
         trace(&[], &words![java, "-Xint", "-XX:+UseSerialGC", "-cp", class_path, "Reads", calls])
     };

@@ -156,50 +156,35 @@ fn unharmed_by_attaching(cells: &[Cell]) {
 const ATTACHMENTS: [&str; 2] = ["none", "sites"];
 
 #[test]
-fn a_timer_that_fires_while_the_program_sleeps() {
+fn timers_that_fire_while_the_program_sleeps_spins_and_waits() {
     unharmed_by_attaching(&[
         cell("real", 300, "sleep", 1),
         cell("real", 1000, "sleep", 1),
         cell("real", 4000, "sleep", 1),
         cell("real", 10_000, "sleep", 1),
+        cell("real", 300, "spin", 1),
+        cell("prof", 1000, "spin", 1),
+        cell("real", 100, "all", 1),
+        cell("thread", 100, "all", 1),
+        cell("thread", 4000, "all", 64),
     ]);
 }
 
 #[test]
-fn a_timer_that_fires_while_the_program_spins() {
-    unharmed_by_attaching(&[cell("real", 300, "spin", 1), cell("prof", 1000, "spin", 1)]);
-}
-
-#[test]
-fn a_timer_that_fires_ten_thousand_times_a_second() {
-    unharmed_by_attaching(&[cell("real", 100, "all", 1), cell("thread", 100, "all", 1)]);
-}
-
-#[test]
-fn each_wait_goes_on_unnoticed_under_a_timer() {
+fn each_wait_goes_on_unnoticed() {
     for wait in ["read", "futex", "nanosleep", "epoll", "uring"] {
         unharmed_by_attaching(&[cell("thread", 4000, wait, 1)]);
     }
 }
 
+/// Signals that are read from a descriptor, real-time signals that are queued in hundreds, children that end all the
+/// time, and no signals at all.
 #[test]
-fn each_wait_goes_on_unnoticed_without_signals() {
-    unharmed_by_attaching(&[cell("none", 0, "all", 1), cell("none", 0, "all", 8)]);
-}
-
-#[test]
-fn signals_that_are_read_from_a_descriptor() {
+fn signals_that_no_timer_sends() {
     unharmed_by_attaching(&[cell("signalfd", 300, "all", 1), cell("signalfd", 4000, "all", 4)]);
-}
-
-#[test]
-fn real_time_signals_that_are_queued_in_hundreds() {
-    unharmed_by_attaching(&[cell("queue", 0, "all", 1), cell("queue", 0, "all", 8)]);
-}
-
-#[test]
-fn children_that_end_all_the_time() {
-    unharmed_by_attaching(&[cell("child", 0, "all", 1), cell("child", 0, "all", 8)]);
+    for source in ["queue", "child", "none"] {
+        unharmed_by_attaching(&[cell(source, 0, "all", 1), cell(source, 0, "all", 8)]);
+    }
 }
 
 /// Waits that a signal ends in spite of SA_RESTART; `norestart`, the last one, has a handler without that flag.
@@ -222,11 +207,6 @@ fn threads_and_children_that_are_born_while_counting_ends() {
             assert_eq!(slowest.left_shared, 0, "{via}: {cell}");
         }
     }
-}
-
-#[test]
-fn threads_that_have_a_timer_each() {
-    unharmed_by_attaching(&[cell("thread", 4000, "all", 64)]);
 }
 
 /// Launches the program by these words, for so many turns. The counts of its clock reads must be those in the

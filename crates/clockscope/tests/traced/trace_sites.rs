@@ -27,7 +27,7 @@ const LEFT: [&str; 2] = ["rt_sigreturn", "restart_syscall"];
 const WAITING: [&str; 4] = ["futex", "epoll_pwait", "wait4", "nanosleep"];
 
 /// The rows in which the two counts differ, and the number of calls that the kernel counted.
-fn differences(report: &Report, left: &[&str]) -> (Vec<String>, u64) {
+pub(super) fn differences(report: &Report, left: &[&str]) -> (Vec<String>, u64) {
     let rows: Vec<&Value> = rows(report.field("by_sites")).collect();
     let number = |row: &Value, field: &str| row[field].as_u64().expect("a number");
     let all = rows.iter().map(|row| number(row, "kernel")).sum();
@@ -170,7 +170,7 @@ fn counts_are_those_of_the_kernel_in_runtimes_and_shells() {
         let program = include_str!("trace_sites/threads.py");
         assert_equal_to_the_kernels(&words![python, "-c", program], 7_000);
     }
-    if let Some(go) = builds::go() {
+    if let Some(go) = builds::go_program("reads") {
         assert_equal_to_the_kernels(&words![go, "100", "3"], 100);
     }
 }
@@ -197,15 +197,6 @@ fn threads_are_cancelled_in_the_middle_of_calls() {
             assert_eq!(traced.stdout, "cleaned 400\n");
         }
     }
-}
-
-/// A stub uses no stack: a signal handler's stack may be full, and a runtime may have its stack elsewhere.
-#[test]
-fn calls_with_a_stack_pointer_that_points_nowhere_are_made() {
-    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
-    let report = exact(&[], &words![program, "stackless"]).report();
-    assert!(report.has_syscall_reason("asked for such memory 20 times"));
-    assert!(!report.has_syscall_reason("unseen"), "{report:?}");
 }
 
 /// clockscope's code adds without a lock only while a single task uses the memory, and not one call longer.
@@ -283,13 +274,6 @@ fn without_privileges_each_way_is_the_one_that_was_decided() {
         assert!(rest(&traced).contains("by ptrace"), "{traced:?}");
     }
     assert_eq!(rest(&traced(&starter, &["--quiet"])), "");
-}
-
-#[test]
-fn what_is_not_counted_is_said() {
-    let Some(program) = builds::c("reads", Link::Dynamic) else { return };
-    let report = exact(&[], &words![program]).report();
-    assert!(report.has_syscall_reason("rt_sigreturn"), "{report:?}");
 }
 
 /// A killed tracer leaves jumps, code and a table in the program; the next tracer removes the jumps.
@@ -408,23 +392,6 @@ fn libraries_that_a_running_program_loads_are_counted() {
     assert!(server.status().success());
 }
 
-/// Code that jumps behind the instruction that would be replaced makes calls that the jump does not see.
-#[test]
-fn a_call_to_which_code_jumps_is_named() {
-    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
-    let report = exact(&[], &words![&program, "joined"]).report();
-    let named = format!("calls by 1 instruction of {}, code jumps there", program.display());
-    assert!(report.has_syscall_reason(&named), "{report:?}");
-}
-
-/// If the kernel refuses to map a library, the report does not list the library as unseen.
-#[test]
-fn what_was_not_mapped_is_not_missed() {
-    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
-    let report = exact(&[], &words![program, "refused"]).report();
-    assert!(!report.has_syscall_reason("unseen"), "{report:?}");
-}
-
 /// A thread that is in clockscope's code when a signal comes gets the signal before it enters the call.
 #[test]
 fn a_call_that_only_a_handler_ends_is_not_waited_for() {
@@ -435,54 +402,51 @@ fn a_call_that_only_a_handler_ends_is_not_waited_for() {
     }
 }
 
-/// The calls that computed jumps may lead to are left alone and named, and constants stay as they are.
+/// Programs, their modes, what they print, and the calls that the report names as not counted.
 #[test]
-fn computed_jumps_and_constants_are_left_alone() {
-    let Some(program) = builds::c_with("site_shapes", Link::Dynamic, &["-Wl,-z,noseparate-code"])
-    else {
-        return;
-    };
-    for (mode, reason) in [
-        ("labels", "in functions that jump to computed addresses"),
-        ("table", "in functions that jump to computed addresses"),
-        ("constant", "which may be data"),
+fn what_cannot_be_replaced_is_left_alone_and_named() {
+    let jumps = "of PROGRAM, in functions that jump to computed addresses";
+    for (name, mode, said, named) in [
+        ("reads", "", "", "rt_sigreturn"),
+        // Code that jumps behind the instruction that would be replaced makes calls that the jump does not see.
+        ("sites", "joined", "", "calls by 1 instruction of PROGRAM, code jumps there"),
+        // An instruction that can fault is not displaced.
+        ("sites", "faulting", "", "of PROGRAM, with no room for a jump in front"),
+        // A stub uses no stack: a signal handler's stack may be full, and a runtime may have its stack elsewhere.
+        ("sites", "stackless", "", "asked for such memory 20 times"),
+        // The program is stopped and continued.
+        ("sites", "halted", "given 4000 of 4000", ""),
+        // The kernel refuses to map a library, which is not missed.
+        ("sites", "refused", "", ""),
+        // Computed jumps and constants stay as they are.
+        ("site_shapes", "labels", "right 1000\n", jumps),
+        ("site_shapes", "table", "right 1000\n", jumps),
+        ("site_shapes", "constant", "right 1000\n", "of PROGRAM, which may be data"),
+        // Code that no file has, in memory that no notice is given of.
+        (
+            "site_shapes",
+            "memfd",
+            "right 1000\n",
+            "calls of /memfd:code (deleted), which was not looked at",
+        ),
+        (
+            "site_shapes",
+            "shm",
+            "right 1000\n",
+            "calls of /SYSV00000000 (deleted), which was not looked at",
+        ),
+        ("site_shapes", "pkey", "right 1000\n", "calls of 1 executable mapping without a file"),
     ] {
+        let Some(program) = builds::c_with(name, Link::Dynamic, &["-Wl,-z,noseparate-code"]) else {
+            return;
+        };
         let traced = exact(&[], &words![&program, mode]);
-        assert!(traced.stdout.contains("right 1000\n"), "{traced:?}");
-        let file = format!("of {}, {reason}", program.display());
-        assert!(traced.report().has_syscall_reason(&file), "{mode}: {traced:?}");
+        assert!(traced.stdout.contains(said), "{name} {mode}: {traced:?}");
+        let (report, named) =
+            (traced.report(), named.replace("PROGRAM", &program.to_string_lossy()));
+        assert!(named.is_empty() || report.has_syscall_reason(&named), "{mode}: {report:?}");
+        assert!(!report.has_syscall_reason("unseen"), "{mode}: {report:?}");
     }
-}
-
-/// The program executes code that no file has, in memory that no notice is given of.
-#[test]
-fn code_in_unusual_memory_is_named() {
-    let Some(program) = builds::c("site_shapes", Link::Dynamic) else { return };
-    for (mode, named) in [
-        ("memfd", "calls of /memfd:code (deleted), which was not looked at"),
-        ("shm", "calls of /SYSV00000000 (deleted), which was not looked at"),
-        ("pkey", "calls of 1 executable mapping without a file"),
-    ] {
-        let traced = exact(&[], &words![&program, mode]);
-        assert!(traced.stdout.contains("right 1000\n"), "{traced:?}");
-        assert!(traced.report().has_syscall_reason(named), "{mode}: {traced:?}");
-    }
-}
-
-/// No instruction is displaced that can fault.
-#[test]
-fn a_fault_right_before_a_call_is_the_programs_own() {
-    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
-    let report = exact(&[], &words![&program, "faulting"]).report();
-    let named = format!("of {}, with no room for a jump in front", program.display());
-    assert!(report.has_syscall_reason(&named), "{report:?}");
-}
-
-#[test]
-fn a_program_that_is_stopped_and_continued_is_given_all_signals() {
-    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
-    let traced = exact(&[], &words![program, "halted"]);
-    assert!(traced.stdout.contains("given 4000 of 4000"), "{}", traced.stdout);
 }
 
 /// The tracer has a higher priority than the program, but must leave the CPU to it while it waits for a step.

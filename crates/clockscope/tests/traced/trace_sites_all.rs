@@ -72,7 +72,6 @@ fn words_of(source: &str, arguments: &[&str]) -> Option<Vec<OsString>> {
         ("callers", "c") => words![builds::c_with(name, Link::Dynamic, &["-lm"])?].to_vec(),
         (_, "c") => words![builds::c(name, Link::Dynamic)?].to_vec(),
         (_, "cpp") => words![builds::cpp_with(name, &["-g"])?].to_vec(),
-        ("reads", "rs") => words![builds::rust_std()?].to_vec(),
         (_, "rs") => words![builds::rust_with(name, &["-g"])?].to_vec(),
         (_, "go") => words![builds::go_program(name)?].to_vec(),
         ("rustix", _) => words![builds::rustix()?].to_vec(),

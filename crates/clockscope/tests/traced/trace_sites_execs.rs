@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_exact;
 use crate::support::printed::Printed;
-use crate::support::running::{Report, Traced, Tracing, clockscope, rows, trace, untraced};
+use crate::support::running::{Report, Traced, Tracing, clockscope, trace, untraced};
 use crate::support::{installed_or_skip, placed, root_or_skip};
-use crate::trace_sites::exact;
+use crate::trace_sites::{differences, exact};
 use skips::skip;
 
 fn counted(command: &[OsString]) -> (Traced, Report) {
@@ -20,19 +20,10 @@ fn counted(command: &[OsString]) -> (Traced, Report) {
     (traced, report)
 }
 
-/// Rows in which the code's count differs from the kernel's, except the calls in `known`.
-fn differences(report: &Report, known: &[&str]) -> Vec<String> {
-    let differs = |row: &&serde_json::Value| {
-        let name = row["name"].as_str().expect("a name");
-        !known.contains(&name) && row["sites"] != row["kernel"]
-    };
-    rows(report.field("by_sites")).filter(differs).map(ToString::to_string).collect()
-}
-
 #[track_caller]
 fn assert_counted(command: &[OsString]) {
     let (traced, report) = counted(command);
-    let differences = differences(&report, &["rt_sigreturn"]);
+    let (differences, _) = differences(&report, &["rt_sigreturn"]);
     assert!(differences.is_empty(), "{command:?}: {differences:#?}; {traced:?}");
 }
 
@@ -70,7 +61,7 @@ fn of_scripts_in_other_roots_and_namespaces() {
     // A static program is too far from the vDSO for jumps, and the vDSO makes system calls for some clocks. Its start
     // makes two `brk` by one number.
     let (traced, report) = counted(&words!["chroot", directory.path(), "/reads"]);
-    let left = differences(&report, &["rt_sigreturn", "clock_gettime", "brk"]);
+    let (left, _) = differences(&report, &["rt_sigreturn", "clock_gettime", "brk"]);
     assert!(left.is_empty(), "{left:#?}; {traced:?}");
     let Some(program) = builds::c("reads", Link::Dynamic) else { return };
     let script = place("script");
@@ -103,7 +94,7 @@ fn of_sanitized_programs() {
     let (traced, report) = counted(&words!["env", "ASAN_OPTIONS=detect_leaks=0", program]);
     let names_it = report.has_syscall_reason("libasan");
     let known: &[&str] = if names_it { &["rt_sigreturn", "read"] } else { &["rt_sigreturn"] };
-    let left = differences(&report, known);
+    let (left, _) = differences(&report, known);
     assert!(left.is_empty(), "{left:#?}; {traced:?}");
 }
 

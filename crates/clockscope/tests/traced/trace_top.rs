@@ -32,10 +32,7 @@ fn lines_on_a_pipe_add_up_to_the_report() {
     lines += &program.until(|line| line.contains("vdso 0 syscalls 0"));
     program.say("one");
     lines += &program.until(|line| line.contains("clock_gettime(TAI) 503"));
-    program.say(
-        "two
-three",
-    );
+    program.say("two\nthree");
     let (rest, status) = program.last_words();
     lines += &rest;
     assert_eq!(code_as_shell(status), 0, "{lines}");

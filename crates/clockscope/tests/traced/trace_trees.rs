@@ -9,28 +9,20 @@ use crate::support::daemon::Daemon;
 use crate::support::printed::Printed;
 use crate::support::running::{rows, trace, trace_vdso, vdso_rows_of};
 
-/// Traces a C program and checks all counts that it prints.
+/// Traces a C program with each of these words of arguments, and checks all counts that it prints.
 fn counts_are_exact(name: &str, arguments: &[&str]) {
     let Some(program) = builds::c(name, Link::Dynamic) else { return };
-    let arguments: Vec<OsString> = arguments.iter().map(Into::into).collect();
-    let traced = trace(&[], &[&words![program], &arguments[..]].concat());
-    assert_exact_and_nothing_else(&traced);
-    assert_eq!(traced.code(), 0);
+    for words in arguments {
+        let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
+        let traced = trace(&[], &[&words![program], &words[..]].concat());
+        assert_exact_and_nothing_else(&traced);
+        assert_eq!(traced.code(), 0, "{name} {words:?}");
+    }
 }
 
 #[test]
-fn threads_64_at_once() {
-    counts_are_exact("threads", &["all", "64"]);
-}
-
-#[test]
-fn threads_1000_at_once() {
-    counts_are_exact("threads", &["all", "1000"]);
-}
-
-#[test]
-fn threads_5000_one_after_another() {
-    counts_are_exact("threads", &["churn", "5000"]);
+fn threads_at_once_and_one_after_another() {
+    counts_are_exact("threads", &["all 64", "all 1000", "churn 5000"]);
 }
 
 #[test]
@@ -47,57 +39,22 @@ fn how_long_threads_waited_for_a_cpu_is_told() {
 
 #[test]
 fn a_signal_handler_that_reads_the_clock_it_interrupts() {
-    counts_are_exact("signals", &[]);
+    counts_are_exact("signals", &[""]);
 }
 
+/// Children and grandchildren, 700 at once, and programs that are executed by a child or by another thread than the
+/// first.
 #[test]
-fn forked_children_and_grandchildren() {
-    counts_are_exact("tree", &["fork"]);
+fn forked_children_and_what_they_execute() {
+    let kinds = ["fork", "crowd", "exec", "vfork", "spawn", "thread-exec", "prefork"];
+    counts_are_exact("tree", &kinds);
 }
 
+/// A process on its parent's memory and thread pointer, a thread without one of its own, and threads whose thread
+/// pointer is zero.
 #[test]
-fn seven_hundred_at_once() {
-    counts_are_exact("tree", &["crowd"]);
-}
-
-#[test]
-fn children_that_execute_another_program() {
-    counts_are_exact("tree", &["exec"]);
-}
-
-#[test]
-fn vfork_and_exec() {
-    counts_are_exact("tree", &["vfork"]);
-}
-
-#[test]
-fn posix_spawn() {
-    counts_are_exact("tree", &["spawn"]);
-}
-
-#[test]
-fn exec_from_another_thread_than_the_first() {
-    counts_are_exact("tree", &["thread-exec"]);
-}
-
-#[test]
-fn prefork_servers_that_all_read_at_once() {
-    counts_are_exact("tree", &["prefork"]);
-}
-
-#[test]
-fn a_process_on_its_parents_memory_and_thread_pointer() {
-    counts_are_exact("shared_vm", &["process"]);
-}
-
-#[test]
-fn a_thread_without_a_thread_pointer_of_its_own() {
-    counts_are_exact("shared_vm", &["thread"]);
-}
-
-#[test]
-fn threads_whose_thread_pointer_is_zero() {
-    counts_are_exact("shared_vm", &["zero"]);
+fn tasks_that_share_memory_and_thread_pointers() {
+    counts_are_exact("shared_vm", &["process", "thread", "zero"]);
 }
 
 /// The workload of "gettimeofday() system call" (2013): a client that times 60,000 questions.

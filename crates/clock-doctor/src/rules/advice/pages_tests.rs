@@ -53,22 +53,9 @@ fn virtualbox_after_a_warp() {
 }
 
 #[test]
-fn a_guest_of_kvm_without_an_invariant_tsc() {
-    let guest = machine("4.18.0-553.el8.x86_64", "acpi_pm", &["kvm"]);
-    insta::assert_snapshot!(page(&guest, Fix::Invtsc, &[Label::GuestLacksInvtsc]));
-    insta::assert_snapshot!(page(&guest, Fix::KvmClock, &[Label::NestedOrOverloaded]));
-}
-
-#[test]
 fn vmware_without_guest_support() {
     let guest = machine("4.4.302", "hpet", &["vmware"]);
     insta::assert_snapshot!(page(&guest, Fix::GuestSupport, &[Label::VmwareGuestSupportMissing]));
-}
-
-#[test]
-fn xen_on_ec2() {
-    let guest = with_available(machine("5.4.0-1103-aws", "xen", &["aws", "xen"]), "xen tsc hpet");
-    insta::assert_snapshot!(page(&guest, Fix::SwitchToTsc, &[Label::VdsoSupportDependsOnKernel]));
 }
 
 #[test]

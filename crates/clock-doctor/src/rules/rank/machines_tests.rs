@@ -63,15 +63,46 @@ fn a_note_costs_no_reboot_and_what_is_harmless_nothing() {
     assert_eq!(names(&told), [Fix::Synchronise]);
 }
 
+/// Kernels and clocksources of slow machines, what is found, the fixes in their order, and words of the advice.
 #[test]
-fn what_one_finding_forbids_no_other_gets() {
-    let findings = vec![
-        Finding::new(Label::TscWatchdogSkew).fix(&[Fix::Reboot, Fix::TscReliable]),
-        Finding::new(Label::WatchdogBadReference).forbid(&[Fix::TscReliable]),
-    ];
-    let told = slow("6.12", "acpi_pm", findings);
-    assert_eq!(names(&told), [Fix::Reboot]);
-    assert!(never(&told, "add tsc=reliable: nothing shows"));
+fn fixes_are_chosen_and_put_in_order() {
+    let asks = |label, fixes: &[Fix]| Finding::new(label).fix(fixes);
+    let glitch = || {
+        let fixes = [Fix::TscReliable, Fix::Reboot, Fix::TscNowatchdog];
+        vec![asks(Label::TscWatchdogGlitch, &fixes)]
+    };
+    let nowatchdog = asks(Label::TscWatchdogGlitch, &[Fix::TscNowatchdog]);
+    let warp = asks(Label::TscWarp, &[Fix::TscNowatchdog, Fix::TscReliable]);
+    let skew = asks(Label::TscWatchdogSkew, &[Fix::Reboot, Fix::TscReliable]);
+    let forbids = Finding::new(Label::WatchdogBadReference).forbid(&[Fix::TscReliable]);
+    let bad = asks(Label::WatchdogBadReference, &[Fix::TscNowatchdog]);
+    let rate = asks(Label::NeedsRateMeasurement, &[Fix::Measure]);
+    for (kernel, source, findings, fixes, words) in [
+        // What one finding forbids no other gets.
+        ("6.12", "acpi_pm", vec![skew, forbids], "reboot", "add tsc=reliable: nothing shows"),
+        // The milder parameter is preferred where the kernel has it.
+        ("6.5.0", "acpi_pm", glitch(), "reboot tsc=nowatchdog", ""),
+        ("4.18.0-553.el8_10.x86_64", "acpi_pm", glitch(), "reboot tsc=nowatchdog", ""),
+        ("4.4.0", "acpi_pm", glitch(), "reboot tsc=reliable", ""),
+        // An old kernel gets the parameter that stands in, after a measurement.
+        ("4.4.0", "acpi_pm", vec![nowatchdog], "tsc=reliable", "clockscope wrongness"),
+        // The watchdog's parameter does not help against a warp.
+        ("5.15", "hpet", vec![warp], "tsc=reliable", ""),
+        // A measurement comes before what rests on it.
+        (
+            "6.12",
+            "sgi_rtc",
+            vec![bad, rate],
+            "measure tsc=nowatchdog",
+            "# only once `clockscope wrongness` found",
+        ),
+    ] {
+        let told = slow(kernel, source, findings);
+        let found: Vec<_> = names(&told).into_iter().map(Fix::name).collect();
+        assert_eq!(found.join(" "), fixes, "{kernel} {source}");
+        let commands = told.advice.iter().flat_map(|advice| &advice.commands);
+        assert!(commands.chain(&told.never).any(|line| line.contains(words)), "{told:?}");
+    }
 }
 
 #[test]
@@ -95,50 +126,11 @@ fn some_labels_forbid_by_themselves() {
 }
 
 #[test]
-fn the_milder_parameter_is_preferred_where_the_kernel_has_it() {
-    let told = |kernel: &str| {
-        let asks = [Fix::TscReliable, Fix::Reboot, Fix::TscNowatchdog];
-        let findings = vec![Finding::new(Label::TscWatchdogGlitch).fix(&asks)];
-        let told = slow(kernel, "acpi_pm", findings);
-        names(&told).into_iter().map(Fix::name).collect::<Vec<_>>().join(" ")
-    };
-    assert_eq!(told("6.5.0"), "reboot tsc=nowatchdog");
-    assert_eq!(told("4.18.0-553.el8_10.x86_64"), "reboot tsc=nowatchdog");
-    assert_eq!(told("4.4.0"), "reboot tsc=reliable");
-}
-
-#[test]
-fn an_old_kernel_gets_the_parameter_that_stands_in() {
-    let findings = vec![Finding::new(Label::TscWatchdogGlitch).fix(&[Fix::TscNowatchdog])];
-    let told = slow("4.4.0", "acpi_pm", findings);
-    assert_eq!(names(&told), [Fix::TscReliable]);
-    assert!(told.advice[0].commands[0].contains("wrongness"), "{:?}", told.advice[0]);
-}
-
-#[test]
-fn the_watchdogs_parameter_does_not_help_against_a_warp() {
-    let findings = vec![Finding::new(Label::TscWarp).fix(&[Fix::TscNowatchdog, Fix::TscReliable])];
-    let told = diagnosis(&facts("5.15", &[]), verdict(State::Slow, "hpet", &["kvm"]), findings);
-    assert_eq!(names(&told), [Fix::TscReliable]);
-}
-
-#[test]
 fn before_3_3_the_parameter_is_never_advised_alone() {
     let findings = vec![Finding::new(Label::TscWarp).fix(&[Fix::TscReliable])];
     let told = slow("3.2.0", "acpi_pm", findings);
     assert_eq!(told.advice[0].title, "a kernel from 3.3 on, booted with tsc=reliable");
     assert!(never(&told, "rely on tsc=reliable alone"));
-}
-
-#[test]
-fn a_measurement_comes_before_what_rests_on_it() {
-    let findings = vec![
-        Finding::new(Label::WatchdogBadReference).fix(&[Fix::TscNowatchdog]),
-        Finding::new(Label::NeedsRateMeasurement).fix(&[Fix::Measure]),
-    ];
-    let told = slow("6.12", "sgi_rtc", findings);
-    assert_eq!(names(&told), [Fix::Measure, Fix::TscNowatchdog]);
-    assert!(told.advice[1].commands[0].starts_with("# only once `clockscope wrongness` found"));
 }
 
 #[test]

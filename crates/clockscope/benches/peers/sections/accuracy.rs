@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clockscope_stats::median::median;
 use clockscope_sys::affinity;
 use fastclock::Clock;
 
@@ -35,26 +34,13 @@ struct Watched {
     read: Box<dyn Fn() -> i64>,
     /// What it is ahead in the beginning, where its zero is its own.
     zero: i64,
-    /// When, and how far ahead; ns.
-    ahead: Vec<(i64, i64)>,
+    /// How far it was ahead; ns.
+    ahead: Vec<i64>,
 }
 
 impl Watched {
     fn worst(&self) -> i64 {
-        self.ahead.iter().map(|(_, ahead)| ahead.abs()).max().unwrap_or(0)
-    }
-
-    /// How much it gained from the first to the last tenth of the time, in parts per million.
-    fn drift_ppm(&self) -> f64 {
-        let tenth = (self.ahead.len() / 10).max(1);
-        let middle = |part: &[(i64, i64)]| {
-            let when: Vec<f64> = part.iter().map(|(when, _)| *when as f64).collect();
-            let ahead: Vec<f64> = part.iter().map(|(_, ahead)| *ahead as f64).collect();
-            Some((median(&when)?, median(&ahead)?))
-        };
-        let ends = (middle(&self.ahead[..tenth]), middle(&self.ahead[self.ahead.len() - tenth..]));
-        let (Some(first), Some(last)) = ends else { return f64::NAN };
-        (last.1 - first.1) / (last.0 - first.0) * 1e6
+        self.ahead.iter().map(|ahead| ahead.abs()).max().unwrap_or(0)
     }
 }
 
@@ -186,7 +172,7 @@ fn observe(window: Duration, watched: &mut [Watched], bounded: &mut [Bounded]) {
         std::thread::sleep(PAUSE);
         for one in &mut *watched {
             let best = Bracketed::best_of(BRACKETS, &one.read);
-            one.ahead.push((best.middle(), best.ahead() - one.zero));
+            one.ahead.push(best.ahead() - one.zero);
         }
         for one in &mut *bounded {
             for _ in 0..BURST {
@@ -198,7 +184,7 @@ fn observe(window: Duration, watched: &mut [Watched], bounded: &mut [Bounded]) {
 
 fn write_errors(page: &mut Page, watched: &[Watched]) {
     let row = |one: &Watched| {
-        let mut sizes: Vec<i64> = one.ahead.iter().map(|(_, ahead)| ahead.abs()).collect();
+        let mut sizes: Vec<i64> = one.ahead.iter().map(|ahead| ahead.abs()).collect();
         sizes.sort_unstable();
         let typical = sizes.get(sizes.len() / 2).copied().unwrap_or(0);
         vec![
@@ -206,11 +192,10 @@ fn write_errors(page: &mut Page, watched: &[Watched]) {
             sizes.len().to_string(),
             typical.to_string(),
             one.worst().to_string(),
-            format!("{:.4}", one.drift_ppm()),
         ]
     };
     let rows: Vec<Vec<String>> = watched.iter().map(row).collect();
-    page.table(&["clock", "samples", "median off ns", "most off ns", "drift ppm"], &rows);
+    page.table(&["clock", "samples", "median off ns", "most off ns"], &rows);
     for one in watched.iter().filter(|one| one.name.starts_with("fastclock")) {
         let what = format!("60 s maximum error against MONOTONIC, {}", one.name);
         let found = format!("{} ns", one.worst());

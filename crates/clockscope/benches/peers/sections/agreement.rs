@@ -109,7 +109,7 @@ struct Best {
 
 pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     let rounds = suite.options.rounds.unwrap_or(suite.options.choose(5, 1));
-    let cpu = 1.min(suite.machine.cpus - 1);
+    let cpu = 1.min(suite.cpus - 1);
     page.heading(2, "Agreement of clockscope bench with other tools");
     page.text(&format!(
         "Nanoseconds a call on CPU {cpu}: the best of {rounds} round{} in which all ways took turns, and its distance \

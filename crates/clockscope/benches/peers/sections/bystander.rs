@@ -14,7 +14,7 @@ use crate::series::{ratio_to, time_table};
 use crate::suite::Suite;
 use crate::tracer::{STRACE, TRACE_COUNTS, TRACE_SITES, TRACE_TIME, TRACE_VDSO, Tracer};
 
-fn tracers(suite: &Suite) -> [Tracer; 10] {
+fn tracers(suite: &Suite) -> [Tracer; 9] {
     [
         Tracer::Untraced,
         TRACE_VDSO,
@@ -22,7 +22,6 @@ fn tracers(suite: &Suite) -> [Tracer; 10] {
         TRACE_COUNTS,
         TRACE_TIME,
         suite.options.choose(Tracer::PerfStat, Tracer::PerfStatFew),
-        Tracer::Syscount,
         Tracer::BpftraceCount,
         Tracer::PerfTrace,
         STRACE,
@@ -50,43 +49,12 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     Ok(())
 }
 
+/// Runs the loop while the tracer watches a process that sleeps.
 fn beside(suite: &Suite, tracer: Tracer, workload: &Loop) -> Result<Launch> {
-    let idle = Idle::start(suite, tracer)?;
+    let idle: Vec<OsString> = vec![suite.workloads.loop_program.clone().into(), "idle".into()];
+    let mut tracee = Running::start(&tracer.wrap(&suite.tools, &suite.path("idle"), &idle))?;
+    tracee.wait_for_line("ready", LIMIT)?;
     let result = launch(suite, Tracer::Untraced, workload);
-    idle.stop()?;
+    tracee.finish(LIMIT)?;
     result
-}
-
-/// A traced process that sleeps.
-struct Idle {
-    tracee: Running,
-    attached: Option<Running>,
-}
-
-impl Idle {
-    /// Starts it under the tracer and waits until it runs and the tracer is attached.
-    fn start(suite: &Suite, tracer: Tracer) -> Result<Self> {
-        let command: Vec<OsString> =
-            vec![suite.workloads.loop_program.clone().into(), "idle".into()];
-        let mut tracee = Running::start(&tracer.wrap(&suite.tools, &suite.path("idle"), &command))?;
-        let ready = tracee.wait_for_line("ready", LIMIT)?;
-        let pid = ready.split_whitespace().nth(2).and_then(|word| word.parse().ok()).unwrap_or(0);
-        let mut attached = None;
-        if tracer.attaches() {
-            let mut running = Running::start(&tracer.attach(&suite.tools, pid))?;
-            running.wait_for_line("Tracing", LIMIT)?;
-            attached = Some(running);
-        }
-        Ok(Self { tracee, attached })
-    }
-
-    /// Lets it end.
-    fn stop(self) -> Result<()> {
-        self.tracee.finish(LIMIT)?;
-        if let Some(attached) = self.attached {
-            attached.signal("INT")?;
-            attached.finish(LIMIT)?;
-        }
-        Ok(())
-    }
 }

@@ -143,7 +143,6 @@ fn peers(suite: &Suite, page: &mut Page) -> Result<Vec<Subject>> {
     let quanta = quanta::Clock::new();
     quanta::set_recent(quanta.now());
     let (raw, now, recent) = (quanta.clone(), quanta.clone(), quanta);
-    coarsetime::Instant::update();
     let mut subjects = vec![
         Subject::reading("quanta raw", move || raw.raw()),
         Subject::reading("quanta Clock::now", move || now.now()),
@@ -151,8 +150,6 @@ fn peers(suite: &Suite, page: &mut Page) -> Result<Vec<Subject>> {
         Subject::reading("quanta recent", move || recent.recent()),
         Subject::reading("minstant now (no conversion)", minstant::Instant::now),
         Subject::reading("fastant now (no conversion)", fastant::Instant::now),
-        Subject::reading("coarsetime now", coarsetime::Instant::now),
-        Subject::reading("coarsetime recent", coarsetime::Instant::recent),
     ];
     match fast_clock() {
         Ok(read) => subjects.push(Subject::reading("fast-clock now, to ns", read)),

@@ -6,7 +6,7 @@ use crate::figure::{Target, Unit};
 use crate::page::Page;
 use crate::rounds::interleave;
 use crate::series::{Series, judge, rate_table};
-use crate::servers::postgres::{Cluster, Script};
+use crate::servers::postgres::Cluster;
 use crate::servers::{nginx, postgres, redis, sqlite};
 use crate::suite::Suite;
 use crate::tools::missing;
@@ -23,6 +23,8 @@ const TRACERS: [Tracer; 7] = [
     TRACE_TIME,
     STRACE,
 ];
+
+const POSTGRES: &str = "PostgreSQL under pgbench, select only";
 
 pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     page.heading(2, "Real programs");
@@ -42,27 +44,18 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
 }
 
 fn compare_postgres(suite: &Suite, page: &mut Page) {
-    if let Some(reason) = missing(&postgres::PROGRAMS) {
-        page.heading(3, "PostgreSQL under pgbench");
-        page.text(&reason);
-        return;
-    }
-    let cluster = match Cluster::create(suite) {
-        Ok(cluster) => cluster,
-        Err(error) => {
-            page.heading(3, "PostgreSQL under pgbench");
-            page.text(&format!("does not run here: {error:#}"));
-            return;
-        }
+    let cluster = match missing(&postgres::PROGRAMS) {
+        Some(reason) => Err(reason),
+        None => Cluster::create(suite).map_err(|error| format!("does not run here: {error:#}")),
     };
-    let scripts = [
-        ("PostgreSQL under pgbench, select only", Script::SelectOnly),
-        ("PostgreSQL under pgbench, TPC-B-like", Script::TpcB),
-    ];
-    for (what, script) in scripts {
-        compare(suite, page, what, &postgres::PROGRAMS, |tracer| {
-            cluster.rate(suite, tracer, script)
-        });
+    match cluster {
+        Ok(cluster) => compare(suite, page, POSTGRES, &postgres::PROGRAMS, |tracer| {
+            cluster.rate(suite, tracer)
+        }),
+        Err(reason) => {
+            page.heading(3, POSTGRES);
+            page.text(&reason);
+        }
     }
 }
 

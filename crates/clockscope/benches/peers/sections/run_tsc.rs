@@ -1,17 +1,15 @@
-//! `clockscope run --clock tsc`: what a read costs through its image, whether threads see it run
-//! backwards, and what its timekeeper costs.
+//! `clockscope run --clock tsc`: what a read costs through its image, and whether threads see it run
+//! backwards.
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
 
 use crate::figure::{Unit, at_most};
 use crate::loops::{Loop, launch_in_rounds, series};
 use crate::machine::measured_by;
 use crate::page::Page;
-use crate::process::{self, Running};
+use crate::process;
 use crate::sections::order::{COLUMNS, Found};
 use crate::series::{judge, time_table};
 use crate::suite::{LAUNCH_LIMIT, Suite};
@@ -33,8 +31,7 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     by_pointer(suite, page, "realtime_pointer", "REALTIME");
     coarse(suite, page, "clock_gettime_coarse", "MONOTONIC_COARSE");
     coarse(suite, page, "realtime_coarse", "REALTIME_COARSE");
-    order(suite, page)?;
-    keeper(suite, page)
+    order(suite, page)
 }
 
 /// Fails with clockscope's own words where it declines.
@@ -108,41 +105,4 @@ fn watch(suite: &Suite, tracer: Tracer, reads: u64) -> Result<Found> {
         bail!("the threads said {:?}", finished.stdout);
     };
     Ok(Found { reads: reads.parse()?, backwards: backwards.parse()?, worst: worst.parse()? })
-}
-
-/// CPU time of clockscope itself while the program sleeps.
-fn keeper(suite: &Suite, page: &mut Page) -> Result<()> {
-    page.heading(3, "what the timekeeper costs");
-    let seconds = suite.options.choose(10, 3);
-    let sleep = process::words(&format!("sleep {}", seconds + 10));
-    page.text("CPU time of clockscope itself while the program sleeps, after its start.");
-    let mut rows = Vec::new();
-    for tracer in [RUN_KERNEL, RUN_TSC] {
-        let share = busy_share(&under(suite, tracer, &sleep), Duration::from_secs(seconds))?;
-        rows.push(vec![tracer.name(), format!("{:.4} %", share * 100.0)]);
-    }
-    page.table(&["clockscope", "of one CPU"], &rows);
-    Ok(())
-}
-
-/// The share of one CPU that the threads of a program take, after its start.
-fn busy_share(command: &[OsString], window: Duration) -> Result<f64> {
-    let running = Running::start(command)?;
-    std::thread::sleep(Duration::from_secs(2));
-    let (began, before) = (Instant::now(), cpu_ns(running.pid())?);
-    std::thread::sleep(window);
-    let used = cpu_ns(running.pid())? - before;
-    Ok(used as f64 / began.elapsed().as_nanos() as f64)
-}
-
-/// CPU time of all threads of a process, as /proc/PID/task/TID/schedstat has it.
-fn cpu_ns(pid: u32) -> Result<u64> {
-    let tasks = Path::new("/proc").join(pid.to_string()).join("task");
-    let mut sum = 0;
-    for task in std::fs::read_dir(&tasks).context("the program has ended")? {
-        let text = std::fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
-        sum += text.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
-    }
-    ensure!(sum > 0, "no schedstat in {}", tasks.display());
-    Ok(sum)
 }

@@ -6,7 +6,7 @@ use crate::figure::{Target, Unit, verdict};
 use crate::loops::{Loop, launch_in_rounds, series};
 use crate::page::Page;
 use crate::series::{added_to, ratio_to, time_table};
-use crate::servers::postgres::{Cluster, Script};
+use crate::servers::postgres::Cluster;
 use crate::servers::{postgres, redis};
 use crate::suite::Suite;
 use crate::tools::missing;
@@ -15,15 +15,11 @@ use crate::tracer::{TRACE_VDSO, Tracer};
 use super::real::rates;
 
 const CALLERS: Tracer = Tracer::Clockscope("trace --via none --callers");
-const PERF_RECORD: Tracer = Tracer::PerfRecord;
-const TRACERS: [Tracer; 4] = [Tracer::Untraced, TRACE_VDSO, CALLERS, PERF_RECORD];
+const TRACERS: [Tracer; 3] = [Tracer::Untraced, TRACE_VDSO, CALLERS];
 
 pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     page.heading(2, "Sampling callers");
-    page.text(
-        "At the default rate, 1,000 stacks a second over the whole tree. `perf record -g` beside it samples time, \
-         1,000 stacks a second too, with frame pointers and so without most callers; it does not see single calls.",
-    );
+    page.text("At the default rate, 1,000 stacks a second over the whole tree.");
     read_in_a_loop(suite, page);
     server(
         suite,
@@ -37,9 +33,7 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
         None => {
             let cluster = Cluster::create(suite)?;
             let what = "PostgreSQL under pgbench, select only, sampled";
-            server(suite, page, what, &postgres::PROGRAMS, |tracer| {
-                cluster.rate(suite, tracer, Script::SelectOnly)
-            });
+            server(suite, page, what, &postgres::PROGRAMS, |tracer| cluster.rate(suite, tracer));
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use crate::figure::{Target, Unit, at_most, ratio, verdict};
 use crate::loops::{Launch, Loop, launch, series};
 use crate::page::Page;
 use crate::process::{self, words};
-use crate::rounds::{Variant, interleave, interleave_by_index};
+use crate::rounds::{Variant, interleave};
 use crate::sections::exactness::{self, Tally};
 use crate::series::{Series, judge, named, time_table};
 use crate::suite::{LAUNCH_LIMIT, Suite};
@@ -18,7 +18,7 @@ use crate::tracer::{
 };
 
 /// The tracers to compare; `perf stat` with all its events only where there is time for it.
-fn tracers(suite: &Suite) -> [Tracer; 15] {
+fn tracers(suite: &Suite) -> [Tracer; 13] {
     [
         Tracer::Untraced,
         TRACE_VDSO,
@@ -28,8 +28,6 @@ fn tracers(suite: &Suite) -> [Tracer; 15] {
         TRACE_TIME,
         Tracer::Clockscope("trace --latency"),
         suite.options.choose(Tracer::PerfStat, Tracer::PerfStatFew),
-        Tracer::Syscount,
-        Tracer::SyscountTime,
         Tracer::BpftraceCount,
         Tracer::BpftraceTime,
         Tracer::PerfTrace,
@@ -42,35 +40,7 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     page.heading(2, "System calls");
     getppid(suite, page);
     dd(suite, page);
-    floor(suite, page);
     Ok(())
-}
-
-/// What loop.c calls them, and what is in them, each with all that the one before has.
-const PARTS: [(&str, &str); 4] = [
-    ("floor_call", "getppid by its instruction"),
-    ("floor_jump", "and a jump away and back"),
-    ("floor_inc", "and one `inc` there"),
-    ("floor_lock_inc", "with one `lock inc` instead"),
-];
-
-fn floor(suite: &Suite, page: &mut Page) {
-    page.heading(3, "What each part of counting in the program costs");
-    page.text(
-        "getppid, untraced, with parts of what `--via sites` adds to a call: no counting by code in the program is \
-         cheaper. One thread adds by `inc`, several by `lock inc`.",
-    );
-    let loops = PARTS.map(|(kind, _)| Loop::new(suite, kind));
-    let untraced = PARTS.map(|_| Tracer::Untraced);
-    let rounds = suite.options.peer_rounds();
-    let variants = interleave_by_index(suite, &untraced, rounds, |index| {
-        launch(suite, Tracer::Untraced, &loops[index])
-    });
-    let mut all = series(&variants);
-    for (series, (_, name)) in all.iter_mut().zip(PARTS) {
-        series.name = name.to_owned();
-    }
-    time_table(page, &all, Unit::Nanos);
 }
 
 fn getppid(suite: &Suite, page: &mut Page) {
@@ -147,10 +117,9 @@ fn dd(suite: &Suite, page: &mut Page) {
     page.text(
         "A read and a write per byte, by dd's own time. It writes a few messages more than bytes.",
     );
-    let tracers: Vec<Tracer> =
-        tracers(suite).into_iter().filter(|tracer| !tracer.attaches()).collect();
-    let variants =
-        interleave(suite, &tracers, suite.options.peer_rounds(), |tracer| copy(suite, tracer));
+    let variants = interleave(suite, &tracers(suite), suite.options.peer_rounds(), |tracer| {
+        copy(suite, tracer)
+    });
     let all: Vec<Series> =
         variants.iter().map(|variant| Series::of(variant, |copy| copy.byte_ns)).collect();
     time_table(page, &all, Unit::Nanos);

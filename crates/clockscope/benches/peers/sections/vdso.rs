@@ -77,7 +77,7 @@ fn gettimeofday(suite: &Suite, page: &mut Page) {
 }
 
 fn several_threads(suite: &Suite, page: &mut Page) {
-    let threads = suite.machine.cpus.min(4);
+    let threads = suite.cpus.min(4);
     page.heading(3, &format!("clock_gettime, {threads} threads reading at once"));
     let tracers = [Tracer::Untraced, TRACE_VDSO, RUN_KERNEL];
     // On the CPUs from the first on.

@@ -44,7 +44,7 @@ fn start(
 
 /// Keeps server and client on CPUs of their own where there are four.
 fn on_cpus(suite: &Suite, cpus: &str, command: Vec<OsString>) -> Vec<OsString> {
-    if suite.machine.cpus < 4 || !is_installed("taskset") {
+    if suite.cpus < 4 || !is_installed("taskset") {
         return command;
     }
     ["taskset", "-c", cpus].map(OsString::from).into_iter().chain(command).collect()

@@ -14,15 +14,6 @@ use crate::tracer::Tracer;
 /// What must be installed besides the server, whose programs are not on the search path.
 pub(crate) const PROGRAMS: [&str; 3] = ["pgbench", "pg_isready", "setpriv"];
 
-/// What pgbench does in a transaction.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Script {
-    /// One SELECT.
-    SelectOnly,
-    /// The TPC-B-like script: three UPDATEs, a SELECT and an INSERT.
-    TpcB,
-}
-
 /// A database cluster in the suite's directory.
 pub(crate) struct Cluster {
     programs: PathBuf,
@@ -52,15 +43,14 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Transactions a second under this tracer.
-    pub(crate) fn rate(&self, suite: &Suite, tracer: Tracer, script: Script) -> Result<f64> {
+    /// Transactions a second under this tracer, each of them one SELECT.
+    pub(crate) fn rate(&self, suite: &Suite, tracer: Tracer) -> Result<f64> {
         let server = self.start(suite, tracer)?;
         let seconds = suite.options.choose(3, 1);
-        let what = if script == Script::SelectOnly { "-S" } else { "-b tpcb-like" };
         let output = load(
             suite,
             &format!(
-                "pgbench -n {what} -c 4 -j 2 -T {seconds} -h {} -U postgres postgres",
+                "pgbench -n -S -c 4 -j 2 -T {seconds} -h {} -U postgres postgres",
                 self.directory.display()
             ),
         );
