@@ -57,6 +57,7 @@ pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)
         signs: signs::machine(&mut files),
         drift_ppm: drift(&mut files),
 
+        vsyscall64: files.value("proc/sys/kernel/vsyscall64", |text| text.trim().parse().ok()),
         arm_registers_not_configured: signs::arm_registers_not_configured(&mut files),
         arm_timer: signs::arm_timer(&mut files),
         measured: measured(&mut files),

@@ -153,6 +153,8 @@ pub struct Facts {
     /// Drift of the kernel's clock against the network's, in parts per million, as chrony or ntpd
     /// recorded it.
     pub drift_ppm: Option<Known<f64>>,
+    /// `/proc/sys/kernel/vsyscall64`; kernels up to 3.0 have it.
+    pub vsyscall64: Option<Known<i64>>,
     /// `arm,cpu-registers-not-fw-configured` is in the device tree's timer node.
     pub arm_registers_not_configured: Option<Evidence>,
     /// `/proc/device-tree/timer/compatible`.

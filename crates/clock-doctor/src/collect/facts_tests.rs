@@ -38,6 +38,7 @@ fn a_root_tells_what_its_files_tell() {
         ("sys/class/dmi/id/sys_vendor", "QEMU\n"),
         ("sys/class/dmi/id/product_serial", "SECRET\n"),
         ("var/lib/chrony/drift", "  1.372570   0.020049\n"),
+        ("proc/sys/kernel/vsyscall64", "0\n"),
         ("run/systemd/container", "lxc\n"),
     ]);
     assert_eq!(facts.kernel().unwrap().version, (5, 10));
@@ -53,6 +54,7 @@ fn a_root_tells_what_its_files_tell() {
     let dmi = Sign::Dmi("sys_vendor".to_owned(), "QEMU".to_owned());
     assert_eq!(signs, [dmi, Sign::Container("lxc".to_owned())]);
     assert_eq!(facts.drift_ppm.unwrap().value, 1.37257);
+    assert_eq!(facts.vsyscall64.unwrap().value, 0);
     assert_eq!(facts.unread, []);
     assert!(!facts.read.iter().any(|path| path.contains("serial")));
 }

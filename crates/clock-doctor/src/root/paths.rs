@@ -56,6 +56,7 @@ const SINGLE: [&str; 15] = [
     "usr/lib/os-release",
     "proc/sys/kernel/osrelease",
     "proc/sys/kernel/arch",
+    "proc/sys/kernel/vsyscall64",
     BOOT_ID,
     "proc/version",
     "proc/cmdline",

@@ -19,7 +19,8 @@ const BELIEVED: u64 = 2;
 
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
-    let Some(measured) = &facts.measured else { return Vec::new() };
+    let mut findings: Vec<Finding> = vsyscall64(facts).into_iter().collect();
+    let Some(measured) = &facts.measured else { return findings };
     let source = verdict.source.as_deref();
     let mut findings = Vec::new();
     findings.extend(vdso_off(facts, measured));
@@ -32,6 +33,14 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     findings.extend(measured.discipline.iter().flat_map(|one| discipline(one, measured)));
     findings
 }
+/// A value of 0 disables the vDSO's `clock_gettime` and `gettimeofday` on kernels up to 3.0.
+///
+/// `gtod->sysctl_enabled` in `arch/x86/kernel/vsyscall_64.c` (Linux 2.6.36).
+fn vsyscall64(facts: &Facts) -> Option<Finding> {
+    let known = facts.vsyscall64.as_ref().filter(|known| known.value == 0)?;
+    Some(Finding::new(Label::Vsyscall64Off).seen(&known.evidence).fix(&[Fix::Vsyscall64]))
+}
+
 
 fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
     // An empty `HostState` was never filled in.
@@ -78,6 +87,9 @@ fn falls_back(measured: &Measured, source: Option<&str>) -> Option<Finding> {
         _ => finding,
     })
 }
+        _ if facts.vsyscall64.as_ref().is_some_and(|known| known.value == 0) => {
+            finding.follows(Label::Vsyscall64Off)
+        }
 
 fn is_guest(measured: &Measured) -> bool {
     measured.host.virtualisation.as_deref().is_some_and(|name| name != "none")

@@ -201,3 +201,15 @@ fn a_process_without_a_vdso_is_told_why_if_the_command_line_says() {
         Some(Known::new(CommandLine::parse("ro vdso=0"), "proc/cmdline", "vdso=0"));
     assert_eq!(find(&facts, &verdict("tsc"))[0].fixes, [Fix::RemoveParameter]);
 }
+
+#[test]
+fn the_old_switch_of_the_vdso_needs_no_measurement() {
+    let with = |value: i64| {
+        let vsyscall64 = Some(Known::new(value, "proc/sys/kernel/vsyscall64", "0"));
+        find(&Facts { vsyscall64, ..Facts::default() }, &verdict("tsc"))
+    };
+    assert_eq!(with(1), []);
+    let findings = with(0);
+    assert_eq!((findings[0].label, findings[0].severity), (Label::Vsyscall64Off, Severity::Slow));
+    assert_eq!(findings[0].fixes, [Fix::Vsyscall64]);
+}

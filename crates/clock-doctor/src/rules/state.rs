@@ -107,6 +107,9 @@ fn expected(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (St
                 slow("device", &[("name", name.to_owned()), ("what", (*what).to_owned())])
             }
             None if is_elsewhere(name) => {
+    if facts.vsyscall64.as_ref().is_some_and(|gate| gate.value == 0) {
+        return slow("vsyscall64", &[]);
+    }
                 (State::Fast, Label::StateFast.sentence("elsewhere", named))
             }
             None => slow("no-vdso-reads", named),

@@ -136,7 +136,7 @@ fn logs_at_the_top_of_a_folder_are_read_and_older_ones_are_told() {
 }
 
 /// Files of each kind that doctor reads.
-const FILES: &str = "proc/version proc/cmdline proc/cpuinfo proc/sys/kernel/osrelease \
+const FILES: &str = "proc/version proc/cmdline proc/cpuinfo proc/sys/kernel/osrelease proc/sys/kernel/vsyscall64 \
     var/log/dmesg var/log/syslog dmidecode sys/class/dmi/id/sys_vendor sys/hypervisor/type var/lib/chrony/drift \
     clockscope/measured.json proc/device-tree/timer/compatible \
     sys/devices/system/clocksource/clocksource0/current_clocksource \

@@ -70,6 +70,7 @@ fn simple<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
         Fix::Reboot => Draft::of(&[if case.is("wsl wsl2") { "wsl" } else { "other" }]),
         Fix::PreBootSynchroniser => Draft::when(!case.is_guest(), &[])?,
         Fix::Use64Bit => Draft::when(case.is("arm32"), &[])?,
+        Fix::Vsyscall64 => Draft::when(case.kernel_since(3, 1, None) != Some(true), &[])?,
         Fix::Synchronise => {
             // Distributions with kernels before 3.0 have no systemd.
             let is_new = case.kernel_since(3, 0, None) != Some(false);

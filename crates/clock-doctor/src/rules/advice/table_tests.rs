@@ -310,6 +310,8 @@ fn comes_true(line: &str, after: &Chooser, release: &str) -> Option<bool> {
     } else if let Some(version) = words("uname -r   # must be ") {
         let (major, minor) = version.split_once(' ')?.0.split_once('.')?;
         Some(after.version >= (major.parse().ok()?, minor.parse().ok()?))
+    } else if line.contains("/proc/sys/kernel/vsyscall64   # must print 1") {
+        Some(before.version < (3, 1))
     } else {
         let (command, wanted) = line.strip_prefix("sudo dmesg | grep ")?.split_once("   # ")?;
         let prints = greps(&format!("grep {command}"), &after.log(release));

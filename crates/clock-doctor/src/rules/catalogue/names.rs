@@ -173,6 +173,7 @@ named! {
         AcpiPmBug = "acpi_pm-bug",
         VdsoFallsBack = "vdso-falls-back",
         VdsoOff = "vdso-off",
+        Vsyscall64Off = "vsyscall64-off",
         SlowReadMeasured = "slow-read-measured",
         TscOffsetMeasured = "tsc-offset-measured",
         TscDeniedToProcess = "tsc-denied-to-process",
@@ -237,3 +238,4 @@ named! {
         Keep = "keep",
     }
 }
+        Vsyscall64 = "vsyscall64=1",
