@@ -51,7 +51,7 @@ pub const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
 pub(crate) const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 
 /// Short files that stand alone.
-const SINGLE: [&str; 15] = [
+const SINGLE: [&str; 16] = [
     "etc/os-release",
     "usr/lib/os-release",
     "proc/sys/kernel/osrelease",

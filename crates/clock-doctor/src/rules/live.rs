@@ -22,9 +22,8 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut findings: Vec<Finding> = vsyscall64(facts).into_iter().collect();
     let Some(measured) = &facts.measured else { return findings };
     let source = verdict.source.as_deref();
-    let mut findings = Vec::new();
     findings.extend(vdso_off(facts, measured));
-    findings.extend(falls_back(measured, source));
+    findings.extend(falls_back(facts, measured, source));
     findings.extend(slow_read(measured, source));
     findings.extend(measured.warp.as_ref().and_then(|warp| offset(warp, measured, source)));
     findings.extend(tsc_denied(measured));
@@ -33,6 +32,7 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     findings.extend(measured.discipline.iter().flat_map(|one| discipline(one, measured)));
     findings
 }
+
 /// A value of 0 disables the vDSO's `clock_gettime` and `gettimeofday` on kernels up to 3.0.
 ///
 /// `gtod->sysctl_enabled` in `arch/x86/kernel/vsyscall_64.c` (Linux 2.6.36).
@@ -40,7 +40,6 @@ fn vsyscall64(facts: &Facts) -> Option<Finding> {
     let known = facts.vsyscall64.as_ref().filter(|known| known.value == 0)?;
     Some(Finding::new(Label::Vsyscall64Off).seen(&known.evidence).fix(&[Fix::Vsyscall64]))
 }
-
 
 fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
     // An empty `HostState` was never filled in.
@@ -56,7 +55,7 @@ fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
     })
 }
 
-fn falls_back(measured: &Measured, source: Option<&str>) -> Option<Finding> {
+fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Option<Finding> {
     let read = measured.read("CLOCK_MONOTONIC");
     let by_read = read.and_then(|read| read.falls_back);
     if by_read.or(measured.host.vdso.falls_back) != Some(true) {
@@ -82,14 +81,14 @@ fn falls_back(measured: &Measured, source: Option<&str>) -> Option<Finding> {
     }
     let finding = finding.fix(&[Fix::Coarse]);
     Some(match source {
+        _ if facts.vsyscall64.as_ref().is_some_and(|known| known.value == 0) => {
+            finding.follows(Label::Vsyscall64Off)
+        }
         Some("kvm-clock") => finding.follows(Label::KvmClockNoVdsoSuspected),
         Some("arch_sys_counter") => finding.follows(Label::ArmErratumVdsoOff),
         _ => finding,
     })
 }
-        _ if facts.vsyscall64.as_ref().is_some_and(|known| known.value == 0) => {
-            finding.follows(Label::Vsyscall64Off)
-        }
 
 fn is_guest(measured: &Measured) -> bool {
     measured.host.virtualisation.as_deref().is_some_and(|name| name != "none")

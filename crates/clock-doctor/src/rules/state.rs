@@ -89,6 +89,9 @@ fn expected(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (St
     if facts.line_with("vdso=0").is_some() {
         return slow("vdso=0", &[]);
     }
+    if facts.vsyscall64.as_ref().is_some_and(|gate| gate.value == 0) {
+        return slow("vsyscall64", &[]);
+    }
     let named = &[("name", name.to_owned())];
     let refused = |kind: &EventKind| matches!(kind, EventKind::VdsoModeInvalid(of) if of == name);
     if facts.logged(refused).is_some() {
@@ -107,9 +110,6 @@ fn expected(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (St
                 slow("device", &[("name", name.to_owned()), ("what", (*what).to_owned())])
             }
             None if is_elsewhere(name) => {
-    if facts.vsyscall64.as_ref().is_some_and(|gate| gate.value == 0) {
-        return slow("vsyscall64", &[]);
-    }
                 (State::Fast, Label::StateFast.sentence("elsewhere", named))
             }
             None => slow("no-vdso-reads", named),

@@ -288,7 +288,7 @@ fn greps(command: &str, log: &str) -> bool {
 }
 
 /// Whether the result that a Verify line promises is right after the fix; `None` if the machine does not show it.
-fn comes_true(line: &str, after: &Chooser, release: &str) -> Option<bool> {
+fn comes_true(line: &str, before: &Chooser, after: &Chooser, release: &str) -> Option<bool> {
     let words = |label: &str| line.split_once(label).map(|(_, rest)| rest);
     let has = |word: &str| after.line.iter().any(|one| one == word);
     let lists = |name: &str| after.rated().iter().any(|(one, _)| *one == name);
@@ -344,7 +344,7 @@ fn verified(
         if let Some((_, names)) = line.split_once("/current_clocksource   # must print ") {
             shown = names.split(';').next().unwrap_or_default().to_owned();
         }
-        match comes_true(line, &after, release) {
+        match comes_true(line, before, &after, release) {
             Some(true) => {}
             Some(false) => tried.wrong.push(format!(
                 "{fix} on {} {:?}: `{line}`, but {} is current",

@@ -229,6 +229,7 @@ named! {
         SetClockAfterRestore = "set-clock-after-restore",
         WslShutdown = "wsl-shutdown",
         Use64Bit = "64-bit",
+        Vsyscall64 = "vsyscall64=1",
         Synchronise = "synchronise",
         StopTracing = "stop-tracing",
         FindStall = "find-stall",
@@ -238,4 +239,3 @@ named! {
         Keep = "keep",
     }
 }
-        Vsyscall64 = "vsyscall64=1",
