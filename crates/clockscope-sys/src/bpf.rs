@@ -1,5 +1,6 @@
 //! `bpf(2)`: maps, programs, and the tracepoints that programs of other processes are attached to.
 
+pub mod kernel_types;
 pub mod maps;
 pub mod programs;
 

@@ -39,11 +39,12 @@ use std::time::Instant;
 use super::Breakdown;
 use super::calibrate::{self, ProbeCost};
 use super::decline::BpfDecline;
-use super::kernel_types::{self, FUNC, TYPEDEF, Types};
+use super::kernel_types::{FUNC, TYPEDEF, Types};
 #[cfg(have_bpf)]
 use super::loader::Aligned;
 use super::loader::{self, Loaded, numbers, words};
 use super::tally::{Abi, LAYOUT, SyscallTally};
+use clockscope_sys::bpf::kernel_types::KernelTypes;
 use clockscope_sys::bpf::maps::{self, Map, Mapped};
 use clockscope_sys::bpf::programs::{Attached, Program, Purpose};
 use clockscope_sys::{identity, tracefs};
@@ -131,7 +132,7 @@ impl BpfCounter {
     /// The reason, as a clause.
     pub fn start(options: &BpfOptions) -> Result<Self, BpfDecline> {
         let object = OBJECT.ok_or(BpfDecline::NotBuilt)?;
-        let bytes = kernel_types::of_this_kernel()?;
+        let bytes = KernelTypes::of_this_kernel().map_err(|_| BpfDecline::NoBtf)?;
         let types = Types::parse(&bytes).ok_or(BpfDecline::NoBtf)?;
         let refused = |error: io::Error| BpfDecline::from_error("share the counts", &error);
         let cpus = maps::cpu_numbers().map_err(refused)?;

@@ -1,4 +1,4 @@
-//! The kernel's description of its types (BTF), reduced to the types that the eBPF program needs.
+//! The kernel's description of its types (BTF), reduced to the types that the eBPF program needs. Pure.
 //!
 //! BTF contains some 100,000 types in 5 MB. Parsing all of them into structures takes 20 ms. This parser visits each
 //! type once, stores its offset, and copies only the types that the program's structures consist of.
@@ -8,8 +8,6 @@
 //! - Documentation/bpf/btf.rst (Linux 6.18)
 
 use std::collections::HashMap;
-
-use super::decline::BpfDecline;
 
 const MAGIC: [u8; 2] = 0xeb9f_u16.to_ne_bytes();
 const POINTER: u32 = 2;
@@ -34,11 +32,6 @@ pub(crate) struct Types<'a> {
     strings: &'a [u8],
     /// By the type's number; the first is number 1.
     offsets: Vec<u32>,
-}
-
-/// The description of the running kernel, about 5 MB.
-pub(crate) fn of_this_kernel() -> Result<Vec<u8>, BpfDecline> {
-    std::fs::read("/sys/kernel/btf/vmlinux").map_err(|_| BpfDecline::NoBtf)
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {

@@ -5,12 +5,13 @@
 
 use std::io;
 
+use clockscope_sys::bpf::kernel_types::KernelTypes;
 use clockscope_sys::bpf::maps::Map;
 use clockscope_sys::bpf::programs::{Program, Purpose};
 use clockscope_sys::cpu_samples::{self, CpuTimer};
 
 use super::decline::BpfDecline;
-use super::kernel_types::{self, Types};
+use super::kernel_types::Types;
 #[cfg(have_bpf)]
 use super::loader::Aligned;
 use super::loader::{self, Loaded, numbers, words};
@@ -109,7 +110,7 @@ impl CpuSampler {
         let refused =
             |what: &'static str| move |error: io::Error| BpfDecline::from_error(what, &error);
         let object = OBJECT.ok_or(BpfDecline::NotBuilt)?;
-        let bytes = kernel_types::of_this_kernel()?;
+        let bytes = KernelTypes::of_this_kernel().map_err(|_| BpfDecline::NoBtf)?;
         let types = Types::parse(&bytes).ok_or(BpfDecline::NoBtf)?;
         let cpus = cpu_samples::online_cpus().map_err(refused("list the CPUs"))?;
         let own = std::process::id().to_ne_bytes();
