@@ -119,7 +119,7 @@ fn seen(info: io::Result<libc::siginfo_t>) -> io::Result<Option<Waited>> {
     Ok(Some(Waited { pid, status, cpu: none, own_cpu: none, queued: none }))
 }
 
-/// The pending state change of one tracee; `None` if there is none. As with [`next`], a stop stays pending.
+/// The pending state change of one tracee; `None` if there is none. As with [`next_or_tick`], a stop stays pending.
 ///
 /// # Errors
 ///
@@ -153,7 +153,7 @@ fn reap(pid: i32) -> io::Result<Option<Waited>> {
     Ok(Some(Waited { pid, status: Status::from_raw(status), cpu, own_cpu, queued }))
 }
 
-/// Takes the stop of a tracee that is not resumed yet, so that [`next`] does not report it again.
+/// Takes the stop of a tracee that is not resumed yet, so that [`next_or_tick`] does not report it again.
 pub fn take_stop(pid: i32) {
     // SAFETY: no status is asked for.
     unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG) };
