@@ -118,19 +118,20 @@ fn what_a_cost_of_a_read_would_do_is_what_it_does() {
     };
     // What else runs makes a run dearer: the cheapest of three. But a delay of the slow clock passes as well while
     // something else runs, and then takes less CPU time: the dearest of three.
-    let cost =
-        |run: &dyn Fn() -> f64, of: fn(f64, f64) -> f64| (0..3).map(|_| run()).reduce(of).unwrap();
-    let computed =
-        cost(&|| what_if("20us")["cpu_ns"].as_f64().expect("the reads were timed"), f64::min);
+    let cpu_ns =
+        |what_if: &serde_json::Value| what_if["cpu_ns"].as_f64().expect("the reads were timed");
+    let runs = (0..3).map(|_| what_if("20us"));
+    let cheapest = runs.min_by(|a, b| cpu_ns(a).total_cmp(&cpu_ns(b))).unwrap();
+    let computed = cpu_ns(&cheapest);
     let measure = || {
         let (output, slow) = run_with_stats(&["--clock", "slow", "--read-cost", "20us"], &command);
         assert!(output.status.success(), "{output:?}");
         slow.field("cpu_ns").as_f64().expect("is a number")
     };
-    let measured = cost(&measure, f64::max);
+    let measured = (0..3).map(|_| measure()).fold(0.0, f64::max);
     let ratio = measured / computed;
     assert!((0.85..=1.15).contains(&ratio), "{measured} ns measured, {computed} ns computed");
-    let times = what_if("20us")["times_as_long"].as_f64().expect("is a number");
+    let times = cheapest["times_as_long"].as_f64().expect("is a number");
     let back = what_if(&format!("{times}x"));
     let read_ps = back["read_ps"].as_f64().expect("there is such a cost");
     assert!(back["from_ratio"] == true && read_ps > 1e6, "{back}");
