@@ -245,7 +245,8 @@ def survey(clockscope, machine, count):
     own = descendants([server.pid for server in machine.servers.values()])
     for row in [row for row in report["processes"] if row["reads"] and row["pid"] in own][:count]:
         if Path(f"/proc/{row['pid']}").exists():
-            row["trace"] = run([clockscope, "trace", "--via", "none", "--quiet", "--format", "json", "--duration", "1", "-p", str(row["pid"])])
+            options = ["--via", "none", "--quiet", "--format", "json", "-o", "/dev/fd/1", "--duration", "1"]
+            row["trace"] = run([clockscope, "trace", *options, "-p", str(row["pid"])])
     return report
 
 
