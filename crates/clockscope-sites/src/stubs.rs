@@ -34,7 +34,7 @@ use vdso_image::layout::{
     INSTALL_NOTICE as NOTICE, KEPT, Kept, SITE_SHARDS as SHARDS, SITE_WORDS as WORDS,
 };
 
-use crate::find::LOOKED_AT;
+use crate::find::{LOOKED_AT, SYS_PRCTL, SYS_SECCOMP};
 use crate::site::{CALL, COMPARE, Calls, JUMP, NUMBERS, Site};
 
 use leaving::{Behind, Made};
@@ -463,10 +463,10 @@ impl Stubs {
         let mut if_filters = Vec::new();
         if let Calls::Given(register) = site.calls {
             // prctl(2) and seccomp(2) may install a filter. The arguments are not where the call has them.
-            for number in [157, 317] {
+            for number in [SYS_PRCTL, SYS_SECCOMP] {
                 // cmp register, number; je
                 code.put(&[0x48, 0x81, 0xf8 | register]);
-                code.word(number)?;
+                code.put(&number.to_le_bytes());
                 code.put(&[0x74]);
                 if_filters.push(code.open());
             }

@@ -191,11 +191,10 @@ pub fn is_syscall(pid: i32, address: u64) -> io::Result<bool> {
     let offset = at % size_of::<u64>();
     // An aligned word does not reach into a page that may be unmapped.
     let mut bytes = peek(libc::PTRACE_PEEKTEXT, pid, at - offset)?.to_le_bytes()[offset..].to_vec();
-    let wanted = SYSCALL;
-    if bytes.len() < wanted.len() && wanted.starts_with(&bytes) {
+    if bytes.len() < SYSCALL.len() && SYSCALL.starts_with(&bytes) {
         bytes.extend(peek(libc::PTRACE_PEEKTEXT, pid, at - offset + 8)?.to_le_bytes());
     }
-    Ok(bytes.starts_with(&wanted))
+    Ok(bytes.starts_with(&SYSCALL))
 }
 
 /// Reads a word of a stopped tracee: of its memory or of its `struct user`, depending on `request`.
