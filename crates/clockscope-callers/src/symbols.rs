@@ -24,43 +24,7 @@ use super::module_file::{self, Bytes};
 use super::modules::Module;
 use super::stripped;
 use super::unwind::Unwinder;
-
-/// Kinds of functions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Machine code of a file.
-    Native,
-    /// A function that the compiler has put into its caller.
-    Inlined,
-    /// The code that a signal handler returns to: its caller is the interrupted function.
-    Signal,
-    /// Code made at run time.
-    RunTime,
-    /// An address without any information.
-    #[default]
-    Unknown,
-}
-
-/// A function, or an address with less information.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Name {
-    /// Its name, demangled.
-    pub function: Option<Foreign>,
-    /// The file of its code as the process sees it, `[vdso]`, `[jit]`; `None` if nothing is mapped.
-    pub module: Option<Foreign>,
-    /// Address in the file, as `addr2line` takes it; 0 for code made at run time and where nothing
-    /// is mapped.
-    pub address: u64,
-    /// Start of the function in the file: set if it has no name and the unwind tables give the
-    /// start.
-    pub start: Option<u64>,
-    /// Source file.
-    pub file: Option<Foreign>,
-    /// Line in the source file.
-    pub line: Option<u32>,
-    /// Kind of the function.
-    pub kind: Kind,
-}
+use clockscope_model::callers::{FrameKind, FrameRow};
 
 /// Finds names, and caches them.
 pub struct Symbols {
@@ -71,7 +35,7 @@ pub struct Symbols {
     packed: HashMap<ModuleId, Option<Functions>>,
     /// Bytes that may still be unpacked.
     unpack_left: u64,
-    found: HashMap<FrameAddress, Vec<Name>>,
+    found: HashMap<FrameAddress, Vec<FrameRow>>,
 }
 
 impl Default for Symbols {
@@ -95,7 +59,7 @@ impl Default for Symbols {
 impl Symbols {
     /// The functions at a frame: inlined functions first, starting with the innermost; the last is
     /// the function that contains the code. At least one.
-    pub fn names(&mut self, unwinder: &mut Unwinder, frame: FrameAddress) -> Vec<Name> {
+    pub fn names(&mut self, unwinder: &mut Unwinder, frame: FrameAddress) -> Vec<FrameRow> {
         if let Some(names) = self.found.get(&frame) {
             return names.clone();
         }
@@ -103,20 +67,20 @@ impl Symbols {
             FrameAddress::Code { module, at } if unwinder.is_signal_frame(module, at) => {
                 // No call stands before this code, so the thread goes on at its first instruction.
                 let mut names = self.of_code(unwinder, module, at.wrapping_add(1));
-                names.iter_mut().for_each(|name| name.kind = Kind::Signal);
+                names.iter_mut().for_each(|name| name.kind = FrameKind::Signal);
                 names
             }
             FrameAddress::Code { module, at } => self.of_code(unwinder, module, at),
-            FrameAddress::RunTime { program, at } => vec![Name {
+            FrameAddress::RunTime { program, at } => vec![FrameRow {
                 function: unwinder.run_time_name(program, at),
                 module: Some("[jit]".into()),
-                kind: Kind::RunTime,
-                ..Name::default()
+                kind: FrameKind::Jit,
+                ..FrameRow::default()
             }],
             FrameAddress::Managed(id) => {
-                vec![unwinder.managed(id).map(managed).unwrap_or_default()]
+                vec![unwinder.managed(id).map_or_else(unknown, managed)]
             }
-            FrameAddress::Unknown { .. } => vec![Name::default()],
+            FrameAddress::Unknown { .. } => vec![unknown()],
         };
         // Code made at run time may get its name later.
         let is_named = names.iter().any(|name| name.function.is_some());
@@ -172,7 +136,7 @@ impl Symbols {
         let mut files: HashMap<ModuleId, usize> = HashMap::new();
         for frame in frames {
             let names = self.found.get(&frame).into_iter().flatten();
-            let is_unnamed = names.filter(|name| name.kind == Kind::Native).any(|name| {
+            let is_unnamed = names.filter(|name| name.kind == FrameKind::Native).any(|name| {
                 let is_image = |file: &Foreign| file.verbatim().starts_with('[');
                 name.function.is_none() && !name.module.as_ref().is_some_and(is_image)
             });
@@ -185,9 +149,9 @@ impl Symbols {
         files.into_iter().take(FILES).map(|(id, _)| id).collect()
     }
 
-    fn of_code(&mut self, unwinder: &mut Unwinder, id: ModuleId, at: u64) -> Vec<Name> {
+    fn of_code(&mut self, unwinder: &mut Unwinder, id: ModuleId, at: u64) -> Vec<FrameRow> {
         let module_name = unwinder.module_name(id);
-        let base = Name { module: module_name, address: at, kind: Kind::Native, ..Name::default() };
+        let base = FrameRow { module: module_name, address: at, ..FrameRow::default() };
         let file =
             self.files.entry(id).or_insert_with(|| unwinder.module(id).and_then(readable)).clone();
         let Some(file) = file else { return vec![base] };
@@ -205,7 +169,7 @@ impl Symbols {
         let packed = self.packed_name(unwinder, id, at);
         let function = packed.or_else(|| unwinder.go_name(id, at));
         let start = if function.is_none() { unwinder.function_start(id, at) } else { None };
-        vec![Name { function, start, ..base }]
+        vec![FrameRow { function, start, ..base }]
     }
 
     /// The function's name in a packed section of the file.
@@ -219,14 +183,19 @@ impl Symbols {
     }
 }
 
-fn managed(function: &Function) -> Name {
-    Name {
+/// An address without any information.
+fn unknown() -> FrameRow {
+    FrameRow { kind: FrameKind::Unknown, ..FrameRow::default() }
+}
+
+fn managed(function: &Function) -> FrameRow {
+    FrameRow {
         function: Some(function.name.clone()),
         module: Some(function.module.into()),
         file: function.file.clone(),
         line: function.line,
-        kind: if function.is_inlined { Kind::Inlined } else { Kind::RunTime },
-        ..Name::default()
+        kind: if function.is_inlined { FrameKind::Inlined } else { FrameKind::Jit },
+        ..FrameRow::default()
     }
 }
 
@@ -250,18 +219,18 @@ fn readable(module: &Module) -> Option<Rc<File>> {
 /// The functions of a symbol: inlined ones, innermost first, then the function itself.
 ///
 /// The source place of each function is the executing line inside that function.
-fn functions(symbol: &Sym<'_>, base: &Name) -> Vec<Name> {
+fn functions(symbol: &Sym<'_>, base: &FrameRow) -> Vec<FrameRow> {
     let place = |info: Option<&CodeInfo<'_>>| {
         let file = info.map(|info| Foreign::from(info.to_path().as_ref()));
         (file, info.and_then(|info| info.line))
     };
     let (file, line) = place(symbol.code_info.as_deref());
     let mut names =
-        vec![Name { function: Some(demangled(&symbol.name)), file, line, ..base.clone() }];
+        vec![FrameRow { function: Some(demangled(&symbol.name)), file, line, ..base.clone() }];
     for inlined in &symbol.inlined {
         let (file, line) = place(inlined.code_info.as_ref());
         let function = Some(demangled(&inlined.name));
-        names.push(Name { function, file, line, kind: Kind::Inlined, ..base.clone() });
+        names.push(FrameRow { function, file, line, kind: FrameKind::Inlined, ..base.clone() });
     }
     names.reverse();
     names

@@ -9,17 +9,17 @@ mod stopped;
 use std::path::Path;
 
 use clockscope_callers::frames::End;
-use clockscope_callers::symbols::{Kind, Name};
+use clockscope_model::callers::{FrameKind, FrameRow};
 use stopped::{COPIED, alone, functions, stopped, unwound};
 
 /// The names from the caller to `main`, and the reason for the end.
-fn of_program(program: &Path, words: &[&str]) -> (Vec<Name>, End) {
+fn of_program(program: &Path, words: &[&str]) -> (Vec<FrameRow>, End) {
     let stopped = stopped(program, words, COPIED);
     let (unwound, names) = unwound(&stopped);
     (names, unwound.end)
 }
 
-fn assert_stack(names: &[Name], expected: &[&str]) {
+fn assert_stack(names: &[FrameRow], expected: &[&str]) {
     let found = functions(names);
     let found = &found[..expected.len().min(found.len())];
     assert_eq!(found, expected, "of {names:#?}");
@@ -75,8 +75,12 @@ fn threads_signals_and_odd_frames() {
         }
         let (names, end) = of_program(&program, &["signal"]);
         assert_stack(&names[1..], &["innermost", "middle", "outermost", "handler"]);
-        assert_eq!(names[5].kind, Kind::Signal, "{name}: {names:#?}");
-        assert_eq!(names.iter().filter(|name| name.kind == Kind::Signal).count(), 1, "{names:#?}");
+        assert_eq!(names[5].kind, FrameKind::Signal, "{name}: {names:#?}");
+        assert_eq!(
+            names.iter().filter(|name| name.kind == FrameKind::Signal).count(),
+            1,
+            "{names:#?}"
+        );
         let found = functions(&names[6..]);
         assert_eq!(found.iter().filter(|name| **name == "interrupted").count(), 1, "{names:#?}");
         let at = found.iter().position(|name| *name == "interrupted");
@@ -126,7 +130,7 @@ fn cpp_with_inlining_and_exceptions() {
         "main",
     ];
     assert_stack(&names[1..], &expected);
-    assert_eq!(names[2].kind, Kind::Inlined);
+    assert_eq!(names[2].kind, FrameKind::Inlined);
     let (names, end) = of_program(&program, &["exception"]);
     let expected =
         [&expected[..3], &["app::Guard::~Guard()", "app::thrower(int)", "main"]].concat();
@@ -192,11 +196,11 @@ fn stripped_and_deleted_programs_are_unwound() {
     assert!(
         names[0].module.as_ref().is_some_and(|module| module.verbatim().ends_with("/stripped"))
     );
-    assert!(names.iter().all(|name| name.address != 0 && name.kind == Kind::Native));
+    assert!(names.iter().all(|name| name.address != 0 && name.kind == FrameKind::Native));
     // The unwind tables give the functions' first addresses, except for `_start`.
     let starts: Vec<Option<u64>> = names.iter().map(|name| name.start).collect();
     assert!(starts[..7].iter().flatten().count() == 7, "{names:#?}");
-    let is_before = |name: &Name| name.start.is_none_or(|start| start <= name.address);
+    let is_before = |name: &FrameRow| name.start.is_none_or(|start| start <= name.address);
     assert!(names.iter().all(is_before), "{names:#?}");
 }
 

@@ -9,8 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use clockscope_callers::frames::{FrameAddress, Unwound};
 use clockscope_callers::modules::mappings_of;
 use clockscope_callers::sample::{Called, FP, MemoryEvent, Registers, SP, Sample};
-use clockscope_callers::symbols::{Name, Symbols};
+use clockscope_callers::symbols::Symbols;
 use clockscope_callers::unwind::Unwinder;
+use clockscope_model::callers::FrameRow;
 use clockscope_sys::access::threads_of;
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::wait::{self, Status};
@@ -169,7 +170,7 @@ fn chain(pid: i32, mut frame: u64) -> Vec<u64> {
 }
 
 /// Unwinds a sample of a living process, and names all of its functions.
-pub(crate) fn unwound(stopped: &Stopped) -> (Unwound, Vec<Name>) {
+pub(crate) fn unwound(stopped: &Stopped) -> (Unwound, Vec<FrameRow>) {
     let mut unwinder = Unwinder::new(Vec::new());
     let pid = stopped.sample.pid;
     let mappings = mappings_of(pid).expect("read its maps");
@@ -182,6 +183,6 @@ pub(crate) fn unwound(stopped: &Stopped) -> (Unwound, Vec<Name>) {
 }
 
 /// The names of functions, or `?`.
-pub(crate) fn functions(names: &[Name]) -> Vec<&str> {
+pub(crate) fn functions(names: &[FrameRow]) -> Vec<&str> {
     names.iter().map(|name| name.function.as_ref().map_or("?", Foreign::verbatim)).collect()
 }

@@ -12,10 +12,7 @@ use super::sampler::Found;
 use super::weights::{self, Counts};
 use clockscope_callers::frames::{End, FrameAddress};
 use clockscope_callers::sample::Called;
-use clockscope_callers::symbols::{Kind, Name};
-use clockscope_model::callers::{
-    CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow,
-};
+use clockscope_model::callers::{CalledRow, Callers, CutRow, FrameRow, PairRow, StackRow};
 use clockscope_model::reads::clock_name;
 use clockscope_model::trace::{DeclineRow, Missing, Via};
 use clockscope_syscalls::filter::Filter;
@@ -173,26 +170,7 @@ fn called_row(called: Called) -> Option<CalledRow> {
 /// The rows of a frame: inlined functions first.
 fn frame_rows(found: &Found, frame: FrameAddress, rows: &mut IndexSet<FrameRow>) -> Vec<usize> {
     let names = found.names.get(&frame).into_iter().flatten();
-    names.map(|name| rows.insert_full(frame_row(name.clone())).0).collect()
-}
-
-/// A function in the report's form.
-fn frame_row(name: Name) -> FrameRow {
-    FrameRow {
-        function: name.function,
-        module: name.module,
-        address: name.address,
-        start: name.start,
-        file: name.file,
-        line: name.line,
-        kind: match name.kind {
-            Kind::Native => FrameKind::Native,
-            Kind::Inlined => FrameKind::Inlined,
-            Kind::Signal => FrameKind::Signal,
-            Kind::RunTime => FrameKind::Jit,
-            Kind::Unknown => FrameKind::Unknown,
-        },
-    }
+    names.map(|name| rows.insert_full(name.clone()).0).collect()
 }
 
 /// The stacks, most calls first, and the new index of each collected stack.

@@ -16,9 +16,9 @@ use clockscope_callers::modules;
 use clockscope_callers::python;
 use clockscope_callers::records::{Record, Said, Taken};
 use clockscope_callers::sample::{Called, MemoryEvent};
-use clockscope_callers::symbols::{Name, Symbols};
+use clockscope_callers::symbols::Symbols;
 use clockscope_callers::unwind::{Interpreted, Unwinder};
-use clockscope_model::callers::Waits;
+use clockscope_model::callers::{FrameRow, Waits};
 use clockscope_sys::{access, tsc};
 use clockscope_text::foreign::Foreign;
 use clockscope_tracee::live_pages::CallersOneIn;
@@ -126,7 +126,7 @@ pub(crate) struct Found {
     /// The stacks.
     pub collected: Collected,
     /// The functions at each frame of the stacks: inlined ones first.
-    pub names: HashMap<FrameAddress, Vec<Name>>,
+    pub names: HashMap<FrameAddress, Vec<FrameRow>>,
     /// Reason why stacks end early, the file of the last frame's code, and the number of samples.
     pub cut: Vec<(End, Option<Foreign>, u64)>,
     /// Processes with unnamed functions in code made at run time, and the reason.
