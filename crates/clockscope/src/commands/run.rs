@@ -36,7 +36,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<i32> {
             return Ok(not_found.code);
         }
     };
-    let output = Output::open(args.output.as_deref())?;
+    let options = TextOptions { clock: args.clock, ..TextOptions::default() };
+    let output = Output::open(args.output.as_deref(), args.format.into(), options)?;
     if args.clock.is_page() {
         tsc_guard::ask(args.force)?;
     }
@@ -49,8 +50,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<i32> {
         Err(error) => return Ok(program::refused(&path, &error)),
     };
     let is_written = if args.stats {
-        let options = TextOptions { clock: args.clock, ..TextOptions::default() };
-        output.write(&launched.report, args.format.into(), &options)
+        output.write(&launched.report)
     } else {
         say_declines(&launched.report);
         true

@@ -49,7 +49,7 @@ fn trace_running(args: &TraceArgs, plan: &Plan) -> anyhow::Result<i32> {
     let Some(prepared) = attach::prepare(plan, &targets)? else { return Ok(exit::FAILED) };
     let Some(output) = open(args)? else { return Ok(exit::FAILURE) };
     let Some(traced) = attach::trace(prepared)? else { return Ok(exit::FAILED) };
-    let is_written = write(output, traced.report, args);
+    let is_written = write(output, traced.report);
     // Leaked: without the signal handlers, another Ctrl-C would kill clockscope before its exit status.
     std::mem::forget(traced.ending);
     let code = if traced.is_complete { exit::OK } else { exit::INCOMPLETE };
@@ -69,7 +69,7 @@ fn trace_program(args: &TraceArgs, plan: &Plan) -> anyhow::Result<i32> {
         Ok(launched) => launched,
         Err(error) => return Ok(program::refused(&path, &error)),
     };
-    let is_written = write(output, launched.report, args);
+    let is_written = write(output, launched.report);
     launched.notes.iter().for_each(crate::printing::warn_user);
     let code = if launched.left { exit::OK } else { program::end_as(launched.end) };
     Ok(exit::reported(is_written, code))
@@ -78,7 +78,7 @@ fn trace_program(args: &TraceArgs, plan: &Plan) -> anyhow::Result<i32> {
 /// Opens the report's file before anything is traced. `None` if the report would spoil a terminal; the user
 /// has been told.
 fn open(args: &TraceArgs) -> anyhow::Result<Option<Output>> {
-    let output = Output::open(args.output.as_deref())?;
+    let output = Output::open(args.output.as_deref(), args.format, text_options(args))?;
     if args.format == TraceFormat::Pprof && output.is_terminal() {
         crate::printing::warn_user("a pprof profile is not written to a terminal; try -o FILE");
         return Ok(None);
@@ -87,8 +87,8 @@ fn open(args: &TraceArgs) -> anyhow::Result<Option<Output>> {
 }
 
 /// Returns whether the report was written.
-fn write(output: Output, mut report: TraceReport, args: &TraceArgs) -> bool {
-    if matches!(args.format, TraceFormat::Folded | TraceFormat::Pprof) {
+fn write(output: Output, mut report: TraceReport) -> bool {
+    if output.has_stacks_alone() {
         // These formats have no place for the reasons of missing stacks.
         for sentence in report.callers.iter().flat_map(callers::not_sampled) {
             crate::printing::warn_user(&format!("not sampled: {sentence}"));
@@ -98,7 +98,7 @@ fn write(output: Output, mut report: TraceReport, args: &TraceArgs) -> bool {
         let facts = live::facts();
         report.slow_because = DoctorReport::new(&facts, &rules::examine(&facts)).in_a_clause();
     }
-    output.write(&report, args.format, &text_options(args))
+    output.write(&report)
 }
 
 fn text_options(args: &TraceArgs) -> TextOptions {

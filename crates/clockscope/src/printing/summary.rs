@@ -18,8 +18,12 @@ use clockscope_report::text;
 use clockscope_text::foreign::json_document;
 use clockscope_text::foreign::printable_lines;
 
-/// Standard error, or a file checked to be writable before the program starts.
-pub(crate) struct Output(Option<Prepared>);
+/// The report's form, and its place: standard error, or a file checked to be writable before the program starts.
+pub(crate) struct Output {
+    file: Option<Prepared>,
+    format: TraceFormat,
+    options: TextOptions,
+}
 
 impl Output {
     /// Prepares the file, if one is named.
@@ -27,24 +31,29 @@ impl Output {
     /// # Errors
     ///
     /// When the file cannot be written to.
-    pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
-        Prepared::of_option(path).map(Self)
+    pub(crate) fn open(
+        path: Option<&Path>,
+        format: TraceFormat,
+        options: TextOptions,
+    ) -> anyhow::Result<Self> {
+        Ok(Self { file: Prepared::of_option(path)?, format, options })
     }
 
     /// Whether the output is a terminal, on which binary output is useless.
     pub(crate) fn is_terminal(&self) -> bool {
-        self.0.as_ref().map_or_else(|| io::stderr().is_terminal(), Prepared::is_terminal)
+        self.file.as_ref().map_or_else(|| io::stderr().is_terminal(), Prepared::is_terminal)
+    }
+
+    /// Whether the format has no place for anything but stacks.
+    pub(crate) fn has_stacks_alone(&self) -> bool {
+        matches!(self.format, TraceFormat::Folded | TraceFormat::Pprof)
     }
 
     /// Writes the report, or says why not and prints it as text to standard error. Returns whether it was written.
-    pub(crate) fn write(
-        self,
-        report: &TraceReport,
-        format: TraceFormat,
-        options: &TextOptions,
-    ) -> bool {
-        let to_stderr = self.0.is_none();
-        let written = rendered(report, format, options, to_stderr).and_then(|bytes| match self.0 {
+    pub(crate) fn write(self, report: &TraceReport) -> bool {
+        let Self { file, format, options } = self;
+        let to_stderr = file.is_none();
+        let written = rendered(report, format, &options, to_stderr).and_then(|bytes| match file {
             None => match streams::warn_bytes(&bytes) {
                 // A reader that goes away early has read what it wanted.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -55,7 +64,7 @@ impl Output {
         let Err(error) = written else { return true };
         let instead = if to_stderr { "try -o FILE" } else { "it follows; try -o FILE elsewhere" };
         crate::printing::warn_user(&format!("cannot write the report: {error:#}; {instead}"));
-        if !to_stderr && let Ok(text) = rendered(report, TraceFormat::Text, options, true) {
+        if !to_stderr && let Ok(text) = rendered(report, TraceFormat::Text, &options, true) {
             // Nothing is left to be done if standard error is closed, too.
             let _ = streams::warn_bytes(&text);
         }
