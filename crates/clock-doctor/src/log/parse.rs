@@ -12,7 +12,9 @@ pub(super) mod watchdog;
 
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use aho_corasick::automaton::Automaton as _;
+use aho_corasick::dfa::DFA;
+use aho_corasick::{Input, Match, MatchKind, StartKind};
 
 use super::event::{EventKind, UnstableReason};
 pub(crate) use tokens::is_name;
@@ -117,17 +119,23 @@ fn keywords() -> impl Iterator<Item = &'static str> {
 }
 
 /// Finds keywords. If several begin at the same place, the first one in the table counts.
-static AUTOMATON: LazyLock<AhoCorasick> = LazyLock::new(|| {
-    AhoCorasick::builder()
+static AUTOMATON: LazyLock<DFA> = LazyLock::new(|| {
+    DFA::builder()
         .match_kind(MatchKind::LeftmostFirst)
-        .kind(Some(AhoCorasickKind::DFA))
+        .start_kind(StartKind::Unanchored)
         .build(keywords())
         .unwrap_or_else(|error| unreachable!("a few hundred states always fit: {error}"))
 });
 
+fn keywords_of(line: &[u8]) -> impl Iterator<Item = Match> + '_ {
+    AUTOMATON
+        .try_find_iter(Input::new(line))
+        .unwrap_or_else(|error| unreachable!("the automaton is not anchored: {error}"))
+}
+
 /// Whether a line may be relevant.
 pub(crate) fn has_keyword(line: &[u8]) -> bool {
-    AUTOMATON.is_match(line)
+    keywords_of(line).next().is_some()
 }
 
 /// Interprets a message.
@@ -140,7 +148,7 @@ pub(crate) fn said(message: &str) -> Said {
     let mut tried = [false; SIGNATURES + hosts::SIGNATURES.len()];
     let mut is_open = false;
     let mut platform = None;
-    for found in AUTOMATON.find_iter(message) {
+    for found in keywords_of(message.as_bytes()) {
         let keyword = found.pattern().as_usize();
         // Each parser is tried once, or a line of many keywords would take quadratic time.
         if std::mem::replace(&mut tried[keyword], true) {
@@ -197,7 +205,7 @@ mod tests {
     fn no_keyword_hides_another_one() {
         for (place, keyword) in keywords().enumerate() {
             let line = format!("some line: {keyword} and more");
-            let mut found = AUTOMATON.find_iter(&line).map(|one| one.pattern().as_usize());
+            let mut found = keywords_of(line.as_bytes()).map(|one| one.pattern().as_usize());
             assert!(keyword.len() >= 3 && found.any(|one| one == place), "{keyword} is hidden");
         }
     }

@@ -182,7 +182,9 @@ fn displaced(
         let is_undone = is_undone(&instruction, &instructions);
         instructions.push(instruction);
         if !may_move && instructions.len() == 1 {
-            return Err(NotMovable::Instruction(instruction.to_string()));
+            let bytes = slice(text, at, length as u64).unwrap_or_default();
+            let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            return Err(NotMovable::Instruction(bytes.join(" ")));
         }
         if may_move && length >= JUMP {
             return Ok((instructions, Vec::new()));
@@ -497,9 +499,10 @@ mod tests {
     #[test]
     fn calls_and_system_calls_stay_where_they_are() {
         let call = hex("e8 00 10 00 00 c3");
-        assert!(matches!(redirect_at(&call, 6), Err(NotMovable::Instruction(_))));
+        let stays = |bytes: &str| Err(NotMovable::Instruction(bytes.to_owned()));
+        assert_eq!(redirect_at(&call, 6), stays("e8 00 10 00 00"));
         let syscall = hex("0f 05 c3 90 90 90 90 90");
-        assert!(matches!(redirect_at(&syscall, 3), Err(NotMovable::Instruction(_))));
+        assert_eq!(redirect_at(&syscall, 3), stays("0f 05"));
     }
 
     #[test]
