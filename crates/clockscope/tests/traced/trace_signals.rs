@@ -143,10 +143,10 @@ fn attached_to(cell: Cell, via: &str, attachments: u32) -> Option<(Said, Slowest
 }
 
 #[track_caller]
-fn unharmed_by_attaching(cells: &[Cell]) {
+fn unharmed_by_attaching(attachments: u32, cells: &[Cell]) {
     for cell in cells {
         for via in ATTACHMENTS {
-            let Some((_, slowest)) = attached_to(*cell, via, 8) else { return };
+            let Some((_, slowest)) = attached_to(*cell, via, attachments) else { return };
             assert_eq!(slowest.left_shared, 0, "{via}: {cell}");
         }
     }
@@ -157,23 +157,26 @@ const ATTACHMENTS: [&str; 2] = ["none", "sites"];
 
 #[test]
 fn timers_that_fire_while_the_program_sleeps_spins_and_waits() {
-    unharmed_by_attaching(&[
-        cell("real", 300, "sleep", 1),
-        cell("real", 1000, "sleep", 1),
-        cell("real", 4000, "sleep", 1),
-        cell("real", 10_000, "sleep", 1),
-        cell("real", 300, "spin", 1),
-        cell("prof", 1000, "spin", 1),
-        cell("real", 100, "all", 1),
-        cell("thread", 100, "all", 1),
-        cell("thread", 4000, "all", 64),
-    ]);
+    unharmed_by_attaching(
+        8,
+        &[
+            cell("real", 300, "sleep", 1),
+            cell("real", 1000, "sleep", 1),
+            cell("real", 4000, "sleep", 1),
+            cell("real", 10_000, "sleep", 1),
+            cell("real", 300, "spin", 1),
+            cell("prof", 1000, "spin", 1),
+            cell("real", 100, "all", 1),
+            cell("thread", 100, "all", 1),
+            cell("thread", 4000, "all", 64),
+        ],
+    );
 }
 
 #[test]
 fn each_wait_goes_on_unnoticed() {
     for wait in ["read", "futex", "nanosleep", "epoll", "uring"] {
-        unharmed_by_attaching(&[cell("thread", 4000, wait, 1)]);
+        unharmed_by_attaching(8, &[cell("thread", 4000, wait, 1)]);
     }
 }
 
@@ -181,9 +184,9 @@ fn each_wait_goes_on_unnoticed() {
 /// time, and no signals at all.
 #[test]
 fn signals_that_no_timer_sends() {
-    unharmed_by_attaching(&[cell("signalfd", 300, "all", 1), cell("signalfd", 4000, "all", 4)]);
+    unharmed_by_attaching(8, &[cell("signalfd", 300, "all", 1), cell("signalfd", 4000, "all", 4)]);
     for source in ["queue", "child", "none"] {
-        unharmed_by_attaching(&[cell(source, 0, "all", 1), cell(source, 0, "all", 8)]);
+        unharmed_by_attaching(8, &[cell(source, 0, "all", 1), cell(source, 0, "all", 8)]);
     }
 }
 
@@ -194,19 +197,13 @@ const WAKES: [&str; 7] =
 #[test]
 fn a_wait_that_a_signal_ends_is_ended_by_each_signal() {
     for wait in WAKES {
-        unharmed_by_attaching(&[cell("wake", 0, wait, 1), cell("wake", 0, wait, 4)]);
+        unharmed_by_attaching(8, &[cell("wake", 0, wait, 1), cell("wake", 0, wait, 4)]);
     }
 }
 
 #[test]
 fn threads_and_children_that_are_born_while_counting_ends() {
-    for threads in [1, 3] {
-        let cell = cell("none", 0, "births", threads);
-        for via in ATTACHMENTS {
-            let Some((_, slowest)) = attached_to(cell, via, 30) else { return };
-            assert_eq!(slowest.left_shared, 0, "{via}: {cell}");
-        }
-    }
+    unharmed_by_attaching(30, &[1, 3].map(|threads| cell("none", 0, "births", threads)));
 }
 
 /// Launches the program by these words, for so many turns. The counts of its clock reads must be those in the
