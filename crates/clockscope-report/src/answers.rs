@@ -4,7 +4,7 @@
 use super::costs::{each, ratio, times_as_long, total, whole_on};
 use super::options::TextOptions;
 use super::{latency, what_if};
-use clockscope_model::trace::{Clock, ClockReads, SyscallRow, TraceReport, Way};
+use clockscope_model::trace::{Clock, ClockReads, Missing, SyscallRow, TraceReport, Way};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::labelled;
 use clockscope_text::units;
@@ -17,6 +17,10 @@ const COARSE_WORTH: f64 = 0.5;
 /// Origin of the typical figures, and their limit: in a virtual machine each read leaves the guest.
 const TYPICAL: &str = "typical on bare metal";
 const IN_VM: &str = "; more in a virtual machine";
+
+/// The end of the sentence on few reads, and on few reads of a part of the processes.
+const NOT_WORTH: &str = ": not worth a thought";
+const PARTIAL: &str = " counted, not of all processes: see \"Not counted\"";
 
 /// Limit for shares above 1 that timing explains on a busy machine: the cost of timing a read, which is
 /// subtracted, is about as large as the read's own.
@@ -67,8 +71,22 @@ fn are_worth_a_change(report: &TraceReport) -> bool {
     report.cpu_ns == 0 || ratio(time_ns, report.cpu_ns) >= WORTH
 }
 
-/// [`clock`]'s first sentence.
+/// [`clock`]'s first sentence. Of a process whose reads were not counted it says nothing, so it points to the reason.
 pub(super) fn cost(report: &TraceReport) -> String {
+    let is_partial = report.declines.iter().any(|row| row.what == Missing::Vdso);
+    let cost = cost_of_counted(report);
+    if !is_partial {
+        cost
+    } else if let Some(few) = cost.strip_suffix(NOT_WORTH) {
+        few.to_owned() + PARTIAL
+    } else if report.clock_reads.reads == 0 {
+        cost + PARTIAL
+    } else {
+        cost + "; not of all processes: see \"Not counted\""
+    }
+}
+
+fn cost_of_counted(report: &TraceReport) -> String {
     let reads = &report.clock_reads;
     if reads.reads == 0 {
         return "no reads".to_owned();
@@ -78,7 +96,7 @@ pub(super) fn cost(report: &TraceReport) -> String {
         .then(|| format!("{} of its CPU", part_of(reads.time_ns, report.cpu_ns)));
     if !are_worth_a_change(report) {
         text.extend(share.map(|share| format!(", {share}")));
-        return text + ": not worth a thought";
+        return text + NOT_WORTH;
     }
     if let Some(rate) = units::brief_rate(reads.reads_per_second) {
         text += &format!(", {rate} a second");

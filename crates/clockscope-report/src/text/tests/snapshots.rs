@@ -1,5 +1,6 @@
 //! Snapshots of typical reports.
 
+use crate::answers::cost;
 use crate::options::SortBy;
 use clockscope_containers::place::{Container, Place, Runtime};
 use clockscope_model::trace::Clock;
@@ -232,6 +233,18 @@ fn of_several_processes_the_first_is_named_and_the_others_are_counted() {
     assert!(head(&[7]).starts_with("nginx: worker (7): attached"), "{}", head(&[7]));
     let several = head(&[7, 8, 9]);
     assert!(several.starts_with("nginx: worker (7) and 2 more: attached"), "{several}");
+}
+
+#[test]
+fn the_first_line_says_that_not_all_processes_were_counted() {
+    let mut report = TraceReport { declines: declines(), ..vdso_only() };
+    assert!(cost(&report).ends_with("each; not of all processes: see \"Not counted\""));
+    report.cpu_ns = 2_200_000_000;
+    let few =
+        "1,000,024 reads, 0.97 % of its CPU counted, not of all processes: see \"Not counted\"";
+    assert_eq!(cost(&report), few);
+    report.clock_reads.reads = 0;
+    assert_eq!(cost(&report), "no reads counted, not of all processes: see \"Not counted\"");
 }
 
 #[test]
