@@ -13,7 +13,7 @@ CROSS := $(if $(filter $(ARM64),$(HOST)),,dist-static-arm64)
 
 .PHONY: help setup setup-fastclock demo check quick test test-root test-vm test-kernels instructions test-callers \
 	test-signals test-containers test-foreign test-foreign-quick test-sites test-survey test-sweep test-fleet test-deploy \
-	test-unit bench aa-pairs man build install uninstall test-install dist dist-shared dist-static dist-static-arm64 \
+	test-unit bench aa-pairs exec-timeline man build install uninstall test-install dist dist-shared dist-static dist-static-arm64 \
 	test-static-arm64 deb rpm tarball sbom test-packages reproducible checksums fuzz packaged fastclock oldest supply \
 	prove mutate many-captures big-log header install-c
 
@@ -158,6 +158,10 @@ BENCH_PAGE := $(abspath $(TARGET))/bench/$(if $(SECTIONS),sections,peers).md
 bench: setup-bench ## compare with strace, perf, quanta and others: ratios with intervals, in target/bench/peers.md
 	@mkdir -p $(dir $(BENCH_PAGE))
 	$(CARGO) bench --package clockscope --bench peers -- --markdown $(BENCH_PAGE) $(SECTIONS)
+
+exec-timeline: # draw what an execve under trace waits for, in microseconds (root, perf)
+	$(CARGO) build --release --package clockscope
+	@scripts/exec-timeline.sh $(TARGET)/release/clockscope $(TARGET) --via none
 
 # `make aa-pairs AA_OPTIONS=` measures with three launches each, which takes five minutes.
 AA_FILES ?= 21

@@ -134,47 +134,11 @@ impl<T: SharedContent> Segment<T> {
         asked.is_ok() && data.shm_nattch == 1
     }
 
-    /// Zeroes all pages that were touched. The pages stay: freeing them and taking new ones costs ten times as much.
-    /// False if the touched pages are not known.
+    /// Zeroes the segment: gives all its pages back, wherever they are. False if the kernel does not do so.
     pub fn clear(&mut self) -> bool {
-        let mut is_there = vec![0_u8; self.size.div_ceil(PAGE)];
-        let at = self.at.as_ptr().cast::<u8>();
-        // SAFETY: the range is the whole segment, and there is a byte for each page.
-        if unsafe { libc::mincore(at.cast(), self.size, is_there.as_mut_ptr()) } != 0 {
-            return false;
-        }
-        for page in (0..is_there.len()).filter(|page| is_there[*page] & 1 == 1) {
-            let bytes = (self.size - page * PAGE).min(PAGE);
-            // SAFETY: inside the segment, which is not borrowed; any content is valid.
-            unsafe { at.add(page * PAGE).write_bytes(0, bytes) };
-        }
-        // mincore(2) reports a swapped-out page as absent, too.
-        nothing_is_swapped_out()
+        // SAFETY: the range is the whole segment, which is not borrowed; any content is valid.
+        unsafe { libc::madvise(self.at.as_ptr().cast(), self.size, libc::MADV_REMOVE) == 0 }
     }
-}
-
-/// Size of a page.
-const PAGE: usize = 4096;
-
-/// `struct shm_info`, include/uapi/linux/shm.h (Linux 6.18).
-#[repr(C)]
-#[derive(Default)]
-struct AllSegments {
-    used_ids: libc::c_int,
-    total: libc::c_ulong,
-    resident: libc::c_ulong,
-    swapped: libc::c_ulong,
-    attempts: libc::c_ulong,
-    successes: libc::c_ulong,
-}
-
-/// Whether no page of any segment of this IPC namespace is swapped out.
-fn nothing_is_swapped_out() -> bool {
-    const SHM_INFO: libc::c_int = 14;
-    let mut all = AllSegments::default();
-    let pointer = (&raw mut all).cast::<libc::shmid_ds>();
-    // SAFETY: for `SHM_INFO` the kernel writes a `struct shm_info`, for which there is room.
-    check(unsafe { libc::shmctl(0, SHM_INFO, pointer) }).is_ok() && all.swapped == 0
 }
 
 /// A segment that is being made, attached and marked for removal.

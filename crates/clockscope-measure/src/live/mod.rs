@@ -45,9 +45,8 @@ pub fn measure() -> Measured {
         return untimed();
     }
     let start = Instant::now();
-    let host = host::collect();
     let mut unmeasured = Vec::new();
-    let reads = reads::all(&mut unmeasured);
+    let (host, reads) = host::collect_while(|| reads::all(&mut unmeasured));
     let hz = host.tsc_hz_measured.or(host.tsc_hz_kernel);
     let warp = counters::compare(hz, &mut unmeasured);
     let others = others(host, unmeasured);
