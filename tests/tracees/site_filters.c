@@ -1,5 +1,5 @@
 // System calls under a seccomp filter that the program installs itself. `site_filters late` and `late-by-prctl` load a
-// library under a filter that kills a process for sending a signal to a thread. `site_filters pinned` makes calls under
+// library under a filter that kills a process for a call that clockscope makes elsewhere. `site_filters pinned` makes calls under
 // a filter that kills for a getppid from another address.
 //
 // Exact: only this program calls getppid.
@@ -28,7 +28,7 @@ static void filtered(int by_prctl, int pins)
     const unsigned low = (unsigned)(uintptr_t)behind_own_call;
     struct sock_filter calls[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_tgsigqueueinfo, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_tgkill, 3, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpid, 2, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_gettid, 1, 0),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),

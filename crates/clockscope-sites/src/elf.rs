@@ -47,6 +47,11 @@ pub(crate) struct Code {
     pub(crate) exported: Option<HashSet<u64>>,
     /// Whether the file has restartable sequences, or no section headers to tell.
     pub(crate) may_restart: bool,
+    /// Whether a part of the data is only to be read once the file is relocated (`PT_GNU_RELRO`).
+    pub(crate) has_relro: bool,
+    /// Whether the file is a dynamic loader, and whether other files call `mprotect` in it.
+    pub(crate) loads: bool,
+    pub(crate) gives_mprotect: bool,
     /// All loaded segments, executable or not.
     loaded: Vec<Segment>,
 }
@@ -125,6 +130,7 @@ pub(crate) fn read(file: &[u8]) -> Result<Code, Unreadable> {
             code.loaded.push(segment);
             code.segments.extend(is_executed.then_some(segment));
         }
+        code.has_relro |= program.p_type(endian) == elf::PT_GNU_RELRO;
         if program.p_type(endian) == elf::PT_GNU_EH_FRAME {
             unwinding = program.data(endian, file).ok().map(|data| (address, data));
         }
@@ -213,7 +219,13 @@ fn symbols(header: &Header, endian: Endianness, file: &[u8], code: &mut Code) {
         let Ok(table) = sections.symbols(endian, file, kind) else { continue };
         for symbol in table.iter() {
             let (start, size) = (symbol.st_value(endian), symbol.st_size(endian));
-            if symbol.st_shndx(endian) == elf::SHN_UNDEF || !is_of_code(start) {
+            if symbol.st_shndx(endian) == elf::SHN_UNDEF {
+                continue;
+            }
+            let name = table.symbol_name(endian, symbol).unwrap_or_default();
+            code.loads |= kind == elf::SHT_DYNSYM && name == b"_r_debug";
+            code.gives_mprotect |= kind == elf::SHT_DYNSYM && name == b"mprotect";
+            if !is_of_code(start) {
                 continue;
             }
             code.labels.push(start);

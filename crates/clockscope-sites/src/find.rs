@@ -27,12 +27,8 @@ const SYS_EXIT_GROUP: u32 = 231;
 pub(crate) const SYS_MMAP: u32 = 9;
 /// `mprotect(2)`.
 pub(crate) const SYS_MPROTECT: u32 = 10;
-/// `prctl(2)`.
-pub(crate) const SYS_PRCTL: u32 = 157;
-/// `seccomp(2)`.
-pub(crate) const SYS_SECCOMP: u32 = 317;
-/// System calls that may bring new code or a filter, whose arguments stubs look at.
-pub(crate) const LOOKED_AT: [u32; 4] = [SYS_MMAP, SYS_MPROTECT, SYS_PRCTL, SYS_SECCOMP];
+/// System calls that may bring new code, whose arguments stubs look at.
+pub(crate) const LOOKED_AT: [u32; 2] = [SYS_MMAP, SYS_MPROTECT];
 /// `mov [rsp+8], r11`, the instruction before the `syscall` of `__syscall_cp_asm` (musl) and `__syscall_cancel_arch`
 /// (glibc from 2.41 on).
 const KEEPS_A_POINTER: [u8; 5] = [0x4c, 0x89, 0x5c, 0x24, 0x08];
@@ -73,6 +69,9 @@ pub enum Why {
     /// The displaced instructions are several, and the program may have executed the first of them.
     #[error("with room for a jump only before the program starts")]
     Running,
+    /// The program has mapped the file while it ran.
+    #[error("which the program loaded while it ran")]
+    Late,
     /// There is no room for code near the file, or writing the code failed.
     #[error("with no room for code near them")]
     TooFar,
@@ -97,6 +96,22 @@ pub struct Found {
     pub sites: Vec<Site>,
     /// Instructions that cannot be counted, in ascending order.
     pub left: Vec<Left>,
+    /// As in [`Code`].
+    has_relro: bool,
+    loads: bool,
+    gives_mprotect: bool,
+}
+
+impl Found {
+    /// Whether a dynamic loader with this file calls `mprotect`, by a site of its own, to make data read-only when it has
+    /// mapped all libraries and before it runs their code. Other programs may call the `mprotect` of a C library that is
+    /// its own loader (musl's), so `program`, which the kernel has mapped, must have such data. The file is the program if
+    /// there is no other.
+    pub fn tells_of_libraries(&self, program: Option<&Self>) -> bool {
+        let has_site = self.sites.iter().any(|site| site.calls == Calls::Of(SYS_MPROTECT));
+        let is_apart = self.loads && !self.gives_mprotect;
+        has_site && (is_apart || program.is_some_and(|program| program.has_relro))
+    }
 }
 
 /// Finds the `syscall` instructions of an ELF file for x86-64.
@@ -119,7 +134,13 @@ pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
     let functions = Functions::new(file, &code, &syscalls);
     let mut finder = Finder { file, functions, code: &code, switches: HashSet::new() };
     finder.find_switches(&syscalls);
-    let mut found = Found { segments: code.segments.clone(), ..Found::default() };
+    let mut found = Found {
+        segments: code.segments.clone(),
+        has_relro: code.has_relro,
+        loads: code.loads,
+        gives_mprotect: code.gives_mprotect,
+        ..Found::default()
+    };
     let mut placed = Vec::new();
     for syscall in syscalls {
         match finder.sites(syscall) {

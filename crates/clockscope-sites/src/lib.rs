@@ -13,8 +13,8 @@ pub use elf::Unreadable;
 pub use find::{Found, Left, Why, find};
 pub use site::{COMPARE, Calls, JUMP, NUMBERS, Segment, Site};
 pub use stubs::{
-    ERRORS, FIRST, Head, Jump, MADE_CODE, MAPPED, NEXT, OTHERS, SEALED, SEEN, Settled, Stubs,
-    TIMED, Thread, UNSEEN, Write,
+    ERRORS, FIRST, Head, Jump, MADE_CODE, MAPPED, NEXT, OTHERS, SEEN, Settled, Stubs, TIMED,
+    Thread, UNSEEN, Write,
 };
 
 /// Compiles the README's example as a test.

@@ -246,17 +246,6 @@ impl SignalInfo {
         Ok(Self(info))
     }
 
-    /// Writes the signal information to a tracee that has stopped for a signal; the tracee must then be resumed with
-    /// the same signal.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` when it has not stopped for a signal.
-    pub fn tell(&self, pid: i32) -> io::Result<()> {
-        let from = std::ptr::from_ref(&self.0).expose_provenance();
-        call(libc::PTRACE_SETSIGINFO, pid, 0, from).map(drop)
-    }
-
     /// Whether the signal comes from the instruction at which the tracee stands. Such an instruction gives the signal
     /// again when it is executed again, and the kernel then kills a tracee that blocks the signal (`SYNCHRONOUS_MASK`
     /// in kernel/signal.c, Linux 6.18).
@@ -264,13 +253,6 @@ impl SignalInfo {
         let of_instructions =
             [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGTRAP, libc::SIGFPE, libc::SIGSYS];
         of_instructions.contains(&self.0.si_signo) && self.0.si_code > libc::SI_USER
-    }
-
-    /// The value that was sent with the signal, if a process has queued it (`SI_QUEUE`).
-    pub fn queued_value(&self) -> Option<u64> {
-        // SAFETY: with this code the kernel has filled in the value, and any bits are a pointer.
-        let value = unsafe { self.0.si_value() };
-        (self.0.si_code == libc::SI_QUEUE).then(|| value.sival_ptr.addr() as u64)
     }
 }
 

@@ -4,6 +4,7 @@
 //! works and fewer calls are counted.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -29,6 +30,8 @@ const REACH: u64 = (1 << 31) - 2 * AREA_SIZE as u64;
 pub(crate) const STACK_GROWS: u64 = 1 << 30;
 /// Offset from the image of the word with the address of the process's own part of the table.
 const OWN: u64 = (THREADS_OFFSET + offset_of!(Threads, own_site_part)) as u64;
+/// Offset from the image of the words for the end of loading.
+const LOADING: u64 = (THREADS_OFFSET + offset_of!(Threads, loading)) as u64;
 /// Offset from the image of the table of system calls.
 const TABLE: u64 = (SHARED_OFFSET + offset_of!(Shared, sites)) as u64;
 /// Offset from the image of the places for timed calls.
@@ -45,6 +48,12 @@ pub struct InProcess {
     jumps: Rc<Vec<Jump>>,
     /// Base address of the image; 0 without areas.
     image: u64,
+    /// Executable mappings that were looked at, by address.
+    pub(crate) known: Rc<BTreeMap<u64, String>>,
+    /// Values of [`MAPPED`] and [`MADE_CODE`] when they were looked at.
+    pub(crate) noted: [u64; 2],
+    /// Files that were looked at before their mapping was in [`MAPPED`].
+    pub(crate) ahead: u64,
     /// The part of the table that the process's only thread adds to without a lock. A child that shares the parent's
     /// memory for a while shares the part.
     part: Option<Rc<Part>>,
@@ -86,8 +95,6 @@ impl Drop for Part {
 pub struct There<'a> {
     /// Areas of an earlier session.
     pub old_areas: &'a [OldArea],
-    /// Whether it has a seccomp filter.
-    pub is_filtered: bool,
 }
 
 /// Whether a jump leads into an old area.
@@ -236,7 +243,7 @@ impl InProcess {
             alive: image + LIVE_OFFSET as u64,
             mark: INSTALL_MARK,
             own: image + OWN,
-            kept: image + (THREADS_OFFSET + offset_of!(Threads, kept)) as u64,
+            loading: image + LOADING,
             places: image + TIMED_PLACES,
             no_timing: image + NO_TIMING,
             times,
@@ -256,9 +263,9 @@ impl InProcess {
         Self { part: None, ..self }
     }
 
-    /// Whether the notification signal of a stub arrives at this address.
-    pub(crate) fn tells_at(&self, address: u64) -> bool {
-        self.areas.iter().any(|area| area.told_at() == address)
+    /// Lets the thread of a program that starts send itself a signal when its loader has mapped all libraries.
+    pub(crate) fn awaits_libraries(&self, thread: i32) -> std::io::Result<()> {
+        memory::write(thread, self.image + LOADING, &1_u64.to_ne_bytes())
     }
 
     /// Whether no code was written into the process.
@@ -356,7 +363,7 @@ impl InProcess {
         old: Option<&There<'_>>,
     ) -> Result<(), Why> {
         let range = mapping.start..mapping.end;
-        let is_near = |area: &&mut Stubs| reaches(area.told_at(), &range);
+        let is_near = |area: &&mut Stubs| reaches(area.base(), &range);
         let area = self.areas.iter_mut().find(is_near).ok_or(Why::TooFar)?;
         let (code, jumps) = area.add(sites, bias).ok_or(Why::TooFar)?;
         let memory = memory.ok_or(Why::TooFar)?;

@@ -50,7 +50,6 @@ pub mod site_words;
 pub mod sites;
 mod spare_pages;
 mod stack;
-mod stepping;
 mod unwind;
 pub mod watchers;
 

@@ -338,6 +338,11 @@ impl Processes {
         &self.all
     }
 
+    /// The living processes.
+    pub(crate) fn alive_mut(&mut self) -> impl Iterator<Item = &mut Process> {
+        self.all.iter_mut().filter(|process| process.alive)
+    }
+
     /// The living processes with jumps for counting system calls.
     pub fn with_code(&self) -> impl Iterator<Item = &Process> {
         self.all.iter().filter(|process| process.alive && process.sites.has_jumps())

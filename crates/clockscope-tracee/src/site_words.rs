@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use clockscope_sites::{ERRORS, FIRST, MAPPED, NEXT, OTHERS, SEEN, TIMED, UNSEEN};
+use clockscope_sites::{ERRORS, FIRST, MADE_CODE, NEXT, OTHERS, SEEN, TIMED, UNSEEN};
 use vdso_image::layout::{SITE_KINDS, SITE_TIMES, Shared};
 
 /// `exit(2)` and `exit_group(2)`, which are never in error.
@@ -71,7 +71,7 @@ impl SiteWords {
     /// Counts an `exit_group`.
     pub(crate) fn count_end(&mut self) {
         let words = &mut self.by_kind[SEEN];
-        words.resize(MAPPED + 1, 0);
+        words.resize(MADE_CODE + 1, 0);
         if let Some(word) =
             usize::try_from(libc::SYS_exit_group).ok().and_then(|at| words.get_mut(at))
         {
@@ -119,7 +119,7 @@ fn word(words: &[u64], number: usize) -> u64 {
 
 /// Adds words to sums, each word up to a limit.
 fn add(sums: &mut Vec<u64>, words: &[AtomicU64], limit: u64) {
-    sums.resize(MAPPED + 1, 0);
+    sums.resize(MADE_CODE + 1, 0);
     for (sum, word) in sums.iter_mut().zip(words) {
         *sum = sum.saturating_add(word.load(Relaxed).min(limit));
     }

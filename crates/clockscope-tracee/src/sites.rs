@@ -1,8 +1,10 @@
 //! Counts system calls inside the program, by jumps in front of its `syscall` instructions (`clockscope-sites`).
 //!
-//! The tracer writes code only where no thread can stand: into the program and its interpreter before their first
-//! instruction, and into later mappings when the `mmap` returns. It changes memory only, and writes a stub before the
-//! jump to it. If the tracer dies in between, the program still works and fewer calls are counted.
+//! The tracer writes code only where no thread can stand: into the program and its loader before their first
+//! instruction, and into all libraries when the loader has mapped them and before any of their code runs. From then on
+//! clockscope makes no system call in the program. Files that it maps later stay as they are and are named; the tracer
+//! looks for them when the stubs have noted a call that makes memory executable. It changes memory only, and writes a
+//! stub before the jump to it. If the tracer dies in between, the program still works and fewer calls are counted.
 //!
 //! If a signal arrives while a thread is in a stub, the tracer delivers the signal after the thread has left the stub.
 //! Signal handlers that inspect the interrupted address (unwinding, the cancellation of threads, restartable sequences)
@@ -19,22 +21,19 @@ use super::forbidden_counter;
 use super::processes::Process;
 use super::site_files::{Executed, FileKey, VDSO, executed, found_in};
 use super::site_words::SiteWords;
-use super::stepping;
-use clockscope_sites::{Found, MADE_CODE, MAPPED, OTHERS, SEALED, SEEN, Why};
+use clockscope_sites::{Found, MADE_CODE, MAPPED, OTHERS, SEEN, Why};
 use clockscope_sys::memory;
 use clockscope_sys::proc_text;
 use clockscope_sys::ptrace::{self, Registers, SignalInfo, SyscallStop};
 use clockscope_sys::room;
-use clockscope_sys::shm::Segment;
 use clockscope_text::units;
 use object::{Object as _, ObjectSymbol as _};
 use vdso_image::layout::{AREAS, INSTALL_MARK, INSTALL_NOTICE, PAGE, Shared};
 use vdso_reader::{Class, auxv, maps};
 
-const SYS_MMAP: u64 = libc::SYS_mmap.unsigned_abs();
+const SYS_MPROTECT: u64 = libc::SYS_mprotect.unsigned_abs();
 const SYS_EXIT_GROUP: u64 = libc::SYS_exit_group.unsigned_abs();
 const PROT_READ: u64 = 1;
-const PROT_EXEC: u64 = 4;
 /// A kind of thing that is not counted, in singular and plural.
 type Lost = (&'static str, &'static str);
 const NO_ROOM: Lost = (
@@ -48,8 +47,6 @@ const NO_FILE: Lost = (
     "executable mapping without a file, if code in it makes any",
     "executable mappings without a file, if code in them makes any",
 );
-/// Negated results of system calls that the kernel restarts, include/linux/errno.h (Linux 6.18).
-const RESTARTS: std::ops::RangeInclusive<u64> = 512..=516;
 /// Files and processes of a session in which system calls are counted.
 #[derive(Debug, Default)]
 pub struct Sites {
@@ -60,7 +57,7 @@ pub struct Sites {
     lost: BTreeMap<Lost, u64>,
     /// Executable files that were not looked at.
     unseen: BTreeSet<String>,
-    /// Executable mappings that the tracer has handled after a notification, including those that the kernel refused.
+    /// Files mapped as executable that the tracer has looked at.
     seen: u64,
     /// Whether calls are timed.
     times: bool,
@@ -93,8 +90,10 @@ enum Awaited {
     Told,
     /// The installer's last system call, where the thread may not send itself that signal.
     Installed,
-    /// The `mmap` that the thread has announced.
-    Mapping { entered: bool },
+    /// The same signal before the loader first makes data read-only: all libraries are mapped.
+    ToldOfLibraries,
+    /// That system call, where the thread may not send itself the signal.
+    Libraries,
 }
 
 impl Awaited {
@@ -108,11 +107,10 @@ impl Awaited {
 /// mapped, and the auxiliary vector names the image.
 fn is_last(number: u64, arguments: &[u64; 6]) -> bool {
     let [_, size, access, .., mark] = *arguments;
-    number == libc::SYS_mprotect.unsigned_abs()
-        && (size, access, mark) == (PAGE as u64, PROT_READ, INSTALL_MARK)
+    number == SYS_MPROTECT && (size, access, mark) == (PAGE as u64, PROT_READ, INSTALL_MARK)
 }
 
-/// Whether a thread has just sent itself the signal at the end of the installer.
+/// Whether a thread has just sent itself the signal, at the end of the installer or in a stub.
 fn has_told(registers: &Registers) -> bool {
     registers.call_number() == libc::SYS_tgkill.unsigned_abs()
         && registers.argument(5) == INSTALL_MARK
@@ -154,44 +152,38 @@ impl Sites {
 
     /// Whether the thread must stop at its next system call.
     pub(crate) fn is_awaited(&self, thread: i32) -> bool {
-        self.awaited.get(&thread).is_some_and(|awaited| *awaited != Awaited::Told)
+        let awaited = self.awaited.get(&thread);
+        awaited.is_some_and(|it| matches!(it, Awaited::Installed | Awaited::Libraries))
     }
 
     /// Handles a thread that has stopped at a system call.
     pub(crate) fn at_syscall(&mut self, process: &mut Process, thread: i32) {
-        let Some(awaited) = self.awaited.get(&thread).copied() else { return };
-        match (awaited, ptrace::syscall_info(thread)) {
-            (Awaited::Told, _) | (Awaited::Installed, Ok(SyscallStop::Exit { .. })) => {}
-            (Awaited::Installed, Ok(SyscallStop::Entry { number, arguments, .. })) => {
+        match (self.awaited.get(&thread), ptrace::syscall_info(thread)) {
+            (Some(Awaited::Installed), Ok(SyscallStop::Entry { number, arguments, .. })) => {
                 if is_last(number, &arguments) {
-                    self.start(process, thread);
+                    self.start(process, thread, Awaited::Libraries);
                 } else if arguments[5] != INSTALL_MARK {
                     // The image was not installed.
                     self.forget(thread);
                 }
             }
-            (Awaited::Mapping { .. }, Ok(SyscallStop::Entry { number, arguments, .. })) => {
-                let entered = number == SYS_MMAP && arguments[2] & PROT_EXEC != 0;
-                self.awaited.insert(thread, Awaited::Mapping { entered });
-                self.is_interrupted(process, thread);
-            }
-            (Awaited::Mapping { entered: false }, Ok(SyscallStop::Exit { .. })) => {}
-            (Awaited::Mapping { entered: true }, Ok(SyscallStop::Exit { is_error })) => {
-                self.awaited.remove(&thread);
-                self.seen += 1;
-                let at = ptrace::registers(thread).map(|registers| registers.result());
-                let text = proc_text::read(format!("/proc/{}/maps", process.pid));
-                if let (false, Ok(at), Ok(text)) = (is_error, at, text) {
-                    let is_it = |mapping: &Executed| mapping.start <= at && at < mapping.end;
-                    self.patch(process.pid, &text, &mut process.sites, None, is_it);
+            (Some(Awaited::Libraries), Ok(SyscallStop::Entry { number, arguments, .. })) => {
+                if number == SYS_MPROTECT
+                    && arguments[2] == PROT_READ
+                    && arguments[5] != INSTALL_MARK
+                {
+                    self.look_at_libraries(process, thread);
                 }
             }
+            (_, Ok(SyscallStop::Entry { .. } | SyscallStop::Exit { .. })) => {}
             (_, Ok(SyscallStop::Other) | Err(_)) => self.forget(thread),
         }
     }
 
     /// Writes jumps into all files that the program has mapped before it starts.
-    fn start(&mut self, process: &mut Process, thread: i32) {
+    ///
+    /// Then `next` is awaited, if the loader is certain to make data read-only.
+    fn start(&mut self, process: &mut Process, thread: i32, next: Awaited) {
         let (Some(image), Some(pages)) = (process.image(thread), process.pages.clone()) else {
             return self.forget(thread);
         };
@@ -199,9 +191,45 @@ impl Sites {
         let pid = process.pid;
         if let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) {
             process.sites.begin(pid, image, &maps::parse(&text), self.times);
-            self.patch(pid, &text, &mut process.sites, None, |_| true);
+            self.patch(pid, &text, &mut process.sites, None);
+            if self.has_telling_loader(pid, &text)
+                && (next == Awaited::Libraries || process.sites.awaits_libraries(thread).is_ok())
+            {
+                self.awaited.insert(thread, next);
+            }
         }
         process.sites.give_part(thread, &pages);
+    }
+
+    /// Whether the program that starts has a loader that is certain to make data read-only.
+    fn has_telling_loader(&mut self, pid: i32, text: &str) -> bool {
+        let [base, headers] = [libc::AT_BASE, libc::AT_PHDR].map(|kind| auxiliary(pid, kind));
+        let mut file_at = |address: u64| {
+            let mut mappings = maps::parse(text).into_iter();
+            let name = mappings.find(|it| it.start <= address && address < it.end)?.name;
+            let mapping = text.lines().filter_map(executed).find(|it| it.name == name)?;
+            self.found(pid, &mapping)
+        };
+        let program = headers.and_then(&mut file_at);
+        match base {
+            Some(0) => program.is_some_and(|program| program.tells_of_libraries(None)),
+            Some(base) => {
+                file_at(base).is_some_and(|loader| loader.tells_of_libraries(program.as_deref()))
+            }
+            None => false,
+        }
+    }
+
+    /// Writes jumps into the libraries that the loader has mapped.
+    fn look_at_libraries(&mut self, process: &mut Process, thread: i32) {
+        self.awaited.remove(&thread);
+        let pid = process.pid;
+        if let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) {
+            self.patch(pid, &text, &mut process.sites, None);
+        }
+        let [files, _] = noted(process);
+        self.seen += files.saturating_sub(process.sites.noted[0]);
+        process.sites.noted[0] = files;
     }
 
     /// Reads all executable files of a process, so that later look-ups are fast.
@@ -218,35 +246,28 @@ impl Sites {
         pid: i32,
         image: u64,
         places: [u64; AREAS],
-        pages: &Segment<Shared>,
         there: &There<'_>,
     ) -> InProcess {
         let mut sites = InProcess::at(places);
-        if there.is_filtered {
-            pages.get().sites[SEEN][0][SEALED].store(1, Relaxed);
-        }
         let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return sites };
         sites.begin(pid, image, &maps::parse(&text), self.times);
         if sites.is_empty() {
             self.lose(NO_ROOM);
         } else {
-            self.patch(pid, &text, &mut sites, Some(there), |_| true);
+            self.patch(pid, &text, &mut sites, Some(there));
         }
         sites
     }
 
-    /// Writes jumps into the wanted mappings in `text`, a list of mappings.
-    fn patch(
-        &mut self,
-        pid: i32,
-        text: &str,
-        sites: &mut InProcess,
-        there: Option<&There<'_>>,
-        wanted: impl Fn(&Executed) -> bool,
-    ) {
+    /// Writes jumps into the mappings in `text`, a list of mappings, that are not known.
+    fn patch(&mut self, pid: i32, text: &str, sites: &mut InProcess, there: Option<&There<'_>>) {
         let memory = text_of(pid).ok();
-        let has_no_linker = has_no_linker(pid);
-        for mapping in text.lines().filter_map(executed).filter(wanted) {
+        let has_no_linker = auxiliary(pid, libc::AT_BASE) == Some(0);
+        for mapping in text.lines().filter_map(executed) {
+            if Rc::make_mut(&mut sites.known).insert(mapping.start, mapping.name.clone()).is_some()
+            {
+                continue;
+            }
             let Some(found) = self.found(pid, &mapping) else {
                 self.lose(UNREADABLE);
                 continue;
@@ -256,16 +277,21 @@ impl Sites {
             } else {
                 sites.patch((pid, memory.as_ref()), &mapping, &found, there)
             };
-            let mut of_mapping: BTreeMap<Why, u64> = BTreeMap::new();
-            for (why, sites) in patched {
-                *of_mapping.entry(why).or_default() += sites;
-            }
-            // Other processes may have mapped the same file; keep the maximum.
-            let left = self.left.entry(mapping.name).or_default();
-            for (why, sites) in of_mapping {
-                let known = left.entry(why).or_default();
-                *known = sites.max(*known);
-            }
+            self.leave(mapping.name, patched);
+        }
+    }
+
+    /// Notes how many instructions of a file are not counted.
+    fn leave(&mut self, file: String, sites: Vec<(Why, u64)>) {
+        let mut of_mapping: BTreeMap<Why, u64> = BTreeMap::new();
+        for (why, sites) in sites {
+            *of_mapping.entry(why).or_default() += sites;
+        }
+        // Other processes may have mapped the same file; keep the maximum.
+        let left = self.left.entry(file).or_default();
+        for (why, sites) in of_mapping {
+            let known = left.entry(why).or_default();
+            *known = sites.max(*known);
         }
     }
 
@@ -285,48 +311,38 @@ impl Sites {
 
     /// Suppresses a signal that was meant for the tracer. Returns whether it was.
     pub(crate) fn takes(&mut self, process: &mut Process, thread: i32, signal: i32) -> bool {
-        if signal == INSTALL_NOTICE && self.awaited.get(&thread) == Some(&Awaited::Told) {
-            // Other senders' signals are ignored at this point, because the program has no handlers yet.
-            let is_there = ptrace::registers(thread).is_ok_and(|it| has_told(&it));
-            if is_there {
-                self.start(process, thread);
-            }
-            return is_there;
+        let awaited = self.awaited.get(&thread).copied().filter(|_| signal == INSTALL_NOTICE);
+        // Other senders' signals are ignored until then, because the program has no handlers yet. They may come at the same
+        // place, too.
+        let Some(registers) = ptrace::registers(thread).ok().filter(has_told) else { return false };
+        let in_stub = process.sites.areas.iter().any(|area| area.holds(registers.pc()));
+        match awaited {
+            Some(Awaited::Told) => self.start(process, thread, Awaited::ToldOfLibraries),
+            Some(Awaited::ToldOfLibraries) if in_stub => self.look_at_libraries(process, thread),
+            _ => return false,
         }
-        let is_ours = signal == INSTALL_NOTICE
-            && SignalInfo::of(thread).is_ok_and(|info| info.queued_value() == Some(INSTALL_MARK));
-        if is_ours {
-            let at = ptrace::registers(thread).map_or(0, |registers| registers.pc());
-            if process.sites.tells_at(at) {
-                self.awaited.insert(thread, Awaited::Mapping { entered: false });
-            }
-        }
-        is_ours
+        true
     }
 
-    /// Moves a thread that has stopped for a signal out of a stub: by a change of its registers, or, where the stub looks
-    /// at arguments, step by step.
+    /// Moves a thread that has stopped for a signal out of a stub, by a change of its registers, unless an instruction of
+    /// the stub has faulted.
     pub(crate) fn leave_stub(&mut self, process: &Process, thread: i32) {
-        let areas = &process.sites.areas;
-        if areas.is_empty() || settle(process, thread) {
+        let Ok(mut registers) = ptrace::registers(thread) else { return };
+        let pc = registers.pc();
+        let Some(area) = process.sites.areas.iter().find(|area| area.holds(pc)) else { return };
+        if SignalInfo::of(thread).is_ok_and(|info| info.is_fault()) {
             return;
         }
-        // A thread in a system call of the program stays there, because the call may take any time.
-        let is_call = |place: &Registers| {
-            let is_interrupted = place.call_number().cast_signed() >= 0
-                && RESTARTS.contains(&place.result().wrapping_neg());
-            let is_next = place.argument(5) != INSTALL_MARK
-                && ptrace::is_syscall(thread, place.pc()).unwrap_or(true);
-            is_interrupted || is_next
-        };
-        let is_to_go =
-            |place: &Registers| areas.iter().any(|area| area.holds(place.pc())) && !is_call(place);
-        stepping::leave(process.pid, thread, is_to_go, |at| {
-            // The notification signal waits with all other signals.
-            if process.sites.tells_at(at) {
-                self.awaited.insert(thread, Awaited::Mapping { entered: false });
-            }
-        });
+        let read = |address: u64| memory::read_u64(thread, address).ok();
+        let Some(settled) = area.settled(stub_thread(&registers), &read) else { return };
+        let is_free = settled.place.is_none_or(|at| memory::write(thread, at, &[0; 8]).is_ok());
+        set_stub_thread(&mut registers, &settled.thread);
+        if is_free
+            && ptrace::set_registers(thread, &registers).is_ok()
+            && let (Some(word), Some(pages)) = (settled.noted, &process.pages)
+        {
+            pages.get().sites[SEEN][0][word].fetch_sub(1, Relaxed);
+        }
     }
 
     /// A signal or stop interrupts a call, so the call is not timed.
@@ -345,7 +361,7 @@ impl Sites {
 
     /// A thread ends. With its process ends what the process has mapped. Returns whether it ends by an `exit_group` that
     /// is not counted, because the pages of the process are not known: its parent was killed before it told of the child.
-    pub(crate) fn ends(&mut self, process: &Process, thread: i32) -> bool {
+    pub(crate) fn ends(&mut self, process: &mut Process, thread: i32) -> bool {
         let ends = count_end(process, thread);
         if ends || thread == process.pid {
             self.look_for_unseen(process, thread);
@@ -353,28 +369,57 @@ impl Sites {
         ends && process.pages.is_none()
     }
 
+    /// Looks at the mappings of a process, if it has called for executable memory since the last look and its loader has
+    /// mapped all libraries.
+    pub(crate) fn look_again(&mut self, process: &mut Process) {
+        if noted(process) != process.sites.noted && !self.awaited.contains_key(&process.pid) {
+            self.look_for_unseen(process, process.pid);
+        }
+    }
+
     /// Notes the executable memory of a process that was not looked at.
-    pub(crate) fn look_for_unseen(&mut self, process: &Process, thread: i32) {
+    pub(crate) fn look_for_unseen(&mut self, process: &mut Process, thread: i32) {
         let path = format!("/proc/{thread}/maps");
         let Some(text) = proc_text::read(path).ok().filter(|_| !process.sites.is_empty()) else {
             return;
         };
+        let noted = noted(process);
         let mappings = maps::parse(&text);
         let ours = own_code(thread, &mappings);
+        let mut files = 0;
         for line in text.lines() {
             let Some(mapping) = maps::parse(line).pop() else { continue };
-            let is_known = executed(line).is_some_and(|known| self.files.contains_key(&known.key))
-                || ["[vdso]", "[vsyscall]"].contains(&&*mapping.name)
-                || ours.iter().any(|range| range.contains(&mapping.start));
-            if is_known || !mapping.perms.contains('x') {
+            // The program may map files into a gap of what is ours.
+            let is_file = mapping.name.starts_with('/');
+            let is_ours = ["[vdso]", "[vsyscall]"].contains(&&*mapping.name)
+                || !is_file && ours.iter().any(|range| range.contains(&mapping.start));
+            if is_ours || !mapping.perms.contains('x') {
                 continue;
             }
-            if mapping.name.starts_with('/') {
+            let known =
+                Rc::make_mut(&mut process.sites.known).insert(mapping.start, mapping.name.clone());
+            if known.is_some_and(|known| known == mapping.name) {
+                continue;
+            }
+            files += u64::from(is_file);
+            let file = executed(line);
+            if let Some(found) = file.and_then(|file| self.found(process.pid, &file)) {
+                let sites = found.sites.len() + found.left.len();
+                self.leave(mapping.name, vec![(Why::Late, sites as u64)]);
+            } else if is_file {
                 self.unseen.insert(mapping.name);
             } else {
                 self.lose(NO_FILE);
             }
         }
+        // The program may map a file between the two reads. A mapping that is split is several.
+        process.sites.ahead += files;
+        // At the end the pages are gone.
+        let more = noted[0].saturating_sub(process.sites.noted[0]);
+        let seen = process.sites.ahead.min(if process.pages.is_some() { more } else { u64::MAX });
+        process.sites.ahead -= seen;
+        self.seen += seen;
+        process.sites.noted = noted;
     }
 
     /// Handles the fault of a stopped thread if it is the stub's read of the counter, which the program has forbidden
@@ -400,7 +445,8 @@ impl Sites {
             clauses.push("rt_sigreturn, by which handlers of signals end".to_owned());
         }
         for (file, reasons) in &self.left {
-            let others = reasons.iter().filter(|(why, _)| **why != Why::SignalReturn);
+            let others =
+                reasons.iter().filter(|(why, sites)| **why != Why::SignalReturn && **sites > 0);
             for (why, sites) in others {
                 let calls = units::counted(*sites, "instruction", "instructions");
                 clauses.push(format!("calls by {calls} of {file}, {why}"));
@@ -419,7 +465,9 @@ impl Sites {
         let unseen = words.word(SEEN, MAPPED).saturating_sub(self.seen);
         if unseen > 0 {
             let unseen = units::counted(unseen, "library", "libraries");
-            clauses.push(format!("calls of {unseen} that the program loaded unseen"));
+            clauses.push(format!(
+                "calls of {unseen} that the program loaded and unloaded unseen, or could not load"
+            ));
         }
         let made = words.word(SEEN, MADE_CODE);
         if made > 0 {
@@ -432,26 +480,17 @@ impl Sites {
     }
 }
 
-/// Moves a thread out of a stub by a change of its registers, unless an instruction of the stub has faulted. Returns
-/// whether it was possible.
-fn settle(process: &Process, thread: i32) -> bool {
-    let Ok(mut registers) = ptrace::registers(thread) else { return false };
-    let pc = registers.pc();
-    let Some(area) = process.sites.areas.iter().find(|area| area.holds(pc)) else { return false };
-    let read = |address: u64| memory::read_u64(thread, address).ok();
-    if SignalInfo::of(thread).is_ok_and(|info| info.is_fault()) {
-        return false;
-    }
-    let Some(settled) = area.settled(stub_thread(&registers), &read) else { return false };
-    let is_free = settled.place.is_none_or(|at| memory::write(thread, at, &[0; 8]).is_ok());
-    set_stub_thread(&mut registers, &settled.thread);
-    is_free && ptrace::set_registers(thread, &registers).is_ok()
+/// How often a process, and the processes that share its pages, have mapped files and made memory executable.
+fn noted(process: &Process) -> [u64; 2] {
+    let sites = process.pages.as_ref().map(|pages| &pages.get().sites[SEEN][0]);
+    sites.map_or([0; 2], |words| [MAPPED, MADE_CODE].map(|word| words[word].load(Relaxed)))
 }
 
-/// Whether the kernel started a program without a dynamic linker: `AT_BASE` is 0, `getauxval(3)`.
-fn has_no_linker(pid: i32) -> bool {
-    std::fs::read(format!("/proc/{pid}/auxv"))
-        .is_ok_and(|vector| auxv::parse(&vector, Class::Elf64).contains(&(libc::AT_BASE, 0)))
+/// An entry of a process's auxiliary vector, `getauxval(3)`.
+fn auxiliary(pid: i32, kind: u64) -> Option<u64> {
+    let vector = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
+    let entries = auxv::parse(&vector, Class::Elf64);
+    entries.into_iter().find(|entry| entry.0 == kind).map(|entry| entry.1)
 }
 
 /// Whether a program without a dynamic linker has mapped a file that is not its own. A dynamic linker that was started

@@ -71,9 +71,6 @@ pub const SITE_TIMES: usize = 8;
 pub const TIMING: usize = 32;
 /// Words in each part.
 pub const SITE_WORDS: usize = PAGE / 8;
-/// Places for the registers of threads that notify the tracer of a mapping ([`Kept`]). If all are in use, a thread does
-/// not notify.
-pub const KEPT: usize = 4;
 /// Bytes of an area for code that counts system calls.
 pub const AREA_SIZE: usize = 1 << 19;
 /// Such areas in a program, at most: one near the program, one near its libraries.
@@ -97,8 +94,8 @@ pub const KERNEL_MAPPINGS: usize = 6;
 /// recognise these calls by it and leave them out. For `mmap` this argument is the file offset: a multiple of any
 /// kernel's page size.
 pub const INSTALL_MARK: u64 = 0x0063_6c6f_636b_0000;
-/// The signal that a thread sends itself after the image is installed, if the tracer asks for it: `SIGURG`, which is
-/// ignored by default.
+/// The signal that a thread sends itself after the image is installed and after the loader has mapped all libraries, if
+/// the tracer asks for it: `SIGURG`, which is ignored by default.
 pub const INSTALL_NOTICE: i32 = 23;
 
 /// [`Constants::mark`]: identifies an image of clockscope's; no text contains these bytes in this order.
@@ -343,8 +340,9 @@ pub struct Threads {
     /// Written by the tracer: address of the process's own part ([`Shared::own_sites`]), while only one thread has this
     /// memory; 0: all threads add to the shards, with a lock.
     pub own_site_part: AtomicU64,
-    /// Saved registers of code that counts system calls, because that code uses no stack.
-    pub kept: [Kept; KEPT],
+    /// The first is not zero if the thread must send itself [`INSTALL_NOTICE`] once the loader has mapped all libraries;
+    /// the others hold registers of the code that does it, because that code uses no stack.
+    pub loading: [AtomicU64; 8],
     /// Timed system calls under way.
     pub timing: [Timing; TIMING],
 }
@@ -357,18 +355,6 @@ pub struct Timing {
     pub stack: AtomicU64,
     /// Other words that the code keeps.
     pub kept: [AtomicU64; 7],
-}
-
-/// Saved registers of one thread while it makes clockscope's own system calls.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Kept {
-    /// 1 while in use.
-    pub is_taken: AtomicU64,
-    /// Registers.
-    pub registers: [u64; 7],
-    /// A `siginfo_t`.
-    pub signal: [u64; 16],
 }
 
 /// One thread's slot.

@@ -3,8 +3,9 @@
 //! Before the count is made, the thread goes back to the displaced instructions, which have the same effect when they
 //! are executed again. Behind the count, it goes on where the stub leads to.
 
+use super::{MADE_CODE, MAPPED};
 use super::{Stubs, assembled, timing};
-use crate::find::{SYS_MMAP, SYS_MPROTECT, SYS_PRCTL, SYS_SECCOMP};
+use crate::find::{SYS_MMAP, SYS_MPROTECT};
 use crate::site::{COMPARE, Calls, Site};
 
 /// The registers of a stopped thread that stubs change.
@@ -20,8 +21,8 @@ pub struct Thread {
     pub rcx: u64,
     /// `rdx`.
     pub rdx: u64,
-    /// `rdi`.
-    pub rdi: u64,
+    /// `r10`.
+    pub r10: u64,
     /// `r11`.
     pub r11: u64,
     /// `rflags`.
@@ -60,8 +61,8 @@ pub(super) struct Made {
     pub(super) keeps: Option<u64>,
     /// Addresses behind the count in the process's own part, and in a shard.
     pub(super) counted: [u64; 2],
-    /// Addresses between which the code that is shared looks at the arguments.
-    pub(super) looks: [u64; 2],
+    /// Address behind the note of a call that makes memory executable.
+    pub(super) noted: Option<u64>,
     /// Address of the code that counts in a shard, of its end, and of the jump behind which the registers have all their
     /// values.
     pub(super) shard: u64,
@@ -101,7 +102,7 @@ impl Made {
             compared: None,
             keeps: None,
             counted: [0; 2],
-            looks: [0; 2],
+            noted: None,
             shard: 0,
             shard_ends: 0,
             restored: 0,
@@ -121,35 +122,23 @@ impl Made {
         matches!(self.calls, Calls::OfRax | Calls::Given(_))
     }
 
-    /// Whether the shared code notes a call with these arguments: `mmap` and `mprotect` of executable memory, `prctl` and
-    /// `seccomp` that install a filter.
-    fn is_noted(&self, at: &Thread) -> bool {
+    /// The word in which a call with these arguments is noted: `mmap` or `mprotect` of executable memory.
+    fn note(&self, at: &Thread) -> Option<usize> {
         let number = match self.calls {
-            Calls::Of(number) => number,
-            Calls::OfRax => u32::try_from(at.r11).unwrap_or(u32::MAX),
-            _ => return false,
+            Calls::Of(number) => number.into(),
+            _ => at.r11,
         };
-        // `PROT_EXEC`; `PR_SET_SECCOMP`; both kinds of filters.
-        let argument = at.rdi & u64::from(u32::MAX);
-        match number {
-            SYS_MMAP | SYS_MPROTECT => at.rdx & 4 != 0,
-            SYS_PRCTL => argument == 22,
-            SYS_SECCOMP => argument <= 1,
-            _ => false,
-        }
+        // PROT_EXEC, and MAP_ANONYMOUS.
+        let is_code = at.rdx & 4 != 0;
+        let is_file = number == u64::from(SYS_MMAP) && at.r10 & 0x20 == 0;
+        let is_looked_at = [SYS_MMAP, SYS_MPROTECT].map(u64::from).contains(&number);
+        (is_code && is_looked_at).then_some(if is_file { MAPPED } else { MADE_CODE })
     }
 
     /// A thread in front of the call.
-    fn before(&self, read: &dyn Fn(u64) -> Option<u64>, at: Thread) -> Option<Thread> {
-        let [looks, looked] = self.looks;
-        let is_looking = !self.is_timed && (looks..looked).contains(&at.pc);
-        let (mut thread, pc) = (at, if is_looking { looked } else { at.pc });
+    fn before(&self, read: &dyn Fn(u64) -> Option<u64>, at: Thread) -> Option<Settled> {
+        let (mut thread, pc) = (at, at.pc);
         let is_counted = self.has_counted(pc);
-        // What has been noted must not be noted again, nor be passed over.
-        let has_noted = self.is_timed && looked > 0 && pc >= looked && !is_counted;
-        if (is_looking || has_noted) && self.is_noted(&at) {
-            return None;
-        }
         if let Some(keeps) = self.keeps
             && pc > keeps + MOVED
             && pc != self.restored
@@ -165,7 +154,9 @@ impl Made {
         if !is_counted {
             thread.pc = self.window;
             thread.sp = at.sp + if self.is_call { 8 } else { 0 };
-            return Some(thread);
+            let has_noted = self.noted.is_some_and(|noted| noted <= pc);
+            let noted = if has_noted { self.note(&at) } else { None };
+            return Some(Settled { thread, place: None, noted });
         }
         thread.pc = self.goes_on;
         if let Some(byte) = self.compared {
@@ -178,7 +169,7 @@ impl Made {
             thread.rax = number.into();
             thread.flags &= !CARRY;
         }
-        Some(thread)
+        Some(Settled { thread, place: None, noted: None })
     }
 }
 
@@ -203,7 +194,7 @@ impl Behind {
                 thread.flags &= !CARRY;
             }
         }
-        Some(Settled { thread, place: (pc > keeps).then_some(at.rcx) })
+        Some(Settled { thread, place: (pc > keeps).then_some(at.rcx), noted: None })
     }
 }
 
@@ -235,11 +226,13 @@ pub struct Settled {
     pub thread: Thread,
     /// Address of a place for timed calls that becomes free: a word to be zeroed.
     pub place: Option<u64>,
+    /// A word of the table in which the thread will note its call a second time.
+    pub noted: Option<usize>,
 }
 
 impl Stubs {
-    /// Takes a thread out of the area. `read` gives eight bytes of the process. `None` if it does not stand in a stub, or
-    /// where a call that brings code or a filter is noted.
+    /// Takes a thread out of the area. `read` gives eight bytes of the process. `None` if it does not stand in a stub, or if
+    /// it sends the signal: then the program has no handlers yet.
     pub fn settled(&self, at: Thread, read: &dyn Fn(u64) -> Option<u64>) -> Option<Settled> {
         let shared = assembled();
         let code = self.base..self.base + shared.code.len() as u64;
@@ -247,25 +240,23 @@ impl Stubs {
             let made = self.made_at(at.pc)?;
             return match made.behind.filter(|behind| behind.at <= at.pc) {
                 Some(behind) => behind.settled(read, at),
-                None => Some(Settled { thread: made.before(read, at)?, place: None }),
+                None => made.before(read, at),
             };
         }
         let [begin, end] =
             [shared.timing.begin, shared.timing.end].map(|offset| self.base + offset);
         if at.pc < begin {
-            let made = self.made_at(at.rcx).filter(|made| !made.is_noted(&at))?;
-            let thread = made.before(read, Thread { pc: made.looks[1], ..at })?;
-            return Some(Settled { thread, place: None });
+            return None;
         }
         if at.pc < end {
             let made = self.made_at(at.r11 & !(1 << 63))?;
-            let mut thread = made.before(read, Thread { pc: made.counted[0], ..at })?;
+            let mut settled = made.before(read, Thread { pc: made.counted[0], ..at })?;
             // `rcx` has `rdx` between the instruction that reads the counter and the last of those behind it.
             let reads = self.base + shared.timing.reads[0];
             if (reads + 2..reads + timing::READ).contains(&at.pc) {
-                thread.rdx = at.rcx;
+                settled.thread.rdx = at.rcx;
             }
-            return Some(Settled { thread, place: None });
+            return Some(settled);
         }
         // `rcx` is the place until the last instruction.
         let has_ended = at.pc >= code.end - timing::LAST;
@@ -277,7 +268,7 @@ impl Stubs {
             thread.rax = word(read, at.rcx, timing::RESULT)?;
             thread.rdx = word(read, at.rcx, timing::RDX)?;
         }
-        Some(Settled { thread, place: (!has_ended).then_some(at.rcx) })
+        Some(Settled { thread, place: (!has_ended).then_some(at.rcx), noted: None })
     }
 
     fn made_at(&self, pc: u64) -> Option<&Made> {
@@ -328,11 +319,8 @@ mod tests {
             };
             let [mut counted, mut seen, mut is_over] = [false; 3];
             for one in &all {
-                // Here begin the code for a shard, and that for calls that may install a filter.
-                let begins = one.op1_register() == Register::ESP
-                    || one.op0_register() == Register::R11
-                        && one.mnemonic() == Mnemonic::Mov
-                        && one.is_ip_rel_memory_operand();
+                // Here begins the code for a shard.
+                let begins = one.op1_register() == Register::ESP;
                 counted &= !begins && !is_over;
                 let at =
                     Thread { pc: one.ip(), sp: 64, r11: 110, flags: FLAGS, ..Thread::default() };
@@ -351,7 +339,7 @@ mod tests {
                     panic!("{site:x?} {:x}", one.ip());
                 }
                 let is_count =
-                    one.mnemonic() == Mnemonic::Inc && one.memory_displacement64() != 0xfb0;
+                    one.mnemonic() == Mnemonic::Inc && one.memory_displacement64() != 0xfa8;
                 counted |= is_count;
                 // The count of other numbers stands behind a jump over it.
                 is_over = one.mnemonic() == Mnemonic::Jmp && one.len() == 2;
@@ -360,25 +348,35 @@ mod tests {
         }
     }
 
-    /// A thread that makes memory executable is not taken out where the note could be lost or made twice.
+    /// A thread that has noted its call, and not counted it, notes it again.
     #[test]
-    fn a_call_is_noted_once() {
-        for times in [false, true] {
-            let (mut stubs, _) = Stubs::new(BASE, 1 << 20, Head { times, ..HEAD });
-            stubs.add(&sites()[2..3], 0).expect("room");
-            let made = stubs.made[0];
-            let [looks, looked] = made.looks;
-            let look = BASE + assembled().look;
-            let at = |pc: u64, rdx: u64| {
-                let at = Thread { pc, rdx, rcx: looked, r11: 10, ..Thread::default() };
-                stubs.settled(at, &|_| None).map(|settled| settled.thread.pc)
-            };
-            let inside = if times { 0x1000 } else { 0x1005 };
-            assert_eq!([looks, look, looked].map(|pc| at(pc, 3)), [Some(inside); 3], "{times}");
-            let [first, last] = if times { [Some(0x1000), None] } else { [None, Some(0x1005)] };
-            assert_eq!([looks, look, looked].map(|pc| at(pc, 5)), [first, None, last], "{times}");
-            assert_eq!(at(made.counted[0], 5), if times { Some(0x1005) } else { None });
+    fn a_call_that_is_noted_twice_is_told() {
+        let mmap = Thread { rdx: 5, r11: 9, ..Thread::default() };
+        let protect = Thread { r11: 10, ..mmap };
+        for (site, thread, word) in [
+            (compared(9), mmap, MAPPED),
+            (compared(9), Thread { r10: 0x22, ..mmap }, MADE_CODE),
+            (compared(10), protect, MADE_CODE),
+            (sites().remove(3), mmap, MAPPED),
+            (sites().remove(3), Thread { r10: 0x22, ..protect }, MADE_CODE),
+        ] {
+            for times in [false, true] {
+                let (mut stubs, _) = Stubs::new(BASE, 1 << 20, Head { times, ..HEAD });
+                stubs.add(std::slice::from_ref(&site), 0).expect("room");
+                let made = stubs.made[0];
+                let noted = made.noted.expect("a note");
+                let at = |pc: u64, rdx: u64| {
+                    let thread = Thread { pc, rdx, ..thread };
+                    stubs.settled(thread, &|_| None).expect("in a stub").noted
+                };
+                assert_eq!([noted - 8, made.counted[0]].map(|pc| at(pc, 5)), [None; 2]);
+                assert_eq!([at(noted, 3), at(noted, 5)], [None, Some(word)], "{site:x?}");
+                assert_eq!(at(made.shard, 5), Some(word), "{site:x?}");
+            }
         }
+        let (stubs, _) = Stubs::new(BASE, 1 << 20, HEAD);
+        let telling = Thread { pc: BASE + assembled().tell, ..protect };
+        assert_eq!(stubs.settled(telling, &|_| None), None);
     }
 
     #[test]

@@ -25,8 +25,8 @@ use vdso_image::layout::{self, SITE_TIMES, TIMING, Timing};
 
 use super::leaving::{Behind, Made};
 use super::{
-    Code, IF_OWN, JUMP, LOCK, LOOK, LOOKED_AT, NEXT, OWN, PART, Pointers, SHARD, SHARDS, Stubs,
-    TIMED, assembled, word_of,
+    Code, IF_OWN, JUMP, LOCK, LOOKED_AT, NEXT, OWN, PART, Pointers, SHARD, SHARDS, Stubs, TIMED,
+    assembled, word_of,
 };
 use crate::site::{Calls, SYSCALL, Site};
 
@@ -293,10 +293,7 @@ impl Stubs {
             // mov r11d, number
             code.put(&[0x41, 0xbb]);
             code.put(&number.to_le_bytes());
-            let looks = code.here();
-            code.put(LOOK);
-            code.distance(self.base + assembled().look)?;
-            made.looks = [looks, code.here()];
+            self.look_at_arguments(Some(number), code, &mut made)?;
         }
         let if_not = code.load(OWN, self.own, IF_OWN);
         let own = [TIMED, NEXT].map(|kind| kind * PART + 8 * word);
@@ -354,6 +351,6 @@ impl Stubs {
 }
 
 /// Offset in an area of the pointer to the places: behind those to the table, the tracer's word, the mark and the
-/// registers.
+/// loader's words.
 const PLACES_AT: u64 = 4 * 8;
 const _: () = assert!(JUMP == 5);

@@ -19,7 +19,7 @@ use crate::attach::threads::Threads;
 use crate::decline::Decline;
 use crate::image::entry;
 use crate::install::{has_addresses, has_image, not_installed, shared_pages, write_image};
-use crate::session::{Session, seccomp_filters};
+use crate::session::Session;
 use crate::sites::Sites;
 use crate::spare_pages::SparePages;
 use clockscope_sys::access::threads_of;
@@ -292,9 +292,8 @@ fn count_sites(
     through: i32,
     (pages, patch): (&Rc<Segment<Shared>>, &Patch),
 ) -> InProcess {
-    let is_filtered = seccomp_filters(&through.to_string()).is_none_or(|filters| filters > 0);
-    let there = There { old_areas: &patch.old_areas, is_filtered };
-    let mut sites = how.sites.enter(through, patch.base, patch.areas, pages, &there);
+    let there = There { old_areas: &patch.old_areas };
+    let mut sites = how.sites.enter(through, patch.base, patch.areas, &there);
     if threads.stopped().count() == 1 {
         sites.give_part(through, pages);
     }

@@ -153,6 +153,9 @@ impl<'a> Follower<'a> {
         for child in self.new_tasks.untold(&mut self.processes) {
             self.resume(child, 0);
         }
+        if self.processes.has_sites {
+            self.processes.alive_mut().for_each(|process| self.sites.look_again(process));
+        }
         let Some(watcher) = self.observers.watcher.as_mut().filter(|_| !self.is_leaving) else {
             return Wish::GoOn;
         };
@@ -216,7 +219,7 @@ impl<'a> Follower<'a> {
             }
             Status::Event(libc::PTRACE_EVENT_EXIT, _) => {
                 if let Some(index) = self.processes.index_of(thread)
-                    && self.sites.ends(self.processes.get(index), thread)
+                    && self.sites.ends(self.processes.get_mut(index), thread)
                 {
                     self.processes.count_end();
                 }
@@ -303,7 +306,7 @@ impl<'a> Follower<'a> {
 
     /// The processes, with clauses about the system calls that code in them has not counted.
     pub fn into_processes(mut self) -> Processes {
-        for process in self.processes.all().iter().filter(|process| process.alive) {
+        for process in self.processes.alive_mut() {
             self.sites.look_for_unseen(process, process.pid);
         }
         self.processes.lost_sites = self.sites.losses(&self.processes.site_words());

@@ -27,7 +27,7 @@ pub(crate) fn stub_thread(registers: &Registers) -> Thread {
         rax: registers.rax,
         rcx: registers.rcx,
         rdx: registers.rdx,
-        rdi: registers.rdi,
+        r10: registers.r10,
         r11: registers.r11,
         flags: registers.eflags,
     }
