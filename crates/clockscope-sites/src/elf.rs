@@ -7,6 +7,7 @@ use gimli::UnwindSection as _;
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
 use object::{Endianness, elf};
 
+use crate::find::PAGE;
 use crate::site::Segment;
 
 /// Why a file was not read.
@@ -47,7 +48,7 @@ pub(crate) struct Code {
     pub(crate) exported: Option<HashSet<u64>>,
     /// Whether the file has restartable sequences, or no section headers to tell.
     pub(crate) may_restart: bool,
-    /// Whether a part of the data is only to be read once the file is relocated (`PT_GNU_RELRO`).
+    /// Whether whole pages of data are only to be read once the file is relocated (`PT_GNU_RELRO`).
     pub(crate) has_relro: bool,
     /// Whether the file is a dynamic loader, and whether other files call `mprotect` in it.
     pub(crate) loads: bool,
@@ -130,7 +131,9 @@ pub(crate) fn read(file: &[u8]) -> Result<Code, Unreadable> {
             code.loaded.push(segment);
             code.segments.extend(is_executed.then_some(segment));
         }
-        code.has_relro |= program.p_type(endian) == elf::PT_GNU_RELRO;
+        let end = address.saturating_add(program.p_memsz(endian));
+        code.has_relro |=
+            program.p_type(endian) == elf::PT_GNU_RELRO && address / PAGE < end / PAGE;
         if program.p_type(endian) == elf::PT_GNU_EH_FRAME {
             unwinding = program.data(endian, file).ok().map(|data| (address, data));
         }
@@ -222,9 +225,11 @@ fn symbols(header: &Header, endian: Endianness, file: &[u8], code: &mut Code) {
             if symbol.st_shndx(endian) == elf::SHN_UNDEF {
                 continue;
             }
-            let name = table.symbol_name(endian, symbol).unwrap_or_default();
-            code.loads |= kind == elf::SHT_DYNSYM && name == b"_r_debug";
-            code.gives_mprotect |= kind == elf::SHT_DYNSYM && name == b"mprotect";
+            if kind == elf::SHT_DYNSYM {
+                let name = table.symbol_name(endian, symbol).unwrap_or_default();
+                code.loads |= name == b"_r_debug";
+                code.gives_mprotect |= name == b"mprotect";
+            }
             if !is_of_code(start) {
                 continue;
             }

@@ -33,7 +33,7 @@ pub(crate) const LOOKED_AT: [u32; 2] = [SYS_MMAP, SYS_MPROTECT];
 /// (glibc from 2.41 on).
 const KEEPS_A_POINTER: [u8; 5] = [0x4c, 0x89, 0x5c, 0x24, 0x08];
 /// Bytes of a page.
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 
 /// A `syscall` instruction whose calls cannot be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,19 +98,17 @@ pub struct Found {
     pub left: Vec<Left>,
     /// As in [`Code`].
     has_relro: bool,
-    loads: bool,
     gives_mprotect: bool,
 }
 
 impl Found {
-    /// Whether a dynamic loader with this file calls `mprotect`, by a site of its own, to make data read-only when it has
-    /// mapped all libraries and before it runs their code. Other programs may call the `mprotect` of a C library that is
-    /// its own loader (musl's), so `program`, which the kernel has mapped, must have such data. The file is the program if
-    /// there is no other.
+    /// Whether this file is a dynamic loader that makes data read-only, by an `mprotect` of its own, when it has mapped all
+    /// libraries and before it runs their code, and calls it for nothing else until then. Programs call the `mprotect` of
+    /// a loader that is the C library, too (musl's), so `program`, which the kernel has mapped, must have such data. The
+    /// file is the program if there is no other.
     pub fn tells_of_libraries(&self, program: Option<&Self>) -> bool {
-        let has_site = self.sites.iter().any(|site| site.calls == Calls::Of(SYS_MPROTECT));
-        let is_apart = self.loads && !self.gives_mprotect;
-        has_site && (is_apart || program.is_some_and(|program| program.has_relro))
+        let has_site = self.sites.iter().any(|site| site.is_of_loader);
+        has_site && (!self.gives_mprotect || program.is_some_and(|program| program.has_relro))
     }
 }
 
@@ -137,7 +135,6 @@ pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
     let mut found = Found {
         segments: code.segments.clone(),
         has_relro: code.has_relro,
-        loads: code.loads,
         gives_mprotect: code.gives_mprotect,
         ..Found::default()
     };
@@ -301,6 +298,7 @@ impl Finder<'_> {
                 is_several: false,
                 calls,
                 behind: None,
+                is_of_loader: false,
             })
         };
         from.iter().map(site).collect()
@@ -388,7 +386,8 @@ impl Finder<'_> {
         let range = window..displaced[displaced.len() - 1].next_ip();
         let bytes = self.functions.bytes(&range).filter(|_| is_in_a_page(&range));
         let displaced = bytes.ok_or(Why::NoRoom)?.to_vec();
-        Ok(Site { window, displaced, is_several, calls, behind })
+        let is_of_loader = self.code.loads && calls == Calls::Of(SYS_MPROTECT);
+        Ok(Site { window, displaced, is_several, calls, behind, is_of_loader })
     }
 
     /// The two `syscall`s of a function that begins with comparing `__libc_single_threaded` with zero, as those of

@@ -58,6 +58,8 @@ pub struct Site {
     pub calls: Calls,
     /// The comparison of the result behind the `syscall`, with its address. Only the `syscall` leads to it.
     pub behind: Option<(u64, [u8; COMPARE])>,
+    /// Whether these are a dynamic loader's own calls of `mprotect`.
+    pub is_of_loader: bool,
 }
 
 /// The calls that are counted at a site.

@@ -283,7 +283,7 @@ impl Stubs {
         code.put(&site.displaced);
         made.keeps = Some(code.here());
         code.put(KEEP);
-        self.look_at_arguments(site.number(), code, &mut made)?;
+        self.look_at_arguments(site, code, &mut made)?;
         let if_not = code.load(OWN, self.own, IF_OWN);
         code.increment(number, &[], kind * PART)?;
         let counted = code.here();
@@ -305,14 +305,9 @@ impl Stubs {
     }
 
     /// Appends code that notes a call that makes memory executable, and sends the signal before the loader protects data.
-    /// `r11` is the call's number; `number` is it, if it is known. Changes `rcx` and the flags.
-    fn look_at_arguments(
-        &self,
-        number: Option<u32>,
-        code: &mut Code,
-        made: &mut Made,
-    ) -> Option<()> {
-        if number.is_some_and(|number| !LOOKED_AT.contains(&number)) {
+    /// `r11` is the call's number. Changes `rcx` and the flags.
+    fn look_at_arguments(&self, site: &Site, code: &mut Code, made: &mut Made) -> Option<()> {
+        if site.number().is_some_and(|number| !LOOKED_AT.contains(&number)) {
             return Some(());
         }
         code.put(IF_CODE);
@@ -321,7 +316,7 @@ impl Stubs {
         code.put(ADD);
         code.word(8 * MAPPED)?;
         made.noted = Some(code.here());
-        if number == Some(SYS_MPROTECT) {
+        if site.is_of_loader {
             code.put(IF_ONLY_READ);
             code.distance(self.base + assembled().tell)?;
         }
@@ -637,7 +632,8 @@ mod tests {
 
     pub(super) fn site(displaced: &[u8], calls: Calls) -> Site {
         let displaced = displaced.to_vec();
-        Site { window: 0x1000, displaced, is_several: false, calls, behind: None }
+        let (is_several, is_of_loader) = (false, calls == Calls::Of(SYS_MPROTECT));
+        Site { window: 0x1000, displaced, is_several, calls, behind: None, is_of_loader }
     }
 
     /// The site of `mov eax,NUMBER; syscall; cmp rax,-4096`, where errors are seen.

@@ -293,7 +293,7 @@ impl Stubs {
             // mov r11d, number
             code.put(&[0x41, 0xbb]);
             code.put(&number.to_le_bytes());
-            self.look_at_arguments(Some(number), code, &mut made)?;
+            self.look_at_arguments(site, code, &mut made)?;
         }
         let if_not = code.load(OWN, self.own, IF_OWN);
         let own = [TIMED, NEXT].map(|kind| kind * PART + 8 * word);

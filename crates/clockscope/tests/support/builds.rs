@@ -77,6 +77,12 @@ pub(crate) fn c_with(name: &str, link: Link, options: &[&str]) -> Option<PathBuf
     build(&words, &product, Some(&[compiler.as_slice(), &["-o", OUTPUT, "-x", "c", "-"]].concat()))
 }
 
+/// Builds the program without libraries and without data that is made read-only.
+pub(crate) fn alone() -> Option<PathBuf> {
+    let options = ["-nostdlib", "-fno-stack-protector", "-mno-sse", "-Wl,-z,norelro"];
+    c_with("site_alone", Link::Dynamic, &options)
+}
+
 /// Builds the crate `rustix`.
 pub(crate) fn rustix() -> Option<PathBuf> {
     let target = directory().join("rustix-target");

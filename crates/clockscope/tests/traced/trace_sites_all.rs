@@ -68,6 +68,7 @@ fn words_of(source: &str, arguments: &[&str]) -> Option<Vec<OsString>> {
             &["-nostdlib", "-fno-stack-protector", "-mno-sse"]
         )?]
         .to_vec(),
+        ("site_alone", _) => words![builds::alone()?].to_vec(),
         ("unwind", _) => words![builds::c_with(name, Link::Dynamic, &["-rdynamic"])?].to_vec(),
         ("callers", "c") => words![builds::c_with(name, Link::Dynamic, &["-lm"])?].to_vec(),
         (_, "c") => words![builds::c(name, Link::Dynamic)?].to_vec(),

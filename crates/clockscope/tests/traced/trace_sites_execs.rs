@@ -112,6 +112,16 @@ fn a_filter_that_is_installed_later_is_not_violated() {
     }
 }
 
+/// Where the loader does not say that all libraries are mapped, the program's own `mprotect` does not say it either.
+#[test]
+fn a_program_without_libraries_sends_no_signal() {
+    let Some(program) = builds::alone() else { return };
+    if !untraced(&words![program]).status.success() {
+        return skip("filters of system calls are not allowed here");
+    }
+    exact(&[], &words![program]);
+}
+
 /// The program's filter allows a call from one address only, so the instruction there must stay.
 #[test]
 fn a_filter_that_looks_at_the_address_of_a_call_sees_the_programs() {
