@@ -48,7 +48,7 @@ pub struct InProcess {
     jumps: Rc<Vec<Jump>>,
     /// Base address of the image; 0 without areas.
     image: u64,
-    /// Executable mappings that were looked at, by address.
+    /// Names of the executable mappings that the last look has found, by address.
     pub(crate) known: Rc<BTreeMap<u64, String>>,
     /// Values of [`MAPPED`] and [`MADE_CODE`] when they were looked at.
     pub(crate) noted: [u64; 2],

@@ -386,6 +386,8 @@ impl Sites {
         let noted = noted(process);
         let mappings = maps::parse(&text);
         let ours = own_code(thread, &mappings);
+        let before = std::mem::take(&mut process.sites.known);
+        let mut known = BTreeMap::new();
         let mut files = 0;
         for line in text.lines() {
             let Some(mapping) = maps::parse(line).pop() else { continue };
@@ -396,9 +398,8 @@ impl Sites {
             if is_ours || !mapping.perms.contains('x') {
                 continue;
             }
-            let known =
-                Rc::make_mut(&mut process.sites.known).insert(mapping.start, mapping.name.clone());
-            if known.is_some_and(|known| known == mapping.name) {
+            known.insert(mapping.start, mapping.name.clone());
+            if before.get(&mapping.start) == Some(&mapping.name) {
                 continue;
             }
             files += u64::from(is_file);
@@ -412,6 +413,7 @@ impl Sites {
                 self.lose(NO_FILE);
             }
         }
+        process.sites.known = Rc::new(known);
         // The program may map a file between the two reads. A mapping that is split is several.
         process.sites.ahead += files;
         // At the end the pages are gone.
