@@ -18,9 +18,8 @@ const COARSE_WORTH: f64 = 0.5;
 const TYPICAL: &str = "typical on bare metal";
 const IN_VM: &str = "; more in a virtual machine";
 
-/// The end of the sentence on few reads, and on few reads of a part of the processes.
-const NOT_WORTH: &str = ": not worth a thought";
-const PARTIAL: &str = " counted, not of all processes: see \"Not counted\"";
+/// Where to read of which processes or functions no calls were counted.
+const MISSING: &str = "some may be missing: see \"Not counted\"";
 
 /// Limit for shares above 1 that timing explains on a busy machine: the cost of timing a read, which is
 /// subtracted, is about as large as the read's own.
@@ -71,32 +70,20 @@ fn are_worth_a_change(report: &TraceReport) -> bool {
     report.cpu_ns == 0 || ratio(time_ns, report.cpu_ns) >= WORTH
 }
 
-/// [`clock`]'s first sentence. Of a process whose reads were not counted it says nothing, so it points to the reason.
+/// [`clock`]'s first sentence.
 pub(super) fn cost(report: &TraceReport) -> String {
-    let is_partial = report.declines.iter().any(|row| row.what == Missing::Vdso);
-    let cost = cost_of_counted(report);
-    if !is_partial {
-        cost
-    } else if let Some(few) = cost.strip_suffix(NOT_WORTH) {
-        few.to_owned() + PARTIAL
-    } else if report.clock_reads.reads == 0 {
-        cost + PARTIAL
-    } else {
-        cost + "; not of all processes: see \"Not counted\""
-    }
-}
-
-fn cost_of_counted(report: &TraceReport) -> String {
     let reads = &report.clock_reads;
+    let is_partial = report.declines.iter().any(|row| row.what == Missing::Vdso);
+    let counted = format!(" counted, {MISSING}");
     if reads.reads == 0 {
-        return "no reads".to_owned();
+        return "no reads".to_owned() + if is_partial { &counted } else { "" };
     }
     let mut text = units::counted(reads.reads, "read", "reads");
     let share = (reads.time_ns > 0 && report.cpu_ns > 0)
         .then(|| format!("{} of its CPU", part_of(reads.time_ns, report.cpu_ns)));
     if !are_worth_a_change(report) {
         text.extend(share.map(|share| format!(", {share}")));
-        return text + NOT_WORTH;
+        return text + if is_partial { &counted } else { ": not worth a thought" };
     }
     if let Some(rate) = units::brief_rate(reads.reads_per_second) {
         text += &format!(", {rate} a second");
@@ -108,11 +95,15 @@ fn cost_of_counted(report: &TraceReport) -> String {
         let stops = if report.via == Some(Way::Ptrace) { ", ptrace's stops included" } else { "" };
         text += &format!("; {} of them by the kernel{stops}", units::count(reads.passed_on));
     }
-    match share {
+    let mut text = match share {
         Some(share) => format!("{share}: {text}"),
         None if reads.time_ns > 0 => text,
         None => format!("{text}; {}", untimed(reads)),
+    };
+    if is_partial {
+        text += &format!("; {MISSING}");
     }
+    text
 }
 
 /// The slow-down of the program on hosts whose clocksource is not the TSC; `None` if there is no typical figure.

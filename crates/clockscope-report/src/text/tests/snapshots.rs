@@ -236,15 +236,15 @@ fn of_several_processes_the_first_is_named_and_the_others_are_counted() {
 }
 
 #[test]
-fn the_first_line_says_that_not_all_processes_were_counted() {
+fn the_first_line_says_that_reads_may_be_missing() {
     let mut report = TraceReport { declines: declines(), ..vdso_only() };
-    assert!(cost(&report).ends_with("each; not of all processes: see \"Not counted\""));
+    assert!(cost(&report).ends_with("each; some may be missing: see \"Not counted\""));
     report.cpu_ns = 2_200_000_000;
     let few =
-        "1,000,024 reads, 0.97 % of its CPU counted, not of all processes: see \"Not counted\"";
+        "1,000,024 reads, 0.97 % of its CPU counted, some may be missing: see \"Not counted\"";
     assert_eq!(cost(&report), few);
     report.clock_reads.reads = 0;
-    assert_eq!(cost(&report), "no reads counted, not of all processes: see \"Not counted\"");
+    assert_eq!(cost(&report), "no reads counted, some may be missing: see \"Not counted\"");
 }
 
 #[test]
