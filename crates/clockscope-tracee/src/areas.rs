@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use super::arch::near_jump;
 use super::site_files::{Executed, VDSO};
@@ -52,6 +53,8 @@ pub struct InProcess {
     pub(crate) known: Rc<BTreeMap<u64, String>>,
     /// Values of [`MAPPED`] and [`MADE_CODE`] when they were looked at.
     pub(crate) noted: [u64; 2],
+    /// The time before which no further look is taken.
+    pub(crate) rests_until: Option<Instant>,
     /// Files that were looked at before their mapping was in [`MAPPED`].
     pub(crate) ahead: u64,
     /// The part of the table that the process's only thread adds to without a lock. A child that shares the parent's

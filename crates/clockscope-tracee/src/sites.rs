@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use super::arch::{counter_read, set_stub_thread, stub_thread};
 use super::areas::{InProcess, There, own_code, text_of};
@@ -370,11 +371,17 @@ impl Sites {
     }
 
     /// Looks at the mappings of a process, if it has called for executable memory since the last look and its loader has
-    /// mapped all libraries.
+    /// mapped all libraries. A process with thousands of mappings cannot change them while they are listed, so looks take
+    /// a twentieth of the time at most.
     pub(crate) fn look_again(&mut self, process: &mut Process) {
-        if noted(process) != process.sites.noted && !self.awaited.contains_key(&process.pid) {
-            self.look_for_unseen(process, process.pid);
+        let begun = Instant::now();
+        let rests = process.sites.rests_until.is_some_and(|until| begun < until);
+        if rests || noted(process) == process.sites.noted || self.awaited.contains_key(&process.pid)
+        {
+            return;
         }
+        self.look_for_unseen(process, process.pid);
+        process.sites.rests_until = Some(begun + 20 * begun.elapsed());
     }
 
     /// Notes the executable memory of a process that was not looked at.
