@@ -8,8 +8,8 @@ use std::fs::File;
 use std::os::unix::process::{ExitStatusExt, parent_id};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI64};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use fastclock::arch::CpuCounter;
@@ -72,10 +72,17 @@ fn write(page: &Page, tick: TickLength) {
     }
 }
 
-/// Reads until `over`; returns the number of reads and of the page's answers.
-fn read(page: &Page, trust: &Trust, last: &AtomicI64, over: impl Fn() -> bool) -> [u64; 2] {
+/// What a reader has done so far.
+#[derive(Debug, Default)]
+struct Done {
+    reads: AtomicU64,
+    /// Reads that the page answered.
+    answered: AtomicU64,
+}
+
+/// Reads until `over`.
+fn read(page: &Page, trust: &Trust, last: &AtomicI64, done: &Done, over: impl Fn() -> bool) {
     let reader = Reader { page, trust, counter: CpuCounter, kernel: Host };
-    let (mut reads, mut answered) = (0, 0);
     while !over() {
         for _ in 0..500 {
             let reached = last.load(Acquire);
@@ -85,9 +92,9 @@ fn read(page: &Page, trust: &Trust, last: &AtomicI64, over: impl Fn() -> bool) -
             let (time, bound) = (answer.time.0, answer.bound.0);
             assert!(time >= reached, "{} ns back: {answer:?}", reached - time);
             last.fetch_max(time, AcqRel);
-            reads += 1;
+            done.reads.fetch_add(1, Relaxed);
             if answer.declined.is_none() {
-                answered += 1;
+                done.answered.fetch_add(1, Relaxed);
                 let outside = (before - bound - time).max(time - after - bound);
                 assert!(outside <= 0, "{outside} ns outside its bound: {answer:?}");
             } else {
@@ -98,7 +105,6 @@ fn read(page: &Page, trust: &Trust, last: &AtomicI64, over: impl Fn() -> bool) -
         // Leaves CPU time for starting and killing writers on machines with few CPUs.
         thread::park_timeout(Duration::from_micros(200));
     }
-    [reads, answered]
 }
 
 fn start(role: &str, page: &str, tick: TickLength) -> Child {
@@ -122,9 +128,10 @@ fn a_process_of_the_kill_test() {
     } else {
         let parent = parent_id();
         let over = || page.flags.load(Relaxed) == OVER || parent_id() != parent;
-        let [reads, answered] = read(page, &Trust::new(), &AtomicI64::new(0), over);
-        println!("\nreads {reads}, from the page {answered}");
-        assert!(answered > 0);
+        let done = Done::default();
+        read(page, &Trust::new(), &AtomicI64::new(0), &done, over);
+        println!("\n{done:?}");
+        assert!(done.answered.load(Relaxed) > 0);
     }
 }
 
@@ -157,7 +164,13 @@ impl Left {
     }
 }
 
-fn kill_writers(page: &'static Page, path: &str, tick: TickLength) -> Left {
+/// Kills each writer only after each of `readers` has got an answer from its page.
+fn kill_writers(
+    page: &'static Page,
+    path: &str,
+    tick: TickLength,
+    readers: &[(&Done, ScopedJoinHandle<'_, ()>)],
+) -> Left {
     let mut left = Left::default();
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     for _ in 0..KILLS {
@@ -167,6 +180,15 @@ fn kill_writers(page: &'static Page, path: &str, tick: TickLength) -> Left {
         while page.writer.load(Acquire) == before || page.head.load(Acquire) == head {
             assert!(writer.try_wait().unwrap().is_none(), "the writer ended by itself");
             thread::yield_now();
+        }
+        for (reader, thread) in readers {
+            let (answered, reads) = (reader.answered.load(Relaxed), reader.reads.load(Relaxed));
+            while reader.answered.load(Relaxed) == answered {
+                let declined = reader.reads.load(Relaxed) - reads;
+                assert!(declined < 10_000_000, "a living writer's page declines: {reader:?}");
+                assert!(!thread.is_finished(), "a reader ended: {reader:?}");
+                thread::yield_now();
+            }
         }
         random ^= random << 13;
         random ^= random >> 7;
@@ -190,22 +212,21 @@ fn a_thousand_killed_writers_leave_a_page_that_readers_can_trust() {
     let page = map(path_text);
     let tick = measured();
     let (over, trust, last) = (AtomicBool::new(false), Trust::new(), AtomicI64::new(0));
-    let (left, said, ours) = thread::scope(|scope| {
-        let reads = || read(page, &trust, &last, || over.load(Acquire));
-        let readers = [scope.spawn(reads), scope.spawn(reads)];
+    let readers = [Done::default(), Done::default()];
+    let (left, said) = thread::scope(|scope| {
+        let read_into = |done| read(page, &trust, &last, done, || over.load(Acquire));
+        let threads = readers.each_ref().map(|done| (done, scope.spawn(move || read_into(done))));
         let other = start("reader", path_text, tick);
-        let left = scope.spawn(|| kill_writers(page, path_text, tick)).join();
+        let left = scope.spawn(move || kill_writers(page, path_text, tick, &threads)).join();
         over.store(true, Release);
         page.flags.store(OVER, Release);
         let output = other.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{said}");
-        (left.unwrap(), said, readers.map(|reader| reader.join().unwrap()))
+        (left.unwrap(), said)
     });
     std::fs::remove_file(&path).unwrap();
-    let said = said.lines().find(|line| line.starts_with("reads ")).unwrap();
-    println!("{KILLS} writers killed: {left:?}; another process: {said}");
-    println!("two threads, reads and those from the page: {ours:?}");
-    assert!(ours.iter().all(|[reads, answered]| answered * 2 > *reads), "{ours:?}");
+    let said = said.lines().find(|line| line.starts_with("Done ")).unwrap();
+    println!("{KILLS} writers killed: {left:?}; another process: {said}; two threads: {readers:?}");
     assert!(left.half_written > 0 && left.announced > 0, "{left:?}: no kill met a publication");
 }
