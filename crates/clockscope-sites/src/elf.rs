@@ -7,7 +7,6 @@ use gimli::UnwindSection as _;
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
 use object::{Endianness, elf};
 
-use crate::find::PAGE;
 use crate::site::Segment;
 
 /// Why a file was not read.
@@ -19,6 +18,8 @@ pub enum Unreadable {
     NotElf,
 }
 
+/// Bytes of a page.
+pub(crate) const PAGE: u64 = 4096;
 /// Longest code behind the named end of a function, in bytes.
 const REST: u64 = 64;
 

@@ -13,7 +13,7 @@ use iced_x86::{
     Register,
 };
 
-use crate::elf::{self, Code, Function, Unreadable};
+use crate::elf::{self, Code, Function, PAGE, Unreadable};
 use crate::flow::{Flow, Functions, add_called};
 use crate::site::{COMPARE, Calls, JUMP, SYSCALL, Segment, Site};
 
@@ -32,8 +32,6 @@ pub(crate) const LOOKED_AT: [u32; 2] = [SYS_MMAP, SYS_MPROTECT];
 /// `mov [rsp+8], r11`, the instruction before the `syscall` of `__syscall_cp_asm` (musl) and `__syscall_cancel_arch`
 /// (glibc from 2.41 on).
 const KEEPS_A_POINTER: [u8; 5] = [0x4c, 0x89, 0x5c, 0x24, 0x08];
-/// Bytes of a page.
-pub(crate) const PAGE: u64 = 4096;
 
 /// A `syscall` instruction whose calls cannot be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,6 +20,7 @@
 //! `SAHF` in volume 2 of Intel's manual.
 
 mod leaving;
+mod made;
 mod timing;
 
 use std::rc::Rc;
@@ -36,7 +37,7 @@ use vdso_image::layout::{INSTALL_NOTICE as NOTICE, SITE_SHARDS as SHARDS, SITE_W
 use crate::find::{LOOKED_AT, SYS_MMAP, SYS_MPROTECT};
 use crate::site::{CALL, COMPARE, Calls, JUMP, NUMBERS, Site};
 
-use leaving::{Behind, Made};
+use made::{Behind, Made};
 
 pub use leaving::{Settled, Thread};
 pub use timing::FIRST;

@@ -36,6 +36,9 @@ fn in_room() -> ExitCode {
     let (done, failure) = match &cli.command {
         cli::Command::Vdso(args) => (commands::vdso::run(args), exit::FAILURE),
         cli::Command::Completions(args) => (commands::completions::run(args), exit::FAILURE),
+        cli::Command::Bench(args) if args.as_launch => {
+            (commands::bench::launch(args), exit::FAILURE)
+        }
         cli::Command::Bench(args) => (commands::bench::run(args), exit::FAILURE),
         cli::Command::Compare(args) => (commands::compare::run(args), exit::FAILURE),
         cli::Command::Wrongness(args) => (commands::wrongness::run(args), exit::FAILURE),

@@ -1,19 +1,13 @@
 //! The machine's measurements of itself, and properties of the process that measured.
 
 use super::finding::{Finding, Severity, Verdict};
-use super::state::is_device;
+use super::state::{is_device, trapped};
 use super::watchdog::figures::cost;
 use crate::facts::Facts;
 use crate::measured::{Discipline, Measured, WarpMeasured};
 use crate::rules::catalogue::{Fix, Label, TRUST};
 use crate::utc::UNKNOWN_ERROR_US;
 
-/// Cost of a slow read through the vDSO, in nanoseconds, ...
-const SLOW_NS: f64 = 300.0;
-/// ... and its minimum ratio to a coarse read, which never reads the counter. Above both limits a read is too slow for
-/// a counter that is read by an instruction: tsc takes 18 to 57 ns, a paravirtual clock twice that, a coarse clock 4 to
-/// 13 ns, and a trap to a hypervisor a microsecond. In an emulator all of them are slow.
-const SLOW_TIMES: f64 = 15.0;
 /// Number of steps back that are believed: one in some thousand hand-overs is only reported.
 const BELIEVED: u64 = 2;
 
@@ -96,15 +90,6 @@ fn is_guest(measured: &Measured) -> bool {
 
 fn is_paravirtual(source: Option<&str>) -> bool {
     source.is_some_and(|name| ["kvm-clock", "xen"].contains(&name) || name.starts_with("hyperv"))
-}
-
-/// The costs of a read and of a coarse read in nanoseconds, if the vDSO answers by itself and is so slow that the
-/// instruction which reads the counter must be trapped. A trapped `rdtsc` shows only in its cost.
-pub(crate) fn trapped(measured: &Measured) -> Option<(f64, f64)> {
-    let monotonic = measured.read("CLOCK_MONOTONIC")?;
-    let ns = monotonic.vdso_ns.filter(|ns| *ns >= SLOW_NS)?;
-    let coarse = measured.read("CLOCK_MONOTONIC_COARSE")?.vdso_ns.filter(|ns| *ns > 0.0)?;
-    (monotonic.falls_back == Some(false) && ns >= coarse * SLOW_TIMES).then_some((ns, coarse))
 }
 
 fn slow_read(measured: &Measured, source: Option<&str>) -> Option<Finding> {

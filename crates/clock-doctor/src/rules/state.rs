@@ -7,13 +7,20 @@ mod tests;
 
 use self::source::Current;
 use super::finding::{State, Verdict};
-use super::{live, platform};
+use super::platform;
 use crate::facts::{Facts, Kernel};
 use crate::log::event::EventKind;
+use crate::measured::Measured;
 use crate::rules::catalogue::Label;
 
 /// If a system call takes less than this many times the vDSO's time, the vDSO made the system call itself.
 const FALLBACK_RATIO: f64 = 1.5;
+/// Cost of a slow read through the vDSO, in nanoseconds, ...
+const SLOW_NS: f64 = 300.0;
+/// ... and its minimum ratio to a coarse read, which never reads the counter. Above both limits a read is too slow for
+/// a counter that is read by an instruction: tsc takes 18 to 57 ns, a paravirtual clock twice that, a coarse clock 4 to
+/// 13 ns, and a trap to a hypervisor a microsecond. In an emulator all of them are slow.
+const SLOW_TIMES: f64 = 15.0;
 /// Clocksources that no vDSO reads: ticks, devices behind ports or memory-mapped registers, and a hypercall. The vDSO
 /// read hpet up to 4.6, which saved the system call but not the access to the device.
 const DEVICES: [(&str, &str); 12] = [
@@ -70,12 +77,21 @@ fn measured(facts: &Facts) -> Option<(State, String)> {
     }
 }
 
+/// The costs of a read and of a coarse read in nanoseconds, if the vDSO answers by itself and is so slow that the
+/// instruction which reads the counter must be trapped. A trapped `rdtsc` shows only in its cost.
+pub(super) fn trapped(measured: &Measured) -> Option<(f64, f64)> {
+    let monotonic = measured.read("CLOCK_MONOTONIC")?;
+    let ns = monotonic.vdso_ns.filter(|ns| *ns >= SLOW_NS)?;
+    let coarse = measured.read("CLOCK_MONOTONIC_COARSE")?.vdso_ns.filter(|ns| *ns > 0.0)?;
+    (monotonic.falls_back == Some(false) && ns >= coarse * SLOW_TIMES).then_some((ns, coarse))
+}
+
 /// The measured state, except that a device stays slow even if the vDSO reads it.
 fn refine(seen: (State, String), source: Option<&str>, facts: &Facts) -> (State, String) {
     if seen.0 == State::Fast && source == Some("hpet") {
         return hpet(facts);
     }
-    if seen.0 == State::Fast && facts.measured.as_ref().and_then(live::trapped).is_some() {
+    if seen.0 == State::Fast && facts.measured.as_ref().and_then(trapped).is_some() {
         return slow("trapped", &[]);
     }
     seen

@@ -3,6 +3,7 @@
 //! Before the count is made, the thread goes back to the displaced instructions, which have the same effect when they
 //! are executed again. Behind the count, it goes on where the stub leads to.
 
+use super::made::{Behind, Made};
 use super::{MADE_CODE, MAPPED};
 use super::{Stubs, assembled, timing};
 use crate::find::{SYS_MMAP, SYS_MPROTECT};
@@ -40,52 +41,6 @@ const LOADED: u64 = CARRY | PARITY | ADJUST | ZERO | SIGN;
 /// Bytes from the start of `mov r11, rax; lahf; seto al` to the end of each instruction.
 const MOVED: u64 = 3;
 const ALL_KEPT: u64 = 7;
-
-/// Where the instructions of a stub are.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Made {
-    pub(super) begin: u64,
-    pub(super) limit: u64,
-    /// Address of the displaced instructions.
-    pub(super) window: u64,
-    /// Address at which the thread goes on.
-    pub(super) goes_on: u64,
-    pub(super) calls: Calls,
-    /// Whether calls are timed.
-    pub(super) is_timed: bool,
-    /// Whether the displaced instruction is a `call`, which has pushed its return address.
-    pub(super) is_call: bool,
-    /// Address of the byte that the displaced instruction compares with zero.
-    pub(super) compared: Option<u64>,
-    /// Address of the code that saves the number and the flags.
-    pub(super) keeps: Option<u64>,
-    /// Addresses behind the count in the process's own part, and in a shard.
-    pub(super) counted: [u64; 2],
-    /// Address behind the note of a call that makes memory executable.
-    pub(super) noted: Option<u64>,
-    /// Address of the code that counts in a shard, of its end, and of the jump behind which the registers have all their
-    /// values.
-    pub(super) shard: u64,
-    pub(super) shard_ends: u64,
-    pub(super) restored: u64,
-    pub(super) behind: Option<Behind>,
-}
-
-/// The code behind a call.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Behind {
-    /// Its begin.
-    pub(super) at: u64,
-    /// Address of the program's comparison, and what it compares with.
-    pub(super) after: u64,
-    pub(super) with: u64,
-    /// Address of the displaced comparison, of the code that counts an error, and behind the count.
-    pub(super) compares: u64,
-    pub(super) errors: u64,
-    pub(super) counted: u64,
-    /// Address of the code that ends the timing of a call.
-    pub(super) timed: u64,
-}
 
 impl Made {
     /// A stub without its addresses.

@@ -23,7 +23,7 @@ use iced_x86::code_asm::{
 
 use vdso_image::layout::{self, SITE_TIMES, TIMING, Timing};
 
-use super::leaving::{Behind, Made};
+use super::made::{Behind, Made};
 use super::{
     Code, IF_OWN, JUMP, LOCK, LOOKED_AT, NEXT, OWN, PART, Pointers, SHARD, SHARDS, Stubs, TIMED,
     assembled, word_of,

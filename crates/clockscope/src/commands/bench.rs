@@ -23,11 +23,6 @@ use clockscope_text::foreign::json_document;
 /// When a name is no clock or system call, nothing can be measured, a launch fails, or the report cannot be
 /// written.
 pub fn run(args: &BenchArgs) -> Result<i32> {
-    if args.as_launch {
-        let out = BufWriter::new(io::stdout().lock());
-        launch::run(&args.plan().request, args.cpu, out)?;
-        return Ok(exit::OK);
-    }
     let plan = args.plan();
     let chosen = chosen::choose(&plan.request).map_err(|error| no_program(&args.names, error))?;
     let measurement = Measurement::new(plan, chosen)?;
@@ -46,6 +41,17 @@ pub fn run(args: &BenchArgs) -> Result<i32> {
         file.write_text(&json_document(&report)?)?;
     }
     written.map(|()| exit::OK)
+}
+
+/// Measures as one of the launches that [`run`] starts; returns the exit status.
+///
+/// # Errors
+///
+/// When a path cannot be measured, or standard output cannot be written.
+pub fn launch(args: &BenchArgs) -> Result<i32> {
+    let out = BufWriter::new(io::stdout().lock());
+    launch::run(&args.plan().request, args.cpu, out)?;
+    Ok(exit::OK)
 }
 
 /// The error for names of programs, as they are given to hyperfine: bench measures no programs.
