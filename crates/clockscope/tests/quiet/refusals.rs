@@ -41,6 +41,7 @@ fn said_here(line: &str, said: &str) -> String {
         Some(way) if ARCH == "aarch64" && !line.contains("-p ") => {
             format!("{way}: on arm64 no code in the program counts system calls; try --via bpf")
         }
+        _ if ARCH == "aarch64" => said.replace("rdtsc", "cntvct_el0"),
         _ => said.to_owned(),
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn as_nobody() -> [OsString; 4] {
 /// Writes an executable text to a path, with these permissions.
 #[track_caller]
 pub(crate) fn script(text: &str, place: &Path, mode: u32) {
-    install(Path::new("/dev/stdin"), text, place, mode);
+    install(Path::new("/proc/self/fd/0"), text, place, mode);
 }
 
 #[track_caller]

@@ -80,6 +80,9 @@ fn next(word: u32, at: u64) -> Next {
         // Loads and stores with an immediate offset; pairs.
         top if top & 0x3b == 0x39 => reads(is(0) || is(5)),
         top if top & 0x3a == 0x28 => reads(is(0) || is(5) || is(10)),
+        // Arithmetic, logical and conditional instructions of two registers: bits 10 to 15 are a shift, an extension or a
+        // condition (`add x6, x6, w2, uxtw`).
+        top if matches!(top & 0x1f, 0x0a | 0x0b | 0x1a) => reads(is(0) || is(5) || is(16)),
         _ => reads(is(0) || is(5) || is(10) || is(16)),
     }
 }
@@ -87,6 +90,8 @@ fn next(word: u32, at: u64) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clockscope_sys::own_vdso;
+    use vdso_reader::Image;
 
     fn is_spare_in(words: &[u32]) -> bool {
         let mut word = |at: u64| words.get(usize::try_from((at - 0x1000) / 4).ok()?).copied();
@@ -121,7 +126,31 @@ mod tests {
         for word in [0xd61f_0220, 0x8b10_0000, 0xa900_43e0, 0xf900_03f0, 0x3600_0050] {
             assert!(!is_spare_in(&[word, RET, RET]), "{word:#x}");
         }
+        // csel x0, x16, x1, eq; madd x0, x1, x2, x16
+        for word in [0x9a81_0200, 0x9b02_4020] {
+            assert!(!is_spare_in(&[word, RET]), "{word:#x}");
+        }
+        // The same bits are no register in add x6, x6, w2, uxtw; csel x0, x0, x1, mi.
+        for word in [0x8b22_40c6, 0x9a81_4000] {
+            assert!(is_spare_in(&[word, RET]), "{word:#x}");
+        }
         assert!(!is_spare_in(&[NOP]), "nobody knows what follows");
         assert!(!is_spare_in(&[0]), "nor what this does");
+    }
+
+    /// A thread that does nothing but read clocks is nearly always there.
+    #[test]
+    fn it_is_spare_everywhere_in_the_vdso() {
+        let Some(own) = own_vdso::read() else { return skips::skip("this kernel has no vDSO") };
+        let image = Image::parse(&own.bytes).unwrap();
+        let mut word = |at| {
+            let bytes = own.bytes.get(usize::try_from(at).ok()?..)?.first_chunk()?;
+            Some(u32::from_le_bytes(*bytes))
+        };
+        for symbol in image.functions().filter(|symbol| !symbol.name.ends_with("rt_sigreturn")) {
+            for at in (symbol.offset..symbol.offset + symbol.size).step_by(4) {
+                assert!(is_spare(at, &mut word), "{} {at:#x}", symbol.name);
+            }
+        }
     }
 }
