@@ -283,14 +283,46 @@ impl InProcess {
 
     /// Restores the program's bytes where clockscope's jumps still are. All threads must have stopped.
     pub fn put_back(&self, pid: i32) -> std::io::Result<()> {
+        self.each_jump(pid, |memory, jump, found| {
+            if found == jump.bytes { memory.write_all_at(&jump.original, jump.at) } else { Ok(()) }
+        })?;
+        self.give_up_broken(pid).map(drop)
+    }
+
+    /// Gives up the jumps whose first byte another tool has replaced, as the kernel does for a uprobe: restores the other
+    /// bytes, so that the program's instruction is whole when that byte is restored. Threads may run, because none
+    /// executes the other bytes: the kernel executes the file's instruction elsewhere and goes on behind it
+    /// (`arch_uprobe_pre_xol`, arch/x86/kernel/uprobes.c, Linux 6.18). Returns where jumps were given up, now or before.
+    pub(crate) fn give_up_broken(&self, pid: i32) -> std::io::Result<Vec<u64>> {
+        let mut given_up = Vec::new();
+        self.each_jump(pid, |memory, jump, found| {
+            let rest = &found[1..];
+            let is_broken = found[0] != jump.bytes[0] && rest == &jump.bytes[1..];
+            if is_broken {
+                memory.write_all_at(&jump.original[1..], jump.at + 1)?;
+            }
+            if is_broken || rest == &jump.original[1..] {
+                given_up.push(jump.at);
+            }
+            Ok(())
+        })?;
+        Ok(given_up)
+    }
+
+    /// Calls `act` with each jump and the bytes that are there now.
+    fn each_jump(
+        &self,
+        pid: i32,
+        mut act: impl FnMut(&File, &Jump, [u8; JUMP]) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
         if self.jumps.is_empty() {
             return Ok(());
         }
         let memory = text_of(pid)?;
         for jump in self.jumps.iter() {
             let mut found = [0; JUMP];
-            if memory.read_exact_at(&mut found, jump.at).is_ok() && found == jump.bytes {
-                memory.write_all_at(&jump.original, jump.at)?;
+            if memory.read_exact_at(&mut found, jump.at).is_ok() {
+                act(&memory, jump, found)?;
             }
         }
         Ok(())

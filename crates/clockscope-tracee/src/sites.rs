@@ -62,6 +62,8 @@ pub struct Sites {
     seen: u64,
     /// Whether calls are timed.
     times: bool,
+    /// The time before which no further look at the jumps is taken.
+    jumps_rest_until: Option<Instant>,
 }
 
 /// A file that is read before a process maps it.
@@ -382,6 +384,27 @@ impl Sites {
         }
         self.look_for_unseen(process, process.pid);
         process.sites.rests_until = Some(begun + 20 * begun.elapsed());
+    }
+
+    /// Gives up jumps that other tools have broken, and names their files. Looks take a twentieth of the time at most.
+    pub(crate) fn look_at_jumps<'a>(&mut self, processes: impl Iterator<Item = &'a mut Process>) {
+        let begun = Instant::now();
+        if self.jumps_rest_until.is_some_and(|until| begun < until) {
+            return;
+        }
+        for process in processes {
+            let mut files: BTreeMap<String, u64> = BTreeMap::new();
+            // A process that has ended has no jumps.
+            for at in process.sites.give_up_broken(process.pid).unwrap_or_default() {
+                if let Some((_, file)) = process.sites.known.range(..=at).next_back() {
+                    *files.entry(file.clone()).or_default() += 1;
+                }
+            }
+            for (file, jumps) in files {
+                self.leave(file, vec![(Why::Changed, jumps)]);
+            }
+        }
+        self.jumps_rest_until = Some(begun + 20 * begun.elapsed());
     }
 
     /// Notes the executable memory of a process that was not looked at.

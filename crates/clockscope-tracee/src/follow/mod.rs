@@ -155,6 +155,7 @@ impl<'a> Follower<'a> {
         }
         if self.processes.has_sites {
             self.processes.alive_mut().for_each(|process| self.sites.look_again(process));
+            self.sites.look_at_jumps(self.processes.alive_mut());
         }
         let Some(watcher) = self.observers.watcher.as_mut().filter(|_| !self.is_leaving) else {
             return Wish::GoOn;

@@ -450,6 +450,13 @@ fn what_cannot_be_replaced_is_left_alone_and_named() {
             "",
             "calls of 20 libraries that the program loaded and unloaded unseen",
         ),
+        // Another tool has written over a jump.
+        (
+            "site_broken",
+            "",
+            "right 50\n",
+            "calls by 1 instruction of PROGRAM, in code that was changed",
+        ),
         // The program is stopped and continued.
         ("sites", "halted", "given 4000 of 4000", ""),
         // The kernel refuses to map libraries, which clockscope cannot know.
