@@ -4,9 +4,8 @@
 usage: scripts/sweep.py CLOCKSCOPE [--only GLOB]... [--limit SECONDS] [FOLDER]...
 
 Takes the executable files of /usr/bin and /usr/sbin (or of each FOLDER), follows links, and runs each file once with
-`--version` and once with `--help`: twice plainly, then traced, traced with -c, and with system calls counted by code
-in the program. Exit status, standard output and
-standard error must be the plain ones. A program whose plain runs differ (a time or a process id in its text) is compared
+`--version` and once with `--help`: twice plainly, then traced, then with -c, then with -c --via sites. Exit status, standard
+output and standard error must be the plain ones. A program whose plain runs differ (a time or a process id in its text) is compared
 by its exit status. Where a traced run differs, three more plain and three more traced runs decide: a difference is a
 program whose traced runs all differ from all plain ones, or one that only dies by a signal when traced. Each run has a
 new HOME, no terminal, no input and a time limit: 20 s, and 100 s if traced, because ptrace slows down programs that make

@@ -4,7 +4,7 @@
 //! works and fewer calls are counted.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -47,6 +47,8 @@ pub struct InProcess {
     pub(crate) areas: Vec<Stubs>,
     /// The jumps that the tracer has written.
     jumps: Rc<Vec<Jump>>,
+    /// Addresses of jumps that were given up because another tool had broken them.
+    broken: BTreeSet<u64>,
     /// Base address of the image; 0 without areas.
     image: u64,
     /// Names of the executable mappings that the last look has found, by address.
@@ -281,39 +283,38 @@ impl InProcess {
         !self.jumps.is_empty()
     }
 
-    /// Restores the program's bytes where clockscope's jumps still are. All threads must have stopped.
+    /// Restores the program's bytes where clockscope's jumps still are. All threads must have stopped. Where another tool
+    /// has replaced the first byte, that byte stays.
     pub fn put_back(&self, pid: i32) -> std::io::Result<()> {
-        self.each_jump(pid, |memory, jump, found| {
-            if found == jump.bytes { memory.write_all_at(&jump.original, jump.at) } else { Ok(()) }
-        })?;
-        self.give_up_broken(pid).map(drop)
+        self.each_jump(pid, |memory, jump, is_broken| {
+            let kept = usize::from(is_broken);
+            memory.write_all_at(&jump.original[kept..], jump.at + kept as u64)
+        })
     }
 
     /// Gives up the jumps whose first byte another tool has replaced, as the kernel does for a uprobe: restores the other
-    /// bytes, so that the program's instruction is whole when that byte is restored. Threads may run, because none
-    /// executes the other bytes: the kernel executes the file's instruction elsewhere and goes on behind it
-    /// (`arch_uprobe_pre_xol`, arch/x86/kernel/uprobes.c, Linux 6.18). Returns where jumps were given up, now or before.
-    pub(crate) fn give_up_broken(&self, pid: i32) -> std::io::Result<Vec<u64>> {
-        let mut given_up = Vec::new();
-        self.each_jump(pid, |memory, jump, found| {
-            let rest = &found[1..];
-            let is_broken = found[0] != jump.bytes[0] && rest == &jump.bytes[1..];
+    /// bytes, so that the program's instruction is whole when that byte is restored. Threads may run: where one instruction
+    /// is displaced, none executes the other bytes, because the kernel executes the file's instruction elsewhere and goes
+    /// on behind it (`arch_uprobe_pre_xol`, arch/x86/kernel/uprobes.c, Linux 6.18). Returns where jumps were given up, now
+    /// or before.
+    pub(crate) fn give_up_broken(&mut self, pid: i32) -> std::io::Result<&BTreeSet<u64>> {
+        let mut broken = std::mem::take(&mut self.broken);
+        let done = self.each_jump(pid, |memory, jump, is_broken| {
             if is_broken {
                 memory.write_all_at(&jump.original[1..], jump.at + 1)?;
-            }
-            if is_broken || rest == &jump.original[1..] {
-                given_up.push(jump.at);
+                broken.insert(jump.at);
             }
             Ok(())
-        })?;
-        Ok(given_up)
+        });
+        self.broken = broken;
+        done.map(|()| &self.broken)
     }
 
-    /// Calls `act` with each jump and the bytes that are there now.
+    /// Calls `act` with each jump that is still there, and whether its first byte is another one.
     fn each_jump(
         &self,
         pid: i32,
-        mut act: impl FnMut(&File, &Jump, [u8; JUMP]) -> std::io::Result<()>,
+        mut act: impl FnMut(&File, &Jump, bool) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
         if self.jumps.is_empty() {
             return Ok(());
@@ -321,8 +322,9 @@ impl InProcess {
         let memory = text_of(pid)?;
         for jump in self.jumps.iter() {
             let mut found = [0; JUMP];
-            if memory.read_exact_at(&mut found, jump.at).is_ok() {
-                act(&memory, jump, found)?;
+            let is_there = memory.read_exact_at(&mut found, jump.at).is_ok();
+            if is_there && found[1..] == jump.bytes[1..] {
+                act(&memory, jump, found[0] != jump.bytes[0])?;
             }
         }
         Ok(())

@@ -394,9 +394,10 @@ impl Sites {
         }
         for process in processes {
             let mut files: BTreeMap<String, u64> = BTreeMap::new();
+            let known = Rc::clone(&process.sites.known);
             // A process that has ended has no jumps.
-            for at in process.sites.give_up_broken(process.pid).unwrap_or_default() {
-                if let Some((_, file)) = process.sites.known.range(..=at).next_back() {
+            for at in process.sites.give_up_broken(process.pid).into_iter().flatten() {
+                if let Some((_, file)) = known.range(..=*at).next_back() {
                     *files.entry(file.clone()).or_default() += 1;
                 }
             }

@@ -190,3 +190,12 @@ fn below_a_filter_that_the_tracer_has_too() {
     let traced = Tracing::below(&below, &["--via", "sites"], &words![program]).finish().succeeded();
     assert_exact(&traced);
 }
+
+/// Without randomized addresses, each program has its loader where the one before had it, with the file's bytes.
+#[test]
+fn of_programs_at_the_addresses_of_those_before() {
+    let turns = "i=0; while [ $i -lt 1000 ]; do /bin/true; i=$((i+1)); done";
+    let traced = trace(&["--via", "sites"], &words!["setarch", "-R", "sh", "-c", turns]);
+    let report = traced.succeeded().report();
+    assert!(!report.has_syscall_reason("in code that was changed"), "{report:?}");
+}
