@@ -198,6 +198,8 @@ pub struct Stubs {
     used: usize,
     own: u64,
     times: bool,
+    /// What an earlier session has written behind the head.
+    earlier: Rc<[u8]>,
     /// In ascending order.
     made: Rc<Vec<Made>>,
 }
@@ -212,11 +214,20 @@ impl Stubs {
             at.copy_from_slice(&word.to_le_bytes());
         }
         let used = bytes.len().next_multiple_of(16);
-        let made = Rc::default();
+        let (earlier, made) = <_>::default();
         (
-            Self { base, size, used, own: head.own, times: head.times, made },
+            Self { base, size, used, own: head.own, times: head.times, earlier, made },
             Write { at: base, bytes },
         )
+    }
+
+    /// The same stubs, in an area where an earlier session has left `written`. What it has written stays, because a
+    /// suspended context may return to it: a stub is used again where it would be made anew byte for byte, and others are
+    /// made behind.
+    #[must_use]
+    pub fn behind_earlier(self, written: &[u8]) -> Self {
+        let end = written.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        Self { earlier: written[self.used.min(end)..end].into(), ..self }
     }
 
     /// Address of the area.
@@ -237,6 +248,23 @@ impl Stubs {
     /// Makes the stubs of sites of a file that is mapped `bias` above its own addresses. Returns the code, to be
     /// written first, and the jumps; `None` if the area is full or too far away.
     pub fn add(&mut self, sites: &[Site], bias: u64) -> Option<(Write, Vec<Jump>)> {
+        let (code, jumps, made) = self.make(sites, bias)?;
+        let begun = self.used - assembled().code.len().next_multiple_of(16);
+        let earlier = self.earlier.get(begun..).filter(|earlier| !earlier.is_empty());
+        if earlier.is_some_and(|earlier| !earlier.starts_with(&code.bytes)) {
+            self.used += (self.earlier.len() - begun).next_multiple_of(16);
+            return self.add(sites, bias);
+        }
+        let used = self.used + code.bytes.len().next_multiple_of(16);
+        if used > self.size {
+            return None;
+        }
+        self.used = used;
+        Rc::make_mut(&mut self.made).extend(made);
+        Some((code, jumps))
+    }
+
+    fn make(&self, sites: &[Site], bias: u64) -> Option<(Write, Vec<Jump>, Vec<Made>)> {
         let at = self.base + self.used as u64;
         let mut code = Code { at, bytes: Vec::with_capacity(sites.len() * 64) };
         let mut jumps = Vec::with_capacity(sites.len());
@@ -255,13 +283,7 @@ impl Stubs {
             made.limit = code.here();
             all.push(made);
         }
-        let used = self.used + code.bytes.len().next_multiple_of(16);
-        if used > self.size {
-            return None;
-        }
-        self.used = used;
-        Rc::make_mut(&mut self.made).extend(all);
-        Some((Write { at, bytes: code.bytes }, jumps))
+        Some((Write { at, bytes: code.bytes }, jumps, all))
     }
 
     /// Appends the stub of a site.
@@ -869,6 +891,33 @@ mod tests {
         let many = vec![far; 30_000];
         assert_eq!(stubs.add(&many, 0), None);
         assert!(stubs.add(&many[..100], 0).is_some(), "what was refused took no room");
+    }
+
+    /// An area is used again where its stubs would be the same. Others are made behind all that is there.
+    #[test]
+    fn what_an_earlier_session_has_written_stays() {
+        let (sites, others) = (vec![compared(39), compared(110)], vec![compared(110)]);
+        let with = |written: &[(usize, &[u8])]| {
+            let mut area = vec![0; 4096];
+            written.iter().for_each(|(at, code)| area[*at..*at + code.len()].copy_from_slice(code));
+            let (stubs, head) = Stubs::new(BASE, 4096, HEAD);
+            area[..head.bytes.len()].copy_from_slice(&head.bytes);
+            stubs.behind_earlier(&area)
+        };
+        let made = |mut stubs: Stubs, sites: &[Site]| stubs.add(sites, 0).map(|made| made.0);
+        let first = made(with(&[]), &sites).expect("there is room");
+        let at = usize::try_from(first.at - BASE).expect("small");
+        assert_eq!(made(with(&[(at, &first.bytes)]), &sites), Some(first.clone()));
+        // Less than was there, more, and something else.
+        let begin = made(with(&[]), &sites[..1]).expect("there is room");
+        assert_eq!(made(with(&[(at, &first.bytes)]), &sites[..1]), Some(begin.clone()));
+        let behind = |stubs: Stubs, sites: &[Site], written: &[u8]| {
+            let made = made(stubs, sites).expect("there is room");
+            assert_eq!(made.at, first.at + written.len().next_multiple_of(16) as u64);
+        };
+        behind(with(&[(at, &begin.bytes)]), &sites, &begin.bytes);
+        behind(with(&[(at, &first.bytes)]), &others, &first.bytes);
+        assert_eq!(made(with(&[(at, &[0xcc; 3500])]), &sites), None);
     }
 
     #[test]

@@ -127,6 +127,41 @@ pub struct OldArea {
     pub image: u64,
 }
 
+impl OldArea {
+    /// Whether the area begins at this address.
+    pub(crate) fn is_at(&self, address: u64) -> bool {
+        self.at == address
+    }
+
+    /// Whether further stubs, for the table of `image`, can be written into the area: this build has made it for the same
+    /// image.
+    fn takes_more(&self, pid: i32, image: u64) -> bool {
+        let (_, head) = Stubs::new(self.at, AREA_SIZE, head(image, false));
+        let mut there = vec![0; head.bytes.len()];
+        self.image == image
+            && memory::read_exact(pid, self.at, &mut there).is_ok()
+            && there == head.bytes
+    }
+}
+
+/// Addresses of old areas that take more stubs for the table of `image`.
+pub(crate) fn of_image(pid: i32, areas: &[OldArea], image: u64) -> Vec<u64> {
+    areas.iter().filter(|area| area.takes_more(pid, image)).map(|area| area.at).collect()
+}
+
+fn head(image: u64, times: bool) -> Head {
+    Head {
+        table: image + TABLE,
+        alive: image + LIVE_OFFSET as u64,
+        mark: INSTALL_MARK,
+        own: image + OWN,
+        loading: image + LOADING,
+        places: image + TIMED_PLACES,
+        no_timing: image + NO_TIMING,
+        times,
+    }
+}
+
 /// The old areas in a process that an earlier session has counted.
 pub fn old_areas(pid: i32, mappings: &[Mapping]) -> Vec<OldArea> {
     let areas = mappings.iter().filter(|mapping| is_area(mapping));
@@ -154,9 +189,9 @@ fn is_area(mapping: &Mapping) -> bool {
     mapping.size() >= AREA_SIZE as u64 && mapping.perms == "r-xp" && mapping.name.is_empty()
 }
 
-/// Picks addresses for the areas: near the program, and near its interpreter if that is out of reach. `taken` is about
-/// to be mapped.
-pub(crate) fn places(mappings: &[Mapping], taken: Range<u64>) -> [u64; AREAS] {
+/// Picks addresses for the areas: near the program, and near its interpreter if that is out of reach; those in `there`
+/// are preferred. `taken` is about to be mapped.
+pub(crate) fn places(mappings: &[Mapping], taken: Range<u64>, there: &[u64]) -> [u64; AREAS] {
     let mut mappings = mappings.to_vec();
     if !taken.is_empty() {
         let at = mappings.partition_point(|mapping| mapping.start < taken.start);
@@ -170,12 +205,12 @@ pub(crate) fn places(mappings: &[Mapping], taken: Range<u64>) -> [u64; AREAS] {
     let mut places = [0; AREAS];
     let mut taken: Vec<u64> = Vec::new();
     for mapping in executed {
-        if taken.len() < AREAS
-            && !taken.iter().any(|place| reaches(*place, &(mapping.start..mapping.end)))
-            && let Some(place) = free(&mappings, &(mapping.start..mapping.end))
-        {
-            places[taken.len()] = place;
-            taken.push(place);
+        let range = mapping.start..mapping.end;
+        let is_near = |place: &u64| reaches(*place, &range);
+        if taken.len() < AREAS && !taken.iter().any(is_near) {
+            let place = there.iter().copied().find(is_near).or_else(|| free(&mappings, &range));
+            places[taken.len()] = place.unwrap_or_default();
+            taken.extend(place);
         }
     }
     places
@@ -242,22 +277,25 @@ impl InProcess {
     }
 
     /// Writes the shared code into the mapped areas.
-    pub(crate) fn begin(&mut self, pid: i32, image: u64, mappings: &[Mapping], times: bool) {
-        let head = Head {
-            table: image + TABLE,
-            alive: image + LIVE_OFFSET as u64,
-            mark: INSTALL_MARK,
-            own: image + OWN,
-            loading: image + LOADING,
-            places: image + TIMED_PLACES,
-            no_timing: image + NO_TIMING,
-            times,
-        };
+    ///
+    /// `old` are areas of earlier sessions; one of them at a place has this shared code.
+    pub(crate) fn begin(
+        &mut self,
+        pid: i32,
+        (image, old): (u64, &[OldArea]),
+        mappings: &[Mapping],
+        times: bool,
+    ) {
         self.image = image;
         for place in self.places {
             let is_there = mappings.iter().any(|it| it.start == place && is_area(it));
-            let (stubs, head) = Stubs::new(place, AREA_SIZE, head);
-            if is_there && memory::write_text(pid, head.at, &head.bytes).is_ok() {
+            let (stubs, head) = Stubs::new(place, AREA_SIZE, head(image, times));
+            if old.iter().any(|area| area.is_at(place)) {
+                let mut written = vec![0; AREA_SIZE];
+                if memory::read_exact(pid, place, &mut written).is_ok() {
+                    self.areas.push(stubs.behind_earlier(&written));
+                }
+            } else if is_there && memory::write_text(pid, head.at, &head.bytes).is_ok() {
                 self.areas.push(stubs);
             }
         }
@@ -490,7 +528,7 @@ mod tests {
     use vdso_reader::maps;
 
     fn places_in(text: &str) -> [u64; AREAS] {
-        places(&maps::parse(text), 0..0)
+        places(&maps::parse(text), 0..0, &[])
     }
 
     #[test]

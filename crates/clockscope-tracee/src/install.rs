@@ -129,7 +129,8 @@ fn not_shown(pid: i32, error: std::io::Error) -> Decline {
 fn areas_for(session: &Session, pid: i32) -> [u64; AREAS] {
     let wanted = session.counts_sites() && !has_foreign_filter(session, pid);
     let maps = wanted.then(|| clockscope_sys::proc_text::read(format!("/proc/{pid}/maps")).ok());
-    maps.flatten().map_or([0; AREAS], |text| areas::places(&vdso_reader::maps::parse(&text), 0..0))
+    maps.flatten()
+        .map_or([0; AREAS], |text| areas::places(&vdso_reader::maps::parse(&text), 0..0, &[]))
 }
 
 /// Whether a process with this signal mask, and with this many seccomp filters inherited from us, may send itself the

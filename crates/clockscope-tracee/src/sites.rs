@@ -193,7 +193,7 @@ impl Sites {
         self.awaited.remove(&thread);
         let pid = process.pid;
         if let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) {
-            process.sites.begin(pid, image, &maps::parse(&text), self.times);
+            process.sites.begin(pid, (image, &[]), &maps::parse(&text), self.times);
             self.patch(pid, &text, &mut process.sites, None);
             if self.has_telling_loader(pid, &text)
                 && (next == Awaited::Libraries || process.sites.awaits_libraries(thread).is_ok())
@@ -253,7 +253,7 @@ impl Sites {
     ) -> InProcess {
         let mut sites = InProcess::at(places);
         let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return sites };
-        sites.begin(pid, image, &maps::parse(&text), self.times);
+        sites.begin(pid, (image, there.old_areas), &maps::parse(&text), self.times);
         if sites.is_empty() {
             self.lose(NO_ROOM);
         } else {

@@ -142,7 +142,7 @@ fn attach_traced(
     }
     let shared_id = u64::from(pages.id().cast_unsigned());
     let (at, is_there) = (patch.base, patch.is_there);
-    let map = Work::Map { at, is_there, areas: patch.areas, shared_id, live_id };
+    let map = Work::Map { at, is_there, areas: patch.new_areas(), shared_id, live_id };
     if how.session.counts_sites() {
         // This takes a while, so it happens while the threads run.
         how.sites.look_at_files(through);

@@ -85,6 +85,11 @@ impl Patch {
         Self::plan_at(pid, session, own, maps, base.ok_or(Refusal::NoPlace)?)
     }
 
+    /// The areas that must be mapped; 0: none, or mapped by an earlier session.
+    pub(super) fn new_areas(&self) -> [u64; AREAS] {
+        self.areas.map(|at| if self.old_areas.iter().any(|old| old.is_at(at)) { 0 } else { at })
+    }
+
     fn plan_at(
         pid: i32,
         session: &Session,
@@ -118,7 +123,8 @@ impl Patch {
             room_is_used,
         };
         if session.counts_sites() {
-            patch.areas = areas::places(maps, base..base + TOTAL_SIZE as u64);
+            let there = areas::of_image(pid, &patch.old_areas, base);
+            patch.areas = areas::places(maps, base..base + TOTAL_SIZE as u64, &there);
         }
         let functions = kernel.functions().map(|symbol| (symbol.offset, symbol.size));
         let text_start = redirected::text_start(&kernel).ok_or(Refusal::OtherImage)?;

@@ -18,6 +18,8 @@ use crate::support::running::{
 };
 use crate::support::{installed_or_skip, root_or_skip, server};
 use skips::skip;
+use vdso_image::layout::AREA_SIZE;
+use vdso_reader::maps::{self, Mapping};
 
 /// Calls that the kernel counts and clockscope's code does not: signal handlers return by a call that is not replaced,
 /// and the kernel repeats calls that a signal has interrupted.
@@ -293,6 +295,37 @@ fn what_a_killed_tracer_has_left_in_a_running_program_is_no_harm() {
             assert!(assert_code_is_of_its_files(pid) > 100_000);
         }
         server.check_an_answer(round);
+    }
+    server.end();
+    server.ends_well();
+}
+
+/// An area stays for the life of the process, so the next session counts by the stubs that are there.
+#[test]
+fn sessions_of_a_running_program_use_the_same_areas() {
+    let Some(mut server) = server(4) else { return };
+    let pid = server.pid();
+    server.begin();
+    let areas = || -> Vec<Mapping> {
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("its mappings");
+        let mappings = maps::parse(&maps).into_iter();
+        mappings.filter(|it| it.perms == "r-xp" && it.size() == AREA_SIZE as u64).collect()
+    };
+    let mut first = Vec::new();
+    for round in 0..10 {
+        let attachment = Attachment::to(&[pid], &["--via", "sites"]);
+        server.check_an_answer(round);
+        if round % 2 == 0 {
+            attachment.kill_after(Duration::ZERO);
+            server.check_an_answer(round);
+        } else {
+            let report = attachment.detach().report();
+            assert_eq!(report.syscall("write", "calls"), 1, "{round}");
+        }
+        if round == 0 {
+            first = areas();
+        }
+        assert_eq!((areas(), first.is_empty()), (first.clone(), false), "{round}");
     }
     server.end();
     server.ends_well();
