@@ -31,7 +31,7 @@ libfuzzer_sys::fuzz_target!(|file: &[u8]| {
         alive: BIAS + 0x200_0000,
         mark: 1,
         own: BIAS + 0x200_0008,
-        kept: BIAS + 0x200_1000,
+        loading: BIAS + 0x200_1000,
         places: BIAS + 0x200_2000,
         no_timing: BIAS + 0x200_0010,
         times: true,

@@ -1,11 +1,13 @@
 //! Reads executable segments and functions from an ELF file.
 
 use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 
 use gimli::UnwindSection as _;
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
-use object::{Endianness, elf};
+use object::{Endianness, ReadCache, elf};
 
 use crate::site::Segment;
 
@@ -111,6 +113,48 @@ impl Code {
 }
 
 type Header = elf::FileHeader64<Endianness>;
+
+/// Reads a file for [`crate::find`]: headers, loaded segments, unwind tables and symbols at their offsets, and zeros
+/// elsewhere. What debuggers read takes no memory.
+///
+/// # Errors
+///
+/// Those of reading, and `InvalidData` for a file that is no ELF file of 64 bits, or not whole.
+pub fn read_parts(file: &File, length: u64) -> std::io::Result<Vec<u8>> {
+    let damaged = || std::io::Error::from(std::io::ErrorKind::InvalidData);
+    let ranges = parts(&ReadCache::new(file)).map_err(|_| damaged())?;
+    let mut bytes = vec![0; usize::try_from(length).map_err(|_| damaged())?];
+    for (offset, size) in ranges {
+        let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
+        let part = range.and_then(|(at, size)| bytes.get_mut(at..at.checked_add(size)?));
+        file.read_exact_at(part.ok_or_else(damaged)?, offset)?;
+    }
+    Ok(bytes)
+}
+
+/// Offsets and sizes of the parts of a file that are looked at.
+fn parts(file: &ReadCache<&File>) -> object::read::Result<Vec<(u64, u64)>> {
+    let header = Header::parse(file)?;
+    let endian = header.endian()?;
+    let programs = header.program_headers(endian, file)?;
+    let headers = header.section_headers(endian, file).unwrap_or_default();
+    let sections = header.sections(endian, file).unwrap_or_default();
+    let looked_at = |section: &&elf::SectionHeader64<Endianness>| {
+        let kind = section.sh_type(endian);
+        kind == elf::SHT_SYMTAB || sections.section_name(endian, section) == Ok(b".eh_frame")
+    };
+    let names = header.shstrndx(endian, file).ok().and_then(|names| headers.get(names as usize));
+    let sections = sections.iter().filter(looked_at).chain(names);
+    let sections = sections.filter_map(|section| section.file_range(endian));
+    let headers = [
+        (0, size_of::<Header>() as u64),
+        (header.e_phoff(endian), size_of_val(programs) as u64),
+        (header.e_shoff(endian), size_of_val(headers) as u64),
+    ];
+    let loaded = programs.iter().filter(|program| program.p_type(endian) == elf::PT_LOAD);
+    let loaded = loaded.map(|program| program.file_range(endian));
+    Ok(headers.into_iter().chain(loaded).chain(sections).collect())
+}
 
 /// Reads the program headers, unwind table and symbols of a file.
 pub(crate) fn read(file: &[u8]) -> Result<Code, Unreadable> {

@@ -1,6 +1,10 @@
 use iced_x86::{Decoder, DecoderOptions};
 
+use std::fs::File;
+use std::io::ErrorKind;
+
 use super::*;
+use crate::read_parts;
 
 fn own() -> Vec<u8> {
     std::fs::read("/proc/self/exe").expect("read this program")
@@ -22,6 +26,20 @@ fn nearly_all_calls_of_the_c_library_can_be_counted() {
     let found = find(&libc()).expect("an ELF file");
     assert!(found.sites.len() > 300, "{}", found.sites.len());
     assert!(found.left.len() * 10 <= found.sites.len(), "{:#?}", found.left);
+}
+
+/// What is not read is what is not looked at; a file that is cut while it is read is no ELF file.
+#[test]
+fn parts_of_a_file_are_enough() {
+    let path = "/proc/self/exe";
+    let (whole, file) = (own(), File::open(path).expect("open this program"));
+    let length = whole.len() as u64;
+    let parts = read_parts(&file, length).expect("read this program");
+    assert_eq!(parts.len(), whole.len());
+    assert!(parts != whole, "this program has debug information");
+    assert_eq!(format!("{:?}", find(&parts)), format!("{:?}", find(&whole)));
+    let cut = |length| read_parts(&file, length).map_err(|why| why.kind());
+    assert_eq!(cut(length / 2), Err(ErrorKind::InvalidData));
 }
 
 /// The jump fits into the displaced instructions, and no other site overlaps with them.

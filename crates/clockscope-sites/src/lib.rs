@@ -9,7 +9,7 @@ mod flow;
 mod site;
 mod stubs;
 
-pub use elf::Unreadable;
+pub use elf::{Unreadable, read_parts};
 pub use find::{Found, Left, Why, find};
 pub use site::{COMPARE, Calls, JUMP, NUMBERS, Segment, Site};
 pub use stubs::{

@@ -1,7 +1,7 @@
 //! Executable mappings of files in a process, and the system calls in these files.
 
-use std::fs::File;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use clockscope_sites::Found;
@@ -19,6 +19,10 @@ pub(crate) struct FileKey {
     inode: u64,
 }
 
+/// The state of a file: a file system gives the number of a removed file to the next one. Size, seconds and nanoseconds
+/// of the last change of its contents, and of its inode (`stat(2)`).
+pub(crate) type FileState = (u64, [i64; 4]);
+
 /// An executable mapping of a file.
 #[derive(Debug)]
 pub(crate) struct Executed {
@@ -29,23 +33,40 @@ pub(crate) struct Executed {
     pub(crate) name: String,
 }
 
-/// The contents of a mapped file, if the file can be read and is still the same.
+impl Executed {
+    /// Paths of the file: by its mapping, which needs a privilege, and by its name.
+    fn paths(&self, pid: i32) -> [PathBuf; 2] {
+        [
+            PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end)),
+            PathBuf::from(format!("/proc/{pid}/root{}", self.name)),
+        ]
+    }
+
+    /// The state of the file; `None` for the kernel's image, and for a file whose name another one has taken.
+    pub(crate) fn state(&self, pid: i32) -> Option<FileState> {
+        let [by_address, by_name] = self.paths(pid);
+        let of_file =
+            |_| std::fs::metadata(by_address).or_else(|_| std::fs::metadata(by_name)).ok();
+        Some(self).filter(|it| it.name != VDSO).and_then(of_file).and_then(|it| self.state_of(&it))
+    }
+
+    fn state_of(&self, file: &Metadata) -> Option<FileState> {
+        let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];
+        (file.is_file() && file.ino() == self.key.inode).then_some((file.len(), times))
+    }
+}
+
+/// What is looked at of a mapped file, if the file can be read and is still the same.
 fn read(pid: i32, mapping: &Executed) -> Option<Vec<u8>> {
     if mapping.name == VDSO {
         // The kernel's image has no file; it is read from the process's memory.
         let mut bytes = vec![0; usize::try_from(mapping.end - mapping.start).ok()?];
         return memory::read_exact(pid, mapping.start, &mut bytes).ok().map(|()| bytes);
     }
-    let by_address = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
-    let by_name = PathBuf::from(format!("/proc/{pid}/root{}", mapping.name));
+    let [by_address, by_name] = mapping.paths(pid);
     let file = File::open(by_address).or_else(|_| File::open(by_name)).ok()?;
-    let known = file.metadata().ok()?;
-    if !known.is_file() || known.len() > FILE_MAX || known.ino() != mapping.key.inode {
-        return None;
-    }
-    let mut bytes = vec![0; usize::try_from(known.len()).ok()?];
-    file.read_exact_at(&mut bytes, 0).ok()?;
-    Some(bytes)
+    let (length, _) = mapping.state_of(&file.metadata().ok()?)?;
+    (length <= FILE_MAX).then(|| clockscope_sites::read_parts(&file, length).ok())?
 }
 
 /// The sites in the file of a mapping.

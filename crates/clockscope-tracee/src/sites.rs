@@ -20,7 +20,7 @@ use super::arch::{counter_read, set_stub_thread, stub_thread};
 use super::areas::{InProcess, There, own_code, text_of};
 use super::forbidden_counter;
 use super::processes::Process;
-use super::site_files::{Executed, FileKey, VDSO, executed, found_in};
+use super::site_files::{Executed, FileKey, FileState, VDSO, executed, found_in};
 use super::site_words::SiteWords;
 use clockscope_sites::{Found, MADE_CODE, MAPPED, OTHERS, SEEN, Why};
 use clockscope_sys::memory;
@@ -51,7 +51,7 @@ const NO_FILE: Lost = (
 /// Files and processes of a session in which system calls are counted.
 #[derive(Debug, Default)]
 pub struct Sites {
-    files: HashMap<FileKey, Option<Rc<Found>>>,
+    files: HashMap<(FileKey, Option<FileState>), Option<Rc<Found>>>,
     ahead: Option<Ahead>,
     awaited: HashMap<i32, Awaited>,
     left: BTreeMap<String, BTreeMap<Why, u64>>,
@@ -69,7 +69,7 @@ pub struct Sites {
 /// A file that is read before a process maps it.
 #[derive(Debug)]
 struct Ahead {
-    key: FileKey,
+    key: (FileKey, Option<FileState>),
     found: JoinHandle<Option<Found>>,
 }
 
@@ -79,8 +79,9 @@ impl Ahead {
         let maps = proc_text::read("/proc/self/maps").ok()?;
         let mut mappings = maps.lines().filter_map(executed);
         let mapping = mappings.find(|mapping| mapping.name.contains("/libc.so."))?;
-        let key = mapping.key.clone();
-        let look = move || found_in(std::process::id().cast_signed(), &mapping);
+        let own = std::process::id().cast_signed();
+        let key = (mapping.key.clone(), mapping.state(own));
+        let look = move || found_in(own, &mapping);
         let found = std::thread::Builder::new().name("sites".to_owned()).spawn(look).ok()?;
         Some(Self { key, found })
     }
@@ -300,15 +301,16 @@ impl Sites {
 
     /// The sites in a mapped file; `None` if the file cannot be read, or has been replaced since.
     fn found(&mut self, pid: i32, mapping: &Executed) -> Option<Rc<Found>> {
-        if let Some(known) = self.files.get(&mapping.key) {
+        let key = (mapping.key.clone(), mapping.state(pid));
+        if let Some(known) = self.files.get(&key) {
             return known.clone();
         }
-        let found = match self.ahead.take_if(|ahead| ahead.key == mapping.key) {
+        let found = match self.ahead.take_if(|ahead| ahead.key == key) {
             Some(ahead) => ahead.found.join().expect("looking into a file does not panic"),
             None => found_in(pid, mapping),
         };
         let found = found.map(Rc::new);
-        self.files.insert(mapping.key.clone(), found.clone());
+        self.files.insert(key, found.clone());
         found
     }
 

@@ -51,6 +51,21 @@ fn of_files_that_have_no_name_any_more() {
     assert_counted(&words![python, "-c", in_memory, program]);
 }
 
+/// A file system gives a removed file's inode to the next file; here the file is written anew.
+#[test]
+fn of_a_file_that_has_become_another_program() {
+    let Some(program) = builds::c("reads", Link::Static) else { return };
+    let Some(other) = builds::c("reads", Link::MuslStatic) else { return };
+    let Some(()) = root_or_skip() else { return };
+    let twice = "cp \"$1\" \"$3\" && \"$3\" > /dev/null && cat \"$2\" > \"$3\" && \"$3\"";
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let copy = directory.path().join("copy");
+    let (traced, report) = counted(&words!["sh", "-c", twice, "sh", other, program, copy]);
+    let left = &["rt_sigreturn", "clock_gettime", "brk"];
+    let (differences, _) = differences(&report, left);
+    assert!(differences.is_empty(), "{differences:#?}; {traced:?}");
+}
+
 #[test]
 fn of_scripts_in_other_roots_and_namespaces() {
     let Some(program) = builds::c("reads", Link::Static) else { return };
