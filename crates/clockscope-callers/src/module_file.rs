@@ -138,9 +138,7 @@ impl Elf {
             let start = segment.p_offset.get(LE) & !0xfff;
             start <= offset && offset - start <= segment.p_filesz.get(LE).saturating_add(0xfff)
         };
-        let mut fitting: Vec<_> = loads.filter(page_start).collect();
-        fitting.sort_by_key(|segment| !is_code(segment));
-        let segment = fitting.first()?;
+        let segment = loads.filter(page_start).min_by_key(|segment| !is_code(segment))?;
         Some(offset.wrapping_sub(segment.p_offset.get(LE)).wrapping_add(segment.p_vaddr.get(LE)))
     }
 

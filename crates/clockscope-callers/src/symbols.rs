@@ -145,7 +145,7 @@ impl Symbols {
             }
         }
         let mut files: Vec<(ModuleId, usize)> = files.into_iter().collect();
-        files.sort_by_key(|(module, frames)| (usize::MAX - frames, *module));
+        files.sort_unstable_by_key(|(module, frames)| (usize::MAX - frames, *module));
         files.into_iter().take(FILES).map(|(id, _)| id).collect()
     }
 

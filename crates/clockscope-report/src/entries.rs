@@ -1,5 +1,6 @@
 //! vDSO calls and system calls as rows of one table.
 
+use clockscope_stats::order;
 use std::cmp::Reverse;
 
 use crate::costs::total;
@@ -115,17 +116,17 @@ impl<'a> Calls<'a> {
             },
         });
         let mut entries: Vec<Entry> = vdso.chain(syscalls).filter(|e| e.calls > 0).collect();
-        entries.sort_by(|a, b| a.name.cmp(&b.name).then(a.via.cmp(&b.via)));
+        order::by(&mut entries, |a, b| a.name.cmp(&b.name).then(a.via.cmp(&b.via)));
         // The sorts are stable: the last one decides, earlier ones order its equals.
         if sort != SortBy::Name {
             let mean_ns = mean_of_timed(&entries);
-            entries.sort_by_key(|e| Reverse((e.rank(mean_ns), e.calls)));
+            order::by_key(&mut entries, |e| Reverse((e.rank(mean_ns), e.calls)));
         }
         match sort {
-            SortBy::Time => entries.sort_by_key(|e| e.kind),
+            SortBy::Time => order::by_key(&mut entries, |e| e.kind),
             SortBy::Name => {}
-            SortBy::Calls => entries.sort_by_key(|e| Reverse(e.calls)),
-            SortBy::Errors => entries.sort_by_key(|e| Reverse(e.errors)),
+            SortBy::Calls => order::by_key(&mut entries, |e| Reverse(e.calls)),
+            SortBy::Errors => order::by_key(&mut entries, |e| Reverse(e.errors)),
         }
         entries
     }

@@ -8,6 +8,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::order;
+
 /// One batch of calls between its two control loops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
@@ -124,7 +126,7 @@ impl Speeds {
         let windows = self.0.windows(LEVEL).enumerate();
         let mut all: Vec<(usize, u32)> =
             windows.map(|(at, bins)| (at, bins.iter().sum())).filter(|(_, n)| *n > 0).collect();
-        all.sort_by_key(|(_, batches)| std::cmp::Reverse(*batches));
+        order::by_key(&mut all, |(_, batches)| std::cmp::Reverse(*batches));
         let enough = all.first().map_or(0, |(_, batches)| batches.div_ceil(4));
         let mut apart: Vec<usize> = Vec::new();
         for (at, batches) in all {

@@ -3,6 +3,7 @@
 
 use super::gate::{Batch, BestControl};
 use super::median::{self, MedianInterval};
+use super::order;
 use super::probability::t_enclosing;
 
 /// Confidence of every interval.
@@ -235,7 +236,7 @@ pub fn regimes(summary: &Summary) -> Vec<Regime> {
         .filter(|(_, launch)| known(launch))
         .map(|(number, launch)| (launch.median_ns, number))
         .collect();
-    medians.sort_by(|a, b| a.0.total_cmp(&b.0));
+    order::by(&mut medians, |a, b| a.0.total_cmp(&b.0));
     let mut groups: Vec<Vec<(f64, usize)>> = Vec::new();
     for (median_ns, number) in medians {
         match groups.last_mut() {

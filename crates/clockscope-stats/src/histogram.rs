@@ -3,6 +3,8 @@
 //! A log-linear histogram has the same number of equally wide buckets for each power of two. Its relative resolution is
 //! fixed over the whole range of `u64`. Computing an index takes a shift and an addition.
 
+use crate::order;
+
 /// Values counted together: all `v` with `lower <= v <= lower + width - 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
@@ -33,7 +35,7 @@ pub struct Percentiles {
 /// exceeds it.
 pub fn percentiles(buckets: &[Bucket], max: Option<u64>) -> Option<Percentiles> {
     let mut used: Vec<Bucket> = buckets.iter().copied().filter(|b| b.count > 0).collect();
-    used.sort_unstable_by_key(|b| b.lower);
+    order::by_key(&mut used, |b| b.lower);
     let max = max.unwrap_or_else(|| used.iter().map(last_value).max().unwrap_or(0));
     let at = |percent| value_at(&used, percent).map(|value| value.min(max));
     Some(Percentiles { p50: at(50)?, p90: at(90)?, p99: at(99)?, max })

@@ -1,5 +1,7 @@
 //! Holm's correction for many comparisons: some give a small p by chance.
 
+use crate::order;
+
 /// The corrected p of each comparison of a family, in the order of `p`. If all comparisons below a level are accepted,
 /// the probability of at least one false one is at most that level.
 ///
@@ -7,11 +9,11 @@
 ///
 /// Holm, Scand. J. Statist. 6 (1979) 65: the k-th smallest of m is multiplied by m - k + 1.
 pub fn adjusted(p: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..p.len()).collect();
-    order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
     let mut adjusted = vec![1.0; p.len()];
     let mut largest: f64 = 0.0;
-    for (place, index) in order.into_iter().enumerate() {
+    for (place, index) in
+        order::places(p.len(), |a, b| p[a].total_cmp(&p[b])).into_iter().enumerate()
+    {
         largest = largest.max(p[index] * (p.len() - place) as f64).min(1.0);
         adjusted[index] = largest;
     }

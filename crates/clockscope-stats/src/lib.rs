@@ -8,6 +8,7 @@ pub mod holm;
 pub mod launches;
 pub mod median;
 pub mod ministat;
+pub mod order;
 pub mod poisson;
 mod probability;
 pub mod proportion;

@@ -1,5 +1,6 @@
 //! Report from samples: processes, units and containers, the most costly first. Pure.
 
+use clockscope_stats::order;
 use std::collections::{BTreeMap, HashMap};
 
 use fastclock::ClockId;
@@ -224,7 +225,7 @@ impl Tally {
                     }),
                 })
                 .collect();
-        rows.sort_by_key(|row| (row.reads.is_none(), std::cmp::Reverse(row.time_ns)));
+        order::by_key(&mut rows, |row| (row.reads.is_none(), std::cmp::Reverse(row.time_ns)));
         rows
     }
 
@@ -286,10 +287,10 @@ pub fn report(survey: &Observed, code: &Code) -> SurveyReport {
         }
     }
     rows.extend(ended.values().map(|(known, tally)| tally.row(survey, known)));
-    rows.sort_by_key(|row| (std::cmp::Reverse((row.read_ns, row.samples)), row.pid));
+    order::by_key(&mut rows, |row| (std::cmp::Reverse((row.read_ns, row.samples)), row.pid));
     let mut groups: Vec<SurveyGroup> =
         groups.into_iter().map(|((kind, name), tally)| tally.group(survey, kind, name)).collect();
-    groups.sort_by(|a, b| b.cores.total_cmp(&a.cores).then_with(|| a.name.cmp(&b.name)));
+    order::by(&mut groups, |a, b| b.cores.total_cmp(&a.cores).then_with(|| a.name.cmp(&b.name)));
     let reads = all.estimate(survey, Kind::is_clocksource);
     SurveyReport {
         schema: SCHEMA,

@@ -30,6 +30,7 @@
 //! [`BpfOptions::time`]. A call interrupted by a signal is an error, and a second call when the kernel restarts it, as
 //! in `strace`.
 
+use clockscope_stats::order;
 use std::collections::HashMap;
 use std::hint;
 use std::io;
@@ -180,7 +181,7 @@ impl BpfCounter {
     pub fn read(&self) -> io::Result<Vec<SyscallTally>> {
         let mut tallies = self.read_totals();
         self.each_row(|key, counts| tallies.extend(tally(key, &counts)))?;
-        tallies.sort_unstable_by_key(SyscallTally::place);
+        order::by_key(&mut tallies, SyscallTally::place);
         self.read_histograms(&mut tallies)?;
         Ok(tallies)
     }

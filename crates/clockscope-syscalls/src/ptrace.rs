@@ -1,5 +1,6 @@
 //! Counts system calls by ptrace: works without privileges, costs two stops per call.
 
+use clockscope_stats::order;
 use std::collections::HashMap;
 use std::time::Instant;
 
@@ -101,7 +102,7 @@ impl PtraceCounter {
             }
         }
         let mut rows: Vec<SyscallTally> = rows.into_values().collect();
-        rows.sort_unstable_by_key(SyscallTally::place);
+        order::by_key(&mut rows, SyscallTally::place);
         rows
     }
 }

@@ -1,5 +1,6 @@
 //! Compares the counters of the CPUs.
 
+use clockscope_stats::order;
 use std::time::{Duration, Instant};
 
 use crate::wrongness::machine::pairs;
@@ -28,7 +29,7 @@ pub(super) fn compare(hz: Option<f64>, unmeasured: &mut Vec<String>) -> Option<W
         return None;
     }
     let mut pairs = pairs(&cpus);
-    pairs.sort_by_key(|pair| pair.0 != cpus[0]);
+    order::by_key(&mut pairs, |pair| pair.0 != cpus[0]);
     let each = each(pairs.len());
     let start = Instant::now();
     let mut found = WarpMeasured::default();

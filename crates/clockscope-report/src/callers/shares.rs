@@ -1,6 +1,7 @@
 //! Rounds the calls of each stack to whole numbers.
 
 use clockscope_model::callers::Callers;
+use clockscope_stats::order;
 
 /// Calls as whole numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +50,9 @@ fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
         left -= part;
         whole.push(part);
     }
-    let mut order: Vec<usize> = (0..weights.len()).filter(|i| weight(&weights[*i]) > 0.0).collect();
-    order.sort_by(|a, b| ideal[*b].fract().total_cmp(&ideal[*a].fract()).then(a.cmp(b)));
+    let mut order =
+        order::places(weights.len(), |a, b| ideal[b].fract().total_cmp(&ideal[a].fract()));
+    order.retain(|place| weight(&weights[*place]) > 0.0);
     // Above 2^53 calls the fractions are lost, and the remainder may exceed the number of stacks.
     let each = left / order.len() as u64;
     let once_more = usize::try_from(left % order.len() as u64).unwrap_or(0);

@@ -11,6 +11,7 @@ use clockscope_model::callers::{CalledRow, Callers, FrameRow, StackRow};
 use clockscope_model::names;
 use clockscope_model::reads;
 use clockscope_model::trace::{SyscallRow, TraceReport, VdsoRow, Via};
+use clockscope_stats::order;
 use clockscope_stats::timed::TIMED_MIN;
 
 /// Share of same-tick reads from which on a coarse clock is recommended.
@@ -76,16 +77,15 @@ pub fn sites(report: &TraceReport) -> Vec<Site> {
     let follows = Follows::of(callers, &gathered);
     let all: f64 = gathered.sites.iter().map(|site| site.reads).sum();
     let all = all.max(report.clock_reads.reads as f64);
-    let mut order: Vec<usize> = (0..gathered.sites.len()).collect();
-    order.retain(|index| gathered.sites[*index].reads > 0.0);
-    order.sort_by(|a, b| {
-        let (a, b) = (&gathered.sites[*a], &gathered.sites[*b]);
+    let mut order = order::places(gathered.sites.len(), |a, b| {
+        let (a, b) = (&gathered.sites[a], &gathered.sites[b]);
         b.reads.total_cmp(&a.reads).then_with(|| a.name.cmp(&b.name))
     });
+    order.retain(|index| gathered.sites[*index].reads > 0.0);
     let site = |index: usize| {
         let place = &gathered.sites[index];
         let mut called: Vec<(usize, f64)> = place.rows.iter().map(|(r, n)| (*r, *n)).collect();
-        called.sort_by(|a, b| b.1.total_cmp(&a.1));
+        order::by(&mut called, |a, b| b.1.total_cmp(&a.1));
         let seconds = report.wall_ns as f64 / 1e9;
         Site {
             function: place.name.0.clone(),
@@ -456,7 +456,7 @@ fn calls(stack: &StackRow) -> f64 {
 /// The weighted median; 0 if there are no values.
 fn median(values: &[(u64, f64)]) -> u64 {
     let mut sorted = values.to_vec();
-    sorted.sort_unstable_by_key(|(value, _)| *value);
+    order::by_key(&mut sorted, |(value, _)| *value);
     let half: f64 = sorted.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
     let mut passed = 0.0;
     let middle = sorted.iter().find(|(_, weight)| {

@@ -1,5 +1,6 @@
 //! Callers as text: a tree of callers for each function, and the lines to change.
 
+use clockscope_stats::order;
 use clockscope_text::foreign::Foreign;
 use std::mem::{Discriminant, discriminant};
 
@@ -211,9 +212,8 @@ fn trees(report: &TraceReport, callers: &Callers, options: CallersOptions) -> (S
     let (mut out, mut others) = (String::new(), Vec::new());
     let (mut drawn, mut library, mut starters) = (0, Vec::new(), false);
     let all = total(callers.called.iter().map(|row| row.calls));
-    let mut order: Vec<usize> = (0..callers.called.len()).collect();
-    order.sort_by(|a, b| callers.called[*b].calls.cmp(&callers.called[*a].calls));
-    for index in order {
+    let called = &callers.called;
+    for index in order::places(called.len(), |a, b| called[b].calls.cmp(&called[a].calls)) {
         let row = &callers.called[index];
         let tree = Tree::of(callers, index, &classes);
         let is_worth = drawn == 0 || row.calls as f64 >= TREE_WORTH * all as f64;

@@ -1,5 +1,6 @@
 //! The callers of one function as a tree: its callers, their callers, and so on.
 
+use clockscope_stats::order;
 use clockscope_text::foreign::Foreign;
 use std::collections::HashMap;
 
@@ -172,7 +173,7 @@ impl Tree {
             // A share that prints as the limit counts as reaching it.
             calls > 0.0 && self.share(calls) + LEAST_SHARE >= limits.least_share
         });
-        children.sort_by(|a, b| {
+        order::by(&mut children, |a, b| {
             let (a, b) = (&self.nodes[*a], &self.nodes[*b]);
             b.calls.total_cmp(&a.calls).then_with(|| a.name.cmp(&b.name))
         });

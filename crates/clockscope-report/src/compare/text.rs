@@ -2,6 +2,7 @@
 
 use crate::table;
 use clockscope_model::compare::{CompareReport, CompareRow, Cost, Verdict};
+use clockscope_stats::order;
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::{self, WIDTH, cut_middle};
 use clockscope_text::units;
@@ -49,7 +50,7 @@ fn paragraph(words: &str) -> String {
 /// The largest changes first.
 pub(super) fn largest_first<'a>(rows: impl Iterator<Item = &'a CompareRow>) -> Vec<&'a CompareRow> {
     let mut rows: Vec<_> = rows.collect();
-    rows.sort_by(|a, b| b.change().abs().total_cmp(&a.change().abs()));
+    order::by(&mut rows, |a, b| b.change().abs().total_cmp(&a.change().abs()));
     rows
 }
 

@@ -1,6 +1,7 @@
 //! One line a second, for pipes: the time, and the calls of each row since the previous line. The numbers of
 //! a row add up, over all lines, to its number in the summary.
 
+use clockscope_stats::order;
 use clockscope_text::foreign::printable;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -29,7 +30,7 @@ impl PlainLines {
                 new.push((row, row.calls - said));
             }
         }
-        new.sort_by(|(a, more), (b, less)| less.cmp(more).then(a.key.cmp(&b.key)));
+        order::by(&mut new, |(a, more), (b, less)| less.cmp(more).then(a.key.cmp(&b.key)));
         let sum = |vdso: bool| -> u64 {
             let rows = new.iter().filter(|(row, _)| matches!(row.key, Called::Vdso(_)) == vdso);
             rows.map(|(_, calls)| calls).sum()

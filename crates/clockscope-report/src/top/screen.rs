@@ -1,6 +1,7 @@
 //! The screen of `trace --top`, as text: totals and a table, redrawn with each reading. The screen works at
 //! any size: parts that do not fit are left out.
 
+use clockscope_stats::order;
 use clockscope_text::foreign::printable;
 use clockscope_text::{lines, units};
 
@@ -47,7 +48,7 @@ impl Screen {
         let before = &self.reading.rows;
         let of = |row: &Row| line(row, before.iter().find(|one| one.key == row.key), elapsed);
         let mut lines: Vec<Line> = reading.rows.iter().map(of).collect();
-        lines.sort_by(|a, b| {
+        order::by(&mut lines, |a, b| {
             // On a small terminal the clock's rows must not be those that are cut.
             let by_rate = b.row.is_clock.cmp(&a.row.is_clock).then(b.rate.total_cmp(&a.rate));
             by_rate.then(b.row.calls.cmp(&a.row.calls)).then(a.row.key.cmp(&b.row.key))

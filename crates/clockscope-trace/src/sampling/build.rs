@@ -1,5 +1,6 @@
 //! Makes the field `callers` of the report from the samples.
 
+use clockscope_stats::order;
 use clockscope_text::foreign::Foreign;
 use std::collections::HashMap;
 
@@ -142,7 +143,7 @@ fn called_rows(
         })
         .filter(|(_, row)| exact.filter.matches(&row.name))
         .collect();
-    rows.sort_by(|(_, a), (_, b)| {
+    order::by(&mut rows, |(_, a), (_, b)| {
         b.calls.cmp(&a.calls).then_with(|| (&a.name, &a.clock).cmp(&(&b.name, &b.clock)))
     });
     let index = rows.iter().enumerate().map(|(at, (called, _))| (*called, at)).collect();
@@ -182,10 +183,8 @@ fn stack_rows(
 ) -> (Vec<StackRow>, HashMap<usize, usize>) {
     let collected = &found.collected;
     let calls = weights::calls(collected.stacks(), counts);
-    let mut order: Vec<usize> = (0..calls.len()).collect();
-    order.sort_by(|a, b| calls[*b].total_cmp(&calls[*a]).then(a.cmp(b)));
     let (mut rows, mut moved) = (Vec::new(), HashMap::new());
-    for index in order {
+    for index in order::places(calls.len(), |a, b| calls[b].total_cmp(&calls[a])) {
         let (stack, seen) = &collected.stacks()[index];
         let Some(called) = called.get(&stack.called) else { continue };
         moved.insert(index, rows.len());
@@ -220,7 +219,7 @@ fn pair_rows(found: &Found, moved: &HashMap<usize, usize>, scale: Scale) -> Vec<
         })
     };
     let mut rows: Vec<PairRow> = found.collected.pairs().filter_map(row).collect();
-    rows.sort_by_key(|row| (u64::MAX - row.samples, row.first, row.second));
+    order::by_key(&mut rows, |row| (u64::MAX - row.samples, row.first, row.second));
     rows.truncate(PAIRS_MAX);
     rows
 }
@@ -239,7 +238,7 @@ fn cut_rows(found: &Found) -> Vec<CutRow> {
         samples: *samples,
     };
     let mut rows: Vec<CutRow> = found.cut.iter().map(row).collect();
-    rows.sort_by(|a, b| {
+    order::by(&mut rows, |a, b| {
         b.samples.cmp(&a.samples).then_with(|| (&a.reason, &a.module).cmp(&(&b.reason, &b.module)))
     });
     rows

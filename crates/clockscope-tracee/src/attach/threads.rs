@@ -1,5 +1,6 @@
 //! The threads of a running process: traces, stops and resumes them.
 
+use clockscope_stats::order;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
@@ -146,7 +147,7 @@ impl Threads {
     /// All threads, the process's first thread before the others.
     pub fn all(&self) -> Vec<i32> {
         let mut all: Vec<i32> = self.all.keys().copied().collect();
-        all.sort_by_key(|thread| *thread != self.pid);
+        order::by_key(&mut all, |thread| *thread != self.pid);
         all
     }
 
