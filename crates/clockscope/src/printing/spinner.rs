@@ -2,29 +2,28 @@
 
 use std::io::{self, IsTerminal as _};
 
-use indicatif::ProgressBar;
+use super::streams;
 
 /// The present step, on standard error if that is a terminal.
-pub(crate) struct Spinner(Option<ProgressBar>);
+pub(crate) struct Spinner {
+    is_shown: bool,
+}
 
 impl Spinner {
     /// Starts the line.
     pub(crate) fn start() -> Self {
-        Self(io::stderr().is_terminal().then(ProgressBar::new_spinner))
+        Self { is_shown: io::stderr().is_terminal() }
     }
 
     /// Shows the present step.
     pub(crate) fn tell(&self, what: &str) {
-        if let Some(bar) = &self.0 {
-            bar.set_message(what.to_owned());
-            bar.tick();
+        if self.is_shown {
+            streams::replace_line(what);
         }
     }
 
     /// Removes the line from the screen.
     pub(crate) fn end(self) {
-        if let Some(bar) = self.0 {
-            bar.finish_and_clear();
-        }
+        self.tell("");
     }
 }

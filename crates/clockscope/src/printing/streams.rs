@@ -37,6 +37,11 @@ pub(crate) fn warn(text: &str) {
     let _ = io::stderr().lock().write_all(printable_lines(text).as_bytes());
 }
 
+/// Replaces the line of the cursor on the terminal of standard error.
+pub(crate) fn replace_line(text: &str) {
+    let _ = write!(io::stderr().lock(), "\r\x1b[K{}", printable(text));
+}
+
 /// Prints text to standard output; a reader that closes the pipe early is no error.
 ///
 /// # Errors
