@@ -42,13 +42,15 @@ fn source(program: &str) -> String {
     format!("src/{program}.bpf.c")
 }
 
-/// Removes the debugger's line and variable info, a quarter of the object. BTF, which the kernel needs, stays; clang
-/// has no option for BTF alone. Without LLVM's strip the object stays complete.
+/// Removes the debugger's line and variable info, local labels, and what only a linker needs of `.BTF.ext`: half of the
+/// object. BTF, which the kernel needs, stays; clang has no option for BTF alone. Without LLVM's strip the object stays
+/// complete.
 fn strip(clang: &str, object: &Path) {
     let found = Command::new(clang).arg("-print-prog-name=llvm-strip").output();
     if let Ok(found) = found {
         let strip = String::from_utf8_lossy(&found.stdout).trim().to_owned();
-        let _ = Command::new(strip).arg("--strip-debug").arg(object).output();
+        let options = ["--strip-debug", "--discard-all", "--remove-section=.rel.BTF.ext"];
+        let _ = Command::new(strip).args(options).arg(object).output();
     }
 }
 
