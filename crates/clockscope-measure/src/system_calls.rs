@@ -23,14 +23,14 @@ impl Answers {
     }
 }
 
-/// The measurable part of a choice of system calls.
+/// Paths to measure.
 #[derive(Debug, Default)]
-pub struct SystemCalls {
-    /// A path for each call that gives the expected answer.
+pub struct Chosen {
+    /// The chosen paths; `bench` has the loop without a call before them.
     pub paths: Vec<Path>,
-    /// The calls that cannot be measured on this machine, with reasons.
+    /// Chosen paths that this machine does not have, with reasons.
     pub declined: Vec<PathDecline>,
-    /// The same calls as in `paths`, to be tried again after measuring.
+    /// Expected answers of the system calls, to be checked again after measuring.
     pub answers: Answers,
 }
 
@@ -45,8 +45,8 @@ pub fn names() -> Vec<&'static str> {
 /// # Errors
 ///
 /// When the table does not have a name.
-pub fn paths(names: &[String]) -> Result<SystemCalls, NoSuchName> {
-    let mut calls = SystemCalls::default();
+pub fn paths(names: &[String]) -> Result<Chosen, NoSuchName> {
+    let mut calls = Chosen::default();
     for row in chosen(names)? {
         match prepared(row) {
             Ok((path, once)) => {

@@ -6,7 +6,7 @@ pub use document::{Document, Kind, MAX_BYTES, ReadError};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use clockscope_text::foreign::{REPLACEMENT, is_hidden};
+use clockscope_text::foreign::{REPLACEMENT, is_hidden, push_json};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -103,13 +103,8 @@ fn embedded(json: &str) -> String {
             in_string = !in_string;
         }
         is_quoted = c == '\\' && !is_quoted;
-        if matches!(c, '<' | '>' | '&') || is_hidden(c) || is_noncharacter(c) {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                escaped += &format!("\\u{unit:04x}");
-            }
-        } else {
-            escaped.push(c);
-        }
+        let is_bad = matches!(c, '<' | '>' | '&') || is_hidden(c) || is_noncharacter(c);
+        push_json(&mut escaped, c, is_bad);
     }
     escaped
 }

@@ -56,16 +56,17 @@ pub fn json(value: &(impl Serialize + ?Sized), pretty: bool) -> serde_json::Resu
         return Ok(text);
     }
     let mut escaped = String::with_capacity(text.len() + 64);
-    for c in text.chars() {
-        if is_bad(c) {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                escaped += &format!("\\u{unit:04x}");
-            }
-        } else {
-            escaped.push(c);
-        }
-    }
+    text.chars().for_each(|c| push_json(&mut escaped, c, is_bad(c)));
     Ok(escaped)
+}
+
+/// Appends a character of a JSON string, as `\u` escapes if it `is_bad`.
+pub fn push_json(text: &mut String, c: char, is_bad: bool) {
+    if is_bad {
+        text.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+    } else {
+        text.push(c);
+    }
 }
 
 /// An indented JSON document for a terminal or a file, made by [`json`], with a line end.

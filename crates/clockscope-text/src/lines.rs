@@ -20,32 +20,28 @@ fn char_width(c: char) -> usize {
 
 /// `text` in at most `limit` columns: in a longer text an ellipsis replaces the middle.
 pub fn cut_middle(text: &str, limit: usize) -> String {
-    if width(text) <= limit {
-        return text.to_owned();
-    }
-    let Some(room) = limit.checked_sub(1) else { return String::new() };
-    let head = take_columns(text.chars(), room.div_ceil(2));
-    let tail: String = take_columns(text.chars().rev(), room / 2).chars().rev().collect();
-    format!("{head}{ELLIPSIS}{tail}")
+    cut(text, limit, |room| (room.div_ceil(2), room / 2))
 }
 
 /// `text` in at most `limit` columns: in a longer text an ellipsis replaces the beginning.
 pub fn cut_left(text: &str, limit: usize) -> String {
-    if width(text) <= limit {
-        return text.to_owned();
-    }
-    let Some(room) = limit.checked_sub(1) else { return String::new() };
-    let tail: String = take_columns(text.chars().rev(), room).chars().rev().collect();
-    format!("{ELLIPSIS}{tail}")
+    cut(text, limit, |room| (0, room))
 }
 
 /// `text` in at most `limit` columns: in a longer text an ellipsis replaces the end.
 pub fn cut_right(text: &str, limit: usize) -> String {
+    cut(text, limit, |room| (room, 0))
+}
+
+/// `split` divides the room beside the ellipsis between the beginning and the end of a text that is too long.
+fn cut(text: &str, limit: usize, split: impl Fn(usize) -> (usize, usize)) -> String {
     if width(text) <= limit {
         return text.to_owned();
     }
-    let Some(room) = limit.checked_sub(1) else { return String::new() };
-    format!("{}{ELLIPSIS}", take_columns(text.chars(), room))
+    let Some((head, tail)) = limit.checked_sub(1).map(split) else { return String::new() };
+    let head = take_columns(text.chars(), head);
+    let tail: String = take_columns(text.chars().rev(), tail).chars().rev().collect();
+    format!("{head}{ELLIPSIS}{tail}")
 }
 
 fn take_columns(chars: impl Iterator<Item = char>, limit: usize) -> String {

@@ -4,24 +4,12 @@ use anyhow::{Result, bail};
 
 use super::Request;
 use crate::clocks;
-use crate::path::{Path, Route};
-use crate::system_calls::{self, Answers, SystemCalls};
-use clockscope_model::bench::PathDecline;
+use crate::path::Route;
+use crate::system_calls::{self, Chosen};
 use clockscope_sys::vdso_functions::Functions;
 
 /// The word for all system calls.
 const SYSTEM_CALLS: &str = "syscalls";
-
-/// Paths to measure.
-#[derive(Debug)]
-pub struct Chosen {
-    /// The loop without a call first, then the chosen paths.
-    pub paths: Vec<Path>,
-    /// Chosen paths that this machine does not have, with reasons.
-    pub declined: Vec<PathDecline>,
-    /// Expected answers of the system calls, to be checked again after measuring.
-    pub answers: Answers,
-}
 
 /// Finds the paths that the command line names.
 ///
@@ -39,8 +27,7 @@ pub fn choose(request: &Request) -> Result<Chosen> {
     // Without names: all clocks, or after the word `syscalls` all system calls.
     let has_calls = after.is_some() || !calls.is_empty();
     calls.extend(after.into_iter().flatten().cloned());
-    let mut chosen =
-        Chosen { paths: Vec::new(), declined: Vec::new(), answers: Answers::default() };
+    let mut chosen = Chosen::default();
     if !read.is_empty() || !has_calls {
         let clocks = clocks::choose(&read, &request.routes)?;
         (chosen.paths, chosen.declined) = clocks::paths(&clocks, &Functions::own());
@@ -66,7 +53,7 @@ fn is_system_call(word: &str) -> bool {
 }
 
 /// The paths of system calls, which have one route.
-fn system_calls(names: &[String], routes: &[String]) -> Result<SystemCalls> {
+fn system_calls(names: &[String], routes: &[String]) -> Result<Chosen> {
     let route = Route::Syscall.name();
     if !routes.is_empty() && !routes.iter().any(|word| word.trim().eq_ignore_ascii_case(route)) {
         bail!("system calls are made by route {route} only, not by {}", routes.join(" or "));
@@ -77,6 +64,7 @@ fn system_calls(names: &[String], routes: &[String]) -> Result<SystemCalls> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path::Path;
 
     fn subjects(words: &[&str]) -> Vec<String> {
         let names = words.iter().map(ToString::to_string).collect();

@@ -8,10 +8,11 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
 use super::Request;
-use super::chosen::{self, Chosen};
+use super::chosen;
 use crate::batch;
 use crate::path::Path;
 use crate::rounds::{self, Measured, Paths, RoundsPlan};
+use crate::system_calls::Chosen;
 use clockscope_model::bench::{PathDecline, PathName};
 use clockscope_stats::gate::Batch;
 use clockscope_sys::affinity;

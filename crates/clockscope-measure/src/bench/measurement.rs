@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::chosen::Chosen;
 use super::launches;
 use super::{Plan, evaluation, instructions, launch};
 use crate::host;
+use crate::system_calls::Chosen;
 use clockscope_model::bench::BenchReport;
 use clockscope_report::bench::notes;
 use clockscope_sys::affinity;

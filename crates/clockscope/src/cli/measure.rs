@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::Format;
-use clockscope_measure::bench::{Plan, Request};
+use clockscope_measure::bench::Plan;
 
 /// Options of `clockscope bench`.
 #[derive(Debug, Args)]
@@ -22,28 +22,9 @@ Exit status:
   0    the measurement is complete
   2    a name or an option is wrong, or the result cannot be written")]
 pub struct BenchArgs {
-    /// What to measure: clocks, counters and system calls by name (monotonic, CLOCK_TAI,
-    /// gettimeofday, rdtsc, getppid, ...); `syscalls` for all system calls
-    #[arg(value_name = "NAME")]
-    pub names: Vec<String>,
-    /// Only these routes, separated by commas: libc, vdso, syscall, tsc
-    #[arg(long, value_delimiter = ',', value_name = "ROUTES")]
-    pub route: Vec<String>,
-    /// Take a first look, in three seconds
-    #[arg(long)]
-    pub quick: bool,
-    /// Measure in this many fresh processes, one after another
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub launches: Option<u32>,
-    /// The CPU to measure on, instead of the one that clockscope started on
-    #[arg(long, value_name = "N")]
-    pub cpu: Option<u32>,
-    /// Subtract the cost of the empty loop from every figure
-    #[arg(long)]
-    pub net: bool,
-    /// Also count the instructions of one call
-    #[arg(long)]
-    pub instructions: bool,
+    /// What is measured, and how.
+    #[command(flatten)]
+    pub plan: Plan,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
@@ -56,23 +37,6 @@ pub struct BenchArgs {
     /// Measure as a launch of a parent and print every batch (used by bench itself)
     #[arg(long, hide = true)]
     pub as_launch: bool,
-}
-
-impl BenchArgs {
-    /// The plan of the measurement and its report.
-    pub fn plan(&self) -> Plan {
-        Plan {
-            request: Request {
-                names: self.names.clone(),
-                routes: self.route.clone(),
-                quick: self.quick,
-            },
-            launches: self.launches,
-            cpu: self.cpu,
-            net: self.net,
-            instructions: self.instructions,
-        }
-    }
 }
 
 /// Options of `clockscope compare`.

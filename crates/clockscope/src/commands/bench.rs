@@ -23,9 +23,9 @@ use clockscope_text::foreign::json_document;
 /// When a name is no clock or system call, nothing can be measured, a launch fails, or the report cannot be
 /// written.
 pub fn run(args: &BenchArgs) -> Result<i32> {
-    let plan = args.plan();
-    let chosen = chosen::choose(&plan.request).map_err(|error| no_program(&args.names, error))?;
-    let measurement = Measurement::new(plan, chosen)?;
+    let request = &args.plan.request;
+    let chosen = chosen::choose(request).map_err(|error| no_program(&request.names, error))?;
+    let measurement = Measurement::new(args.plan.clone(), chosen)?;
     // The files are prepared before measuring, so a typo in a name does not cost that time.
     let output = Prepared::of_option(args.output.as_deref())?;
     let save = Prepared::of_option(args.save.as_deref())?;
@@ -50,7 +50,7 @@ pub fn run(args: &BenchArgs) -> Result<i32> {
 /// When a path cannot be measured, or standard output cannot be written.
 pub fn launch(args: &BenchArgs) -> Result<i32> {
     let out = BufWriter::new(io::stdout().lock());
-    launch::run(&args.plan().request, args.cpu, out)?;
+    launch::run(&args.plan.request, args.plan.cpu, out)?;
     Ok(exit::OK)
 }
 

@@ -19,7 +19,7 @@ fn args(words: &str) -> BenchArgs {
 
 /// The instruction counts of `clockscope bench --instructions WORDS`, and its notes.
 fn measured(words: &str) -> (Instructions, Vec<String>) {
-    let chosen = chosen::choose(&args(words).plan().request).expect("names that exist");
+    let chosen = chosen::choose(&args(words).plan.request).expect("names that exist");
     bench::instructions::of(&chosen.paths)
 }
 
