@@ -50,6 +50,11 @@ pub struct Record {
     pub said: Said,
 }
 
+/// Sorts records by time; those of the same time keep their order.
+pub fn sort_by_time(records: &mut [Record]) {
+    records.sort_by_key(|record| record.time_ns);
+}
+
 /// Offset of the system call number in the data of the tracepoint `raw_syscalls:sys_enter`: behind
 /// the eight bytes with which all tracepoints begin (its `format` file, Linux 6.18).
 const NUMBER_AT: usize = 8;

@@ -3,6 +3,9 @@
 //! Use it for that purpose only. Its sum-of-squares variance suffers from cancellation, its median of an even number of
 //! values is the upper of the central two, and its 99.5 % is 99.8 %. See docs/measuring.md.
 
+use std::cmp::Ordering;
+
+use super::order;
 use super::probability::t_enclosing;
 
 /// ministat's confidence levels, in percent.
@@ -38,7 +41,7 @@ impl Set {
             squares += value * value;
         }
         // Stable, like ministat's insertion: 0 and -0 are equal and keep their order.
-        values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+        order::by(&mut values, |a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
         Some(Self { sorted: values, sum, squares })
     }
 

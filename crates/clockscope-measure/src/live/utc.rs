@@ -5,6 +5,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use clock_doctor::utc::{self, Comparison, Reference, Word};
+use clockscope_stats::order;
 use clockscope_sys::{clock_reads, ptp, timex, timex::Timex, tsc};
 use fastclock::ClockId;
 
@@ -84,7 +85,7 @@ fn now_ns() -> i64 {
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
-    paths.sort();
+    order::by(&mut paths, Ord::cmp);
     paths
 }
 

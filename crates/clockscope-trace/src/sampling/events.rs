@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 
-use clockscope_callers::records::{Reader, Record, Said};
+use clockscope_callers::records::{Reader, Record, Said, sort_by_time};
 use clockscope_callers::sample::MemoryEvent;
 use clockscope_model::trace::{DeclineRow, Missing};
 use clockscope_sys::cpu_samples;
@@ -257,7 +257,7 @@ impl Events {
         for ring in self.rings.iter_mut().chain(&mut self.prompt) {
             ring.drain(|raw| fresh.extend(reader.read(raw)));
         }
-        fresh.sort_by_key(|record| record.time_ns);
+        sort_by_time(&mut fresh);
         for record in &fresh {
             if let Said::Memory(MemoryEvent::Forked { pid, parent }) = record.said {
                 self.forked(pid, parent);

@@ -14,7 +14,7 @@ use super::rate::{Look, Rate};
 use clockscope_callers::frames::{End, FrameAddress};
 use clockscope_callers::modules;
 use clockscope_callers::python;
-use clockscope_callers::records::{Record, Said, Taken};
+use clockscope_callers::records::{Record, Said, Taken, sort_by_time};
 use clockscope_callers::sample::{Called, MemoryEvent};
 use clockscope_callers::symbols::Symbols;
 use clockscope_callers::unwind::{Interpreted, Unwinder};
@@ -113,7 +113,7 @@ impl Inbox {
     fn take(&mut self, until: u64) -> Vec<Record> {
         self.drain();
         let mut records = std::mem::take(&mut self.waiting);
-        records.sort_by_key(|record| record.time_ns);
+        sort_by_time(&mut records);
         let later = records.partition_point(|record| record.time_ns <= until);
         self.waiting = records.split_off(later);
         records

@@ -96,8 +96,9 @@ impl Threads {
 
     /// Threads that this process traces already.
     pub fn of(pid: i32, threads: impl IntoIterator<Item = i32>) -> Self {
-        let all = threads.into_iter().map(|thread| (thread, None)).collect();
-        Self { pid, all, patience: SHORT_PATIENCE, ..Self::default() }
+        let mut all = Self { pid, patience: SHORT_PATIENCE, ..Self::default() };
+        all.add(threads);
+        all
     }
 
     /// Adds threads that this process traces already.
