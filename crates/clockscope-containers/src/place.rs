@@ -11,6 +11,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use clockscope_text::foreign::Foreign;
+use clockscope_text::names::distinct;
 
 /// Container, pod and unit of a process; `None` if its control groups do not show them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,13 +146,7 @@ pub fn paths(text: &str) -> Vec<&str> {
     });
     let mut found: Vec<(u8, &str)> = ranked.collect();
     found.sort_by_key(|(rank, _)| *rank);
-    let mut paths: Vec<&str> = Vec::new();
-    for (_, path) in found {
-        if !paths.contains(&path) {
-            paths.push(path);
-        }
-    }
-    paths
+    distinct(found.into_iter().map(|(_, path)| path))
 }
 
 /// Container, pod and unit from the text of a `/proc/PID/cgroup`.

@@ -100,13 +100,8 @@ const ROUTES: [Route; 4] = [Route::Libc, Route::Vdso, Route::Syscall, Route::Tsc
 ///
 /// When a word is no name, or the choice has no path.
 pub fn choose(clocks: &[String], routes: &[String]) -> Result<Vec<(&'static Clock, Route)>> {
-    let mut chosen: Vec<&'static Clock> = Vec::new();
-    for word in clocks {
-        let clock = clock_named(word)?;
-        if !chosen.contains(&clock) {
-            chosen.push(clock);
-        }
-    }
+    let named = clocks.iter().map(|word| clock_named(word));
+    let mut chosen = names::distinct(named.collect::<Result<Vec<_>, _>>()?);
     if clocks.is_empty() {
         chosen = ALL.iter().collect();
     }

@@ -3,6 +3,7 @@
 use clockscope_model::trace::{DeclineRow, Missing};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::{cut_middle, labelled_in};
+use clockscope_text::names::distinct;
 use clockscope_text::units;
 
 /// Number of reasons printed; the JSON output has all.
@@ -74,18 +75,11 @@ fn sentence(group: &[&DeclineRow]) -> String {
 
 /// The distinct names in a group, at most [`NAMED`] of them.
 fn names(group: &[&DeclineRow]) -> String {
-    let mut names: Vec<String> = Vec::new();
-    for row in group {
-        let name = name(row);
-        if !names.contains(&name) {
-            if names.len() == NAMED {
-                names.push("…".to_owned());
-                break;
-            }
-            names.push(name);
-        }
+    let mut names = distinct(group.iter().map(|row| name(row)));
+    if names.len() > NAMED {
+        names[NAMED] = "…".to_owned();
     }
-    names.join(", ")
+    names[..names.len().min(NAMED + 1)].join(", ")
 }
 
 fn name(row: &DeclineRow) -> String {

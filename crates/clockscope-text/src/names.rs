@@ -47,6 +47,17 @@ pub fn listed(names: &[impl AsRef<str>], most: usize) -> String {
     }
 }
 
+/// The names without repetitions, in the order of first sight.
+pub fn distinct<T: PartialEq>(names: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for name in names {
+        if !distinct.contains(&name) {
+            distinct.push(name);
+        }
+    }
+    distinct
+}
+
 /// An unknown name; prints as a clause that suggests a similar name and lists all names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

@@ -7,6 +7,7 @@ use std::io;
 use clockscope_model::host::SyscallTracing;
 use clockscope_sys::syscall_work::{self, SyscallWork};
 use clockscope_sys::{bpf, proc_text, tracefs};
+use clockscope_text::names::listed;
 
 /// Whether system calls are traced, and the names of the tracers.
 pub(super) fn look() -> SyscallTracing {
@@ -55,6 +56,8 @@ fn judge(
     }
 }
 
+/// Tracepoints that are named of each tracer.
+const SHOWN: usize = 3;
 const AUDIT: &str = "audit: calls of this process are audited";
 
 /// An error as a clause.
@@ -85,7 +88,7 @@ impl Holder {
         let held = match points.as_slice() {
             [] if self.is_certain() => "perf events".to_owned(),
             [] => "perf events of some kind".to_owned(),
-            points => format!("BPF on {}", shortened(points)),
+            points => format!("BPF on {}", listed(points, SHOWN)),
         };
         format!("{} (pid {}): {held}", self.name, self.pid)
     }
@@ -157,16 +160,9 @@ fn by_ftrace(events: &str, tracer: &str) -> Ftrace {
     let events: Vec<&str> = events.lines().filter(is_wanted).collect();
     let tracer = tracer.trim();
     Ftrace {
-        events: (!events.is_empty()).then(|| format!("ftrace: {} on", shortened(&events))),
+        events: (!events.is_empty()).then(|| format!("ftrace: {} on", listed(&events, SHOWN))),
         tracer: tracer.starts_with("function").then(|| format!("ftrace: the tracer {tracer}")),
     }
-}
-
-/// The first three names, and the number of further ones.
-fn shortened(names: &[&str]) -> String {
-    const SHOWN: usize = 3;
-    let shown = names[..names.len().min(SHOWN)].join(", ");
-    if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
 }
 
 #[cfg(test)]

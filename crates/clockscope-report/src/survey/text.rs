@@ -5,6 +5,7 @@ use clockscope_model::survey::{
     Certainty, ClockRow, Elsewhere, Estimate, Route, SurveyGroup, SurveyReport, SurveyRow,
 };
 use clockscope_text::lines::{WIDTH, cut_middle, labelled};
+use clockscope_text::names::distinct;
 use clockscope_text::units;
 
 /// Processes shown without `--all`.
@@ -217,13 +218,7 @@ fn line(text: &mut String, start: &str, end: &str) {
 
 /// The clocks of a process, the most costly first.
 fn clocks(row: &SurveyRow) -> String {
-    let mut names: Vec<String> = Vec::new();
-    for name in row.clocks.iter().filter_map(clock) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names.join(", ")
+    distinct(row.clocks.iter().filter_map(clock)).join(", ")
 }
 
 /// The name of a clock; `None` if the sampled register did not show the clock.

@@ -2,6 +2,7 @@
 
 use super::sentences::short;
 use clockscope_model::wrongness::{ClockRow, Staleness, WrongnessReport};
+use clockscope_text::names::distinct;
 use clockscope_text::units;
 
 /// The meaning of each head of the table, one clause each.
@@ -38,13 +39,7 @@ pub(super) fn of(report: &WrongnessReport) -> String {
 
 /// Clocks with a fault, each once.
 fn wrong(report: &WrongnessReport) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for fault in &report.faults {
-        if !names.contains(&&*fault.clock) {
-            names.push(&fault.clock);
-        }
-    }
-    names
+    distinct(report.faults.iter().map(|fault| &*fault.clock))
 }
 
 /// The tests that no clock failed.

@@ -17,6 +17,7 @@ use clockscope_measure::wrongness::measure;
 use clockscope_measure::wrongness::plan::WrongnessPlan;
 use clockscope_model::host::HostState;
 use clockscope_report::wrongness::{text, verdict};
+use clockscope_text::names::distinct;
 
 /// Limits of the time: a shorter one misses the ticks of a coarse clock, a longer one is a mistake.
 const SECONDS: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
@@ -65,13 +66,8 @@ fn nominal_hz(host: &HostState) -> Option<f64> {
 /// The plan of the measurement.
 fn plan(args: &WrongnessArgs, machine: &MachineClocks) -> Result<WrongnessPlan> {
     let known: Vec<&'static str> = machine.subjects.iter().map(|subject| subject.name).collect();
-    let mut names = Vec::new();
-    for word in &args.clocks {
-        let name = names::resolve(word, &known)?;
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let named = args.clocks.iter().map(|word| names::resolve(word, &known));
+    let mut names = distinct(named.collect::<Result<Vec<_>, _>>()?);
     let is_choice = !names.is_empty();
     if !is_choice {
         names = machine.default_names();
