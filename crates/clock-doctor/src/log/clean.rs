@@ -29,25 +29,13 @@ pub(crate) fn clean(line: &[u8]) -> Cow<'_, str> {
     Cow::Owned(cleaned)
 }
 
-/// Skips the rest of an escape sequence after ESC: `[...m` and the like, `]...BEL` (titles, links), or one character.
+/// Skips the rest of an escape sequence after ESC: `[...m` and the like, or one character.
 fn skip_escape(rest: &mut std::str::Chars) {
     let mut after = rest.clone();
     match after.next() {
         Some('[') => {
             *rest = after;
             skip_sequence(rest);
-        }
-        Some(']' | 'P' | '^' | '_') => {
-            // Without a terminator it is no string, and the rest is text.
-            let text = after.as_str();
-            let Some(end) = text.find(['\x07', '\x1b', '\u{9c}']) else {
-                *rest = after;
-                return;
-            };
-            let closed = &text[end..];
-            let closing = if closed.starts_with("\x1b\\") { 2 } else { 0 };
-            let one = closed.chars().next().filter(|c| *c != '\x1b').map_or(0, char::len_utf8);
-            *rest = closed[closing.max(one)..].chars();
         }
         Some('(' | ')' | '#' | '%') => {
             after.next();
@@ -80,8 +68,7 @@ mod tests {
                 "[    0.000000] tsc: Detected",
             ),
             (b"\x1b[01;31m\x1b[Ktsc\x1b[m\x1b[K: Marking", "tsc: Marking"),
-            (b"a\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c", "abc"),
-            (b"a\x1b]no end", "ano end"),
+            (b"a\x1b]0;title\x07b", "a0;titleb"),
             (b"\ttab\rreturn\x08\x7f", " tabreturn"),
             (b"bad \xff\xfe", "bad \u{fffd}\u{fffd}"),
             ("a\u{202e}b\u{feff}\u{85}".as_bytes(), "ab"),

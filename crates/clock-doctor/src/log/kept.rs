@@ -7,64 +7,21 @@ use super::event::{Event, EventKind};
 
 /// Number of first events and number of last events kept of each kind. Lines printed once for each of 512 CPUs all fit.
 const EACH_END: usize = 256;
-/// The same number for episodes of the watchdog.
-const EPISODES_EACH_END: usize = 128;
+/// The same number for all lines of the watchdog's decisions together: at most nine lines a decision.
+const OF_DECISIONS: usize = 1024;
 
-/// An event and its unit. A unit is kept or left out as a whole: one event, or the lines that the watchdog prints
-/// together. Unit numbers increase in the order of the file.
-#[derive(Debug)]
-struct Entry {
-    unit: u64,
-    order: u64,
-    event: Event,
-}
-
-/// First and last units.
+/// First and last events, with their numbers in the order of the file.
 #[derive(Debug, Default)]
 struct Ends {
-    first: Vec<Entry>,
-    last: VecDeque<Entry>,
-    /// Number of units in each end.
-    held: [usize; 2],
-    /// The newest unit.
-    unit: u64,
-}
-
-impl Ends {
-    /// Adds an event to the newest unit, or to a new one. Returns the events that are dropped for it.
-    fn push(&mut self, order: u64, event: Event, continues: bool, each_end: usize) -> Vec<Entry> {
-        if !continues {
-            self.unit = order;
-            let end = usize::from(self.held[0] == each_end);
-            self.held[end] += 1;
-        }
-        let entry = Entry { unit: self.unit, order, event };
-        if self.held[1] == 0 {
-            self.first.push(entry);
-            return Vec::new();
-        }
-        self.last.push_back(entry);
-        if self.held[1] <= each_end {
-            return Vec::new();
-        }
-        self.held[1] -= 1;
-        let oldest = self.last[0].unit;
-        let end = self.last.iter().take_while(|entry| entry.unit == oldest).count();
-        self.last.drain(..end).collect()
-    }
-
-    /// The events of the newest unit, the newest first.
-    fn newest(&self) -> impl Iterator<Item = &Event> {
-        let all = self.last.iter().rev().chain(self.first.iter().rev());
-        all.take_while(|entry| entry.unit == self.unit).map(|entry| &entry.event)
-    }
+    first: Vec<(u64, Event)>,
+    last: VecDeque<(u64, Event)>,
 }
 
 /// Events of a boot.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    kinds: HashMap<Discriminant<EventKind>, Ends>,
-    episodes: Ends,
+    /// By kind; `None` for the lines that the watchdog prints together.
+    kinds: HashMap<Option<Discriminant<EventKind>>, Ends>,
     count: u64,
     left_out: LeftOut,
 }
@@ -76,72 +33,73 @@ impl Kept {
     /// Keeps `event`, and may drop another one.
     pub(crate) fn push(&mut self, event: Event) {
         self.count += 1;
-        let dropped = if is_of_episode(&event.kind) {
-            let continues = continues(&self.episodes, &event);
-            self.episodes.push(self.count, event, continues, EPISODES_EACH_END)
-        } else {
-            let ends = self.kinds.entry(discriminant(&event.kind)).or_default();
-            ends.push(self.count, event, false, EACH_END)
-        };
-        let kinds = dropped.into_iter().map(|entry| entry.event.kind);
-        for kind in kinds.filter(|kind| !says_the_same_again(kind)) {
-            *self.left_out.entry(discriminant(&kind)).or_default() += 1;
+        let kind = (!is_of_decision(&event.kind)).then(|| discriminant(&event.kind));
+        let most = if kind.is_some() { EACH_END } else { OF_DECISIONS };
+        let ends = self.kinds.entry(kind).or_default();
+        if ends.first.len() < most {
+            return ends.first.push((self.count, event));
+        }
+        ends.last.push_back((self.count, event));
+        if ends.last.len() > most {
+            let dropped = ends.last.pop_front();
+            leave_out(&mut self.left_out, dropped);
         }
     }
 
     /// The events in their original order, and the numbers of events left out.
-    pub(crate) fn into_events(self) -> (Vec<Event>, LeftOut) {
-        let ends = self.kinds.into_values().chain([self.episodes]);
-        let mut entries: Vec<Entry> =
-            ends.flat_map(|ends| ends.first.into_iter().chain(ends.last)).collect();
-        entries.sort_unstable_by_key(|entry| entry.order);
-        (entries.into_iter().map(|entry| entry.event).collect(), self.left_out)
+    pub(crate) fn into_events(mut self) -> (Vec<Event>, LeftOut) {
+        let is_mark = |(_, event): &(u64, Event)| matches!(event.kind, EventKind::Marked { .. });
+        if let Some(ends) = self.kinds.get_mut(&None).filter(|ends| ends.last.len() == OF_DECISIONS)
+        {
+            // A decision next to the gap may lack lines, so it is left out as a whole.
+            let begun = ends.first.iter().rposition(is_mark).unwrap_or(OF_DECISIONS);
+            let next = ends.last.iter().position(is_mark).unwrap_or_default();
+            let cut = ends.first.drain(begun..).chain(ends.last.drain(..next));
+            leave_out(&mut self.left_out, cut);
+        }
+        let ends = self.kinds.into_values();
+        let mut events: Vec<_> =
+            ends.flat_map(|one| one.first.into_iter().chain(one.last)).collect();
+        events.sort_unstable_by_key(|(number, _)| *number);
+        (events.into_iter().map(|(_, event)| event).collect(), self.left_out)
     }
 
     /// Whether all events so far fulfil `is_one`.
     pub(crate) fn has_only(&self, is_one: impl Fn(&EventKind) -> bool) -> bool {
-        let mut ends = self.kinds.values().chain([&self.episodes]);
-        ends.all(|ends| ends.first.iter().chain(&ends.last).all(|e| is_one(&e.event.kind)))
+        let mut events = self.kinds.values().flat_map(|ends| ends.first.iter().chain(&ends.last));
+        events.all(|(_, event)| is_one(&event.kind))
     }
 }
 
-/// Whether a repeated line of this kind contains no new information.
-fn says_the_same_again(kind: &EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::KvmClock
-            | EventKind::ArmBoot
-            | EventKind::ArmTrapping
-            | EventKind::SyncCheck(_)
-            | EventKind::OfPlatform(_)
-            | EventKind::SyncSkipped
-            | EventKind::CalibrationNote
-    )
+/// Counts dropped events, but those whose repetition contains no new information.
+fn leave_out(left_out: &mut LeftOut, dropped: impl IntoIterator<Item = (u64, Event)>) {
+    use EventKind::{
+        ArmBoot, ArmTrapping, CalibrationNote, KvmClock, OfPlatform, SyncCheck, SyncSkipped,
+    };
+    for (_, Event { kind, .. }) in dropped {
+        let is_known = matches!(
+            kind,
+            KvmClock
+                | ArmBoot
+                | ArmTrapping
+                | SyncCheck(_)
+                | OfPlatform(_)
+                | SyncSkipped
+                | CalibrationNote
+        );
+        if !is_known {
+            *left_out.entry(discriminant(&kind)).or_default() += 1;
+        }
+    }
 }
 
 /// Whether the watchdog prints this line together with others.
-fn is_of_episode(kind: &EventKind) -> bool {
+fn is_of_decision(kind: &EventKind) -> bool {
     match kind {
         EventKind::OldDelta { .. } | EventKind::ReadDelay { .. } => false,
         EventKind::Marked { .. } | EventKind::Current { .. } => true,
         kind => kind.has_figures(),
     }
-}
-
-/// Whether `event` continues the newest episode or begins another.
-fn continues(episodes: &Ends, event: &Event) -> bool {
-    if episodes.unit == 0 || matches!(event.kind, EventKind::Marked { .. }) {
-        return false;
-    }
-    let slot = |kind: &EventKind| match kind {
-        EventKind::Reading(role, _) | EventKind::Interval(role, ..) => {
-            (discriminant(kind), Some(*role))
-        }
-        _ => (discriminant(kind), None),
-    };
-    // An episode contains each kind of line once, so that its size is bounded.
-    let slot_of_event = slot(&event.kind);
-    episodes.newest().all(|before| slot(&before.kind) != slot_of_event)
 }
 
 #[cfg(test)]
@@ -192,7 +150,7 @@ mod tests {
         for (line, kind) in (0..3000).zip(lines.iter().cycle()) {
             kept.push(event(line, kind.clone()));
         }
-        // A second pair of readings without its mark is another episode.
+        // A second reading without its mark belongs to another decision.
         kept.push(event(3000, reading(Role::Reference)));
         let (events, left_out) = kept.into_events();
         let last = &events[events.len() - 4..];

@@ -1,15 +1,16 @@
 //! The kernel's log: its lines about clocks, in the wording of twenty years of kernels.
 //!
-//! `plain` unpacks the stream, `lines` splits it, `prefix` removes the prefixes of loggers, `parse` interprets the rest,
-//! `kept` bounds the memory, `reader` combines them and separates boots. `order` reverses a log with its newest line first.
+//! `lines` splits the stream, `json` takes messages out of objects, `prefix` removes the prefixes of loggers, `parse`
+//! interprets the rest, `kept` bounds the memory, `reader` combines them and separates boots. `order` reverses a log with
+//! its newest line first.
 
 pub(super) mod clean;
 pub mod event;
+mod json;
 mod kept;
 mod lines;
 mod order;
 mod parse;
-pub(crate) mod plain;
 mod prefix;
 pub mod reader;
 

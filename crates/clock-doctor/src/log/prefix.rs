@@ -3,8 +3,6 @@
 mod dates;
 mod stamps;
 
-pub(super) use dates::{MONTHS, taken_off};
-
 /// A line, split into prefix and message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Split<'a> {
@@ -50,12 +48,6 @@ pub(crate) fn split(line: &str) -> Split<'_> {
     }
 }
 
-/// Whether a text is a date with a time, or a number.
-pub(crate) fn is_time(text: &str) -> bool {
-    dates::taken_off(text.trim()).is_some_and(str::is_empty)
-        || !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
 /// `-- Boot ID --` and `-- Reboot --` of `journalctl`: another boot follows.
 pub(crate) fn is_boot_mark(message: &str) -> bool {
     let inner = message.strip_prefix("-- ").and_then(|rest| rest.strip_suffix(" --"));
@@ -64,25 +56,19 @@ pub(crate) fn is_boot_mark(message: &str) -> bool {
 
 /// Removes one prefix; `None` if there is none.
 fn step<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
-    let first = *text.as_bytes().first()?;
-    let known = known(text, first, seen);
-    if known.is_some() || seen.stamp.is_some() {
-        return known;
-    }
-    // Text before the kernel's stamp is not part of the message: names of consoles, pods and guests.
-    before_stamp(text, seen)
-}
-
-/// Removes a prefix of known form.
-fn known<'a>(text: &'a str, first: u8, seen: &mut Seen<'a>) -> Option<&'a str> {
-    match first {
+    let known = match *text.as_bytes().first()? {
         b'[' => bracket(text, seen),
         b'<' => level(text),
         b'>' | b' ' | b'|' => Some(&text[1..]),
         // After the time in brackets of `talosctl dmesg`.
         b':' if seen.time => text.strip_prefix(": "),
         _ => named(text, seen),
+    };
+    if known.is_some() || seen.stamp.is_some() {
+        return known;
     }
+    // Text before the kernel's stamp is not part of the message: names of consoles, pods and guests.
+    before_stamp(text, seen)
 }
 
 fn bracket<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {

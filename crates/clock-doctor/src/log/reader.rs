@@ -5,17 +5,22 @@ use std::io::{self, BufReader, Read};
 
 use super::clean::clean;
 use super::event::{Count, Event, EventKind, UnstableReason};
+use super::json::message_of;
 use super::kept::Kept;
 use super::lines;
-use super::order::{self, Order};
+use super::order;
 use super::parse::{self, Said, watchdog};
-use super::plain;
 use super::prefix::{self, Split};
 use crate::facts::{Evidence, Log};
+use crate::root::unpack;
 
 /// Maximum number of bytes of a line that are parsed. The kernel's longest lines are command lines: 4096 bytes on s390,
-/// 2048 on x86 and arm64 (`COMMAND_LINE_SIZE`, 6.12).
-const LINE: usize = 4608;
+/// 2048 on x86 and arm64 (`COMMAND_LINE_SIZE`, 6.12). `journalctl -o json` adds some thirty fields.
+const LINE: usize = 8192;
+/// Bytes at the beginning by which a log's order is recognised: some hundred lines.
+const HEAD: usize = 64 << 10;
+/// Maximum size of a log that is reversed, in bytes, counted from its beginning with the newest lines.
+const TURNED_MAX: u64 = 32 << 20;
 /// Bytes of a read. 256 KiB fit into the second-level cache.
 const BLOCK: usize = 256 << 10;
 /// Maximum number of characters of a line in the report.
@@ -36,44 +41,44 @@ const COPIED_WITHIN: u64 = 10;
 
 /// Reads a log to its end and keeps the lines of its last boot about clocks.
 ///
-/// A log may be packed, in UTF-16, or in the dress of JSON, logfmt or CSV. One with its newest line first is reversed.
+/// A log may be packed, and its lines may be JSON objects. One with its newest line first is reversed.
 ///
 /// Memory is bounded: only the first and the last lines of each kind are kept, and [`Log::left_out`] counts the others.
 ///
 /// # Errors
 ///
-/// Those of `bytes`.
+/// Those of `bytes`, and of a packing that is not read.
 pub fn read(bytes: &mut dyn Read, file: &str) -> io::Result<Log> {
-    let mut bytes = plain::of(bytes)?;
-    match order::of(&mut bytes)? {
-        Order::OldestFirst(head) => {
-            read_within(&mut head.as_slice().chain(bytes), file, LINE, BLOCK)
-        }
-        Order::Turned(text, left_out) => {
-            let mut log = read_within(&mut &text[..], file, LINE, BLOCK)?;
-            for event in &mut log.events {
-                event.evidence.line = event.evidence.line.map(|line| log.lines + 1 - line);
-            }
-            if let Some((_, evidence)) = &mut log.last {
-                evidence.line = evidence.line.map(|line| log.lines + 1 - line);
-            }
-            log.skipped_bytes += left_out;
-            Ok(log)
-        }
+    let (mut text, mut rest) = unpack::head_of(unpack::log(bytes)?, HEAD)?;
+    if !order::is_newest_first(&text) {
+        return read_within(&mut text.as_slice().chain(rest), file, LINE, BLOCK);
     }
+    (&mut rest).take(TURNED_MAX).read_to_end(&mut text)?;
+    let left_out = io::copy(&mut rest, &mut io::sink())?;
+    let mut log = read_within(&mut &order::turned(&text)[..], file, LINE, BLOCK)?;
+    let events = log.events.iter_mut().map(|event| &mut event.evidence);
+    for evidence in events.chain(log.last.iter_mut().map(|(_, evidence)| evidence)) {
+        evidence.line = evidence.line.map(|line| log.lines + 1 - line);
+    }
+    log.skipped_bytes += left_out;
+    Ok(log)
 }
 
 fn read_within(bytes: &mut dyn Read, file: &str, limit: usize, block: usize) -> io::Result<Log> {
     let mut boots = Boots { file, ..Boots::default() };
     let mut tail = Tail { inner: bytes, last: Vec::new(), keeps: limit };
     let mut buffered = BufReader::with_capacity(block, &mut tail);
-    let lines = lines::each(&mut buffered, limit, &mut |number, line| boots.take(number, line))?;
+    let lines = lines::each(&mut buffered, limit, &mut |number, line| {
+        boots.take(number, &message_of(line));
+    })?;
     let text = tail.last.strip_suffix(b"\n").unwrap_or(&tail.last);
     let mut numbered = (0..=lines).rev().zip(text.rsplit(|byte| *byte == b'\n'));
     let last = numbered.find_map(|(number, line)| {
-        let (text, line) = (clean(line), Some(number));
+        let line = message_of(line);
+        let text = clean(&line);
         let split = prefix::split(&text);
-        Some((split.at?, Evidence { file: file.to_owned(), line, text: shown(&split) }))
+        let (file, line) = (file.to_owned(), Some(number));
+        Some((split.at?, Evidence { file, line, text: shown(&split) }))
     });
     Ok(Log { last, ..boots.finish(lines) })
 }

@@ -68,21 +68,7 @@ pub(super) fn packing(head: &[u8]) -> Result<Packing, &'static str> {
 pub(super) fn is_text(head: &[u8]) -> bool {
     let is_plain =
         |byte: &u8| !byte.is_ascii_control() || byte.is_ascii_whitespace() || *byte == 0x1b;
-    let is_wide = unit_of_utf16(head).is_some();
-    packing(head) == Err(NEITHER) && (is_wide || head.iter().all(is_plain))
-}
-
-/// How two bytes make a unit of UTF-16: most characters of a log are ASCII, so that every other byte is zero. `None` for
-/// other encodings.
-pub(crate) fn unit_of_utf16(head: &[u8]) -> Option<fn([u8; 2]) -> u16> {
-    let head = &head[..head.len().min(512)];
-    let zeros = |at: usize| head.iter().skip(at).step_by(2).filter(|byte| **byte == 0).count();
-    let (even, odd, most) = (zeros(0), zeros(1), head.len() * 3 / 8);
-    match () {
-        () if odd > most && even == 0 => Some(u16::from_le_bytes),
-        () if even > most && odd == 0 => Some(u16::from_be_bytes),
-        () => None,
-    }
+    packing(head) == Err(NEITHER) && head.iter().all(is_plain)
 }
 
 /// Whether these bytes begin with a tar header, by its checksum; old headers have no other mark.

@@ -31,17 +31,11 @@ pub(super) fn hexadecimal(text: &str) -> Option<(u64, &str)> {
 }
 
 fn digits(text: &str, radix: u32) -> Option<(u64, &str)> {
-    let mut number = 0_u64;
-    let mut end = 0;
-    for byte in text.bytes() {
-        let Some(digit) = char::from(byte).to_digit(radix) else { break };
-        number = number.checked_mul(u64::from(radix))?.checked_add(u64::from(digit))?;
-        end += 1;
-    }
-    let rest = &text[end..];
-    let is_cut =
-        rest.is_empty() || rest.starts_with(['>', '…', '\u{fffd}']) || rest.starts_with("...");
-    (end > 0 && !is_cut).then_some((number, rest))
+    let end = text.find(|c: char| !c.is_digit(radix))?;
+    let (number, rest) = text.split_at(end);
+    let is_cut = rest.starts_with(['>', '…', '\u{fffd}']) || rest.starts_with("...");
+    let number = u64::from_str_radix(number, radix).ok()?;
+    (!is_cut).then_some((number, rest))
 }
 
 /// `N MHz`, with or without a fraction.
