@@ -80,9 +80,7 @@ fn bracket<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
     }
     let is_time = dates::taken_off(inner).is_some_and(str::is_empty);
     seen.time |= is_time;
-    // `[pod/NAME/CONTAINER]` of `kubectl logs --prefix`.
-    let is_pod = inner.starts_with("pod/") && !inner.contains(' ');
-    (is_time || is_pod || stamps::is_caller(inner)).then_some(after)
+    (is_time || stamps::is_caller(inner)).then_some(after)
 }
 
 /// `guest-1  | [    0.000000] `: the first stamp with the kernel's six places, if it is near.
@@ -116,7 +114,7 @@ fn node(text: &str) -> Option<&str> {
     (is_address && facility(word, rest.trim_start()).is_some()).then_some(after)
 }
 
-/// Words as prefix: a date, a number, a facility, a host, a tag, a file.
+/// Words as prefix: a date, an address, a facility, a host, a tag.
 fn named<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
     // The most frequent beginnings of messages; they are not names of hosts or files.
     if text.starts_with("clocksource:") || text.starts_with("tsc:") {
@@ -127,9 +125,7 @@ fn named<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
         return Some(after);
     }
     if text.starts_with(|c: char| c.is_ascii_digit()) {
-        // The protocol version of RFC 5424, before a date.
-        let rfc5424 = || text.strip_prefix("1 ").filter(|rest| dates::taken_off(rest).is_some());
-        return rfc5424().or_else(|| node(text));
+        return node(text);
     }
     let end = text.find(' ').unwrap_or(text.len());
     let (word, after) = text.split_at(end);
@@ -137,10 +133,7 @@ fn named<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
     if is_tag_of_kernel(word) {
         return Some(after);
     }
-    stream(word, after, seen.time)
-        .or_else(|| facility(word, after))
-        .or_else(|| grep_file(text))
-        .or_else(|| host(word, after, seen.time))
+    facility(word, after).or_else(|| host(word, after, seen.time))
 }
 
 /// `kernel:`, `kernel[0]:`
@@ -162,22 +155,8 @@ fn host<'a>(word: &str, after: &'a str, has_time: bool) -> Option<&'a str> {
     if is_tag_of_kernel(tag) {
         return Some(after);
     }
-    // RFC 5424: host, application, process, message identifier, structured data.
-    if let Some(fields) = after.strip_prefix("kernel - - ") {
-        return fields.strip_prefix("- ").or_else(|| fields.split_once("] ").map(|(_, rest)| rest));
-    }
     let is_service = tag.strip_suffix("]:").is_some_and(|tag| tag.contains('['));
     (has_time && is_service).then_some(after)
-}
-
-/// `stderr F` of a container's log file, and `NAME  |` of `docker compose logs`.
-fn stream<'a>(word: &str, after: &'a str, has_time: bool) -> Option<&'a str> {
-    if has_time && matches!(word, "stdout" | "stderr") {
-        return after.strip_prefix("F ").or_else(|| after.strip_prefix("P "));
-    }
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    let rest = after.strip_prefix("| ")?;
-    (!word.is_empty() && word.chars().all(is_name)).then_some(rest)
 }
 
 /// `kern  :info  :` of `dmesg --decode`.
@@ -191,19 +170,6 @@ fn facility<'a>(word: &str, after: &'a str) -> Option<&'a str> {
     let level = after.trim_start_matches(' ');
     let (level, after) = level.split_once(':')?;
     LEVELS.contains(&level.trim_end()).then_some(after)
-}
-
-/// `/var/log/kern.log:` or `dmesg:` of `grep` over several files.
-fn grep_file(text: &str) -> Option<&str> {
-    let (name, after) = text.split_once(':')?;
-    let last = name.rsplit('/').next().unwrap_or(name);
-    let is_log = name.len() < 256
-        && !name.contains(' ')
-        && (last.contains(".log")
-            || ["dmesg", "messages", "syslog"].iter().any(|one| {
-                last.strip_prefix(one).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            }));
-    is_log.then_some(after)
 }
 
 #[cfg(test)]
@@ -228,7 +194,7 @@ mod tests {
             assert_eq!((split.at, split.stamp), (at, stamp), "{line}");
             assert!(split.is_bare || !is_bare, "{line}");
         }
-        assert_eq!(LINES.lines().count(), 72);
+        assert_eq!(LINES.lines().count(), 64);
         assert_eq!(split("[    0.000000] Linux").stamp, Some("    0.000000"));
         assert_eq!(split("[   12.345] x").at, Some(12.345));
         let service = "Dec 24 21:07:06 host systemd[1]: Detected virtualization kvm.";

@@ -181,6 +181,8 @@ impl Chance {
     }
 }
 
+/// Number of the last prefixes, which are only known before a stamp.
+const ANY: usize = 8;
 /// Prefixes that loggers, consoles and people add to each line.
 const PREFIXES: [&str; 19] = [
     "",
@@ -193,11 +195,11 @@ const PREFIXES: [&str; 19] = [
     "May  6 11:52:52 frontend kernel: ",
     "2024-05-06T11:52:52.123456+02:00 host kernel: ",
     "2024-05-06T11:52:52.123456789Z ",
+    "kern  :info  : ",
     "2024-05-06T11:52:52.123456789Z stderr F ",
     "[pod/node-shell-x7k2p/shell] ",
     "[pod/node-shell-x7k2p/shell] 2024-05-06T11:52:52.123456789Z ",
     "guest-1  | ",
-    "kern  :info  : ",
     "/var/log/kern.log.1:",
     "[UART16550] ",
     "UART: ",
@@ -210,7 +212,7 @@ fn prefixed(lines: &[String], chance: &mut Chance) -> Vec<String> {
     // The message begins after the stamp, with any prefix before it.
     let stamped = lines.iter().filter(|line| line.contains("[ ") || line.contains("[0")).count();
     let known =
-        if stamped == lines.len() { &PREFIXES[..] } else { &PREFIXES[..PREFIXES.len() - 3] };
+        if stamped == lines.len() { &PREFIXES[..] } else { &PREFIXES[..PREFIXES.len() - ANY] };
     let prefix = *chance.one_of(known);
     let end = *chance.one_of(&["", "\r", "  ", "\x1b[0m"]);
     let mixed = chance.below(4) == 0;
