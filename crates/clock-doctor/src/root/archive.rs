@@ -41,7 +41,7 @@ enum Kept {
     Small(Vec<u8>),
     Log(Box<Log>),
     Refused(&'static str),
-    /// A link to a member of this name.
+    /// A link to a member whose path ends so.
     Link(String),
 }
 
@@ -93,7 +93,9 @@ impl Archive {
             Some(Kept::Log(_)) => "a log, which is not kept as it was",
             Some(Kept::Refused(why)) => why,
             // The target is read by its own name: sosreport links its most important files in this way.
-            Some(Kept::Link(target)) if self.files.contains_key(target) => return Ok(None),
+            Some(Kept::Link(end)) if self.files.keys().any(|path| is_at(path, end)) => {
+                return Ok(None);
+            }
             Some(Kept::Link(_)) => "a link in the archive, which is not followed",
         };
         Err(Unread::new(below, why))
@@ -235,6 +237,11 @@ pub(super) fn stopped(count: u64, error: &io::Error) -> io::Error {
     io::Error::other(format!("the archive cannot be read {where_}: {}", clean(&why)))
 }
 
+/// Whether the path ends in these parts.
+fn is_at(path: &str, end: &str) -> bool {
+    path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+}
+
 /// The part of a member to keep.
 fn kept(content: Content, below: &str, entry: &mut Entry<impl Read>) -> io::Result<Kept> {
     let why = match entry.header().entry_type() {
@@ -254,7 +261,11 @@ fn kept(content: Content, below: &str, entry: &mut Entry<impl Read>) -> io::Resu
                 },
             });
         }
-        EntryType::Symlink => return Ok(Kept::Link(target(below, entry))),
+        EntryType::Symlink => {
+            let link = entry.link_name_bytes().unwrap_or_default();
+            let link = String::from_utf8_lossy(&link);
+            return Ok(Kept::Link(link.trim_start_matches(['.', '/']).to_owned()));
+        }
         EntryType::Link => "a link in the archive, which is not followed",
         EntryType::Directory => "a directory, not a file",
         EntryType::Fifo => "a FIFO, not a file",
@@ -262,25 +273,6 @@ fn kept(content: Content, below: &str, entry: &mut Entry<impl Read>) -> io::Resu
         _ => "not a plain file",
     };
     Ok(Kept::Refused(why))
-}
-
-/// The target of a link below the root; empty if the link leads out.
-fn target(below: &str, entry: &Entry<impl Read>) -> String {
-    let Some(link) = entry.link_name_bytes() else { return String::new() };
-    let link = String::from_utf8_lossy(&link).into_owned();
-    let mut parts: Vec<&str> = match link.starts_with('/') {
-        true => Vec::new(),
-        false => below.split('/').rev().skip(1).collect::<Vec<_>>().into_iter().rev().collect(),
-    };
-    for part in link.split('/') {
-        match part {
-            "" | "." => {}
-            ".." if parts.pop().is_none() => return String::new(),
-            ".." => {}
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
 }
 
 /// The whole content of a member that is not longer than `most` bytes.

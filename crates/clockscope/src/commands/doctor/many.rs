@@ -1,8 +1,8 @@
 //! `doctor` on many machines: judges archives and folders in parallel, and writes a line of JSON for each.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read as _, Seek as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::panic::{self, AssertUnwindSafe};
@@ -153,13 +153,15 @@ fn judge_all(
     take: &mut dyn FnMut(&MachineLine) -> io::Result<()>,
 ) -> Result<Tally> {
     let jobs = thread::available_parallelism().map_or(1, usize::from);
-    let walk = Mutex::new(Walk::of(&args.root));
+    let mut found = Vec::new();
+    args.root.iter().for_each(|root| given(root, &mut found));
+    let found = Mutex::new(found.into_iter());
     let mut tally = Tally::default();
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel(WAITING);
         for _ in 0..jobs {
-            let (sender, walk) = (sender.clone(), &walk);
-            scope.spawn(move || work(walk, done, &sender));
+            let (sender, found) = (sender.clone(), &found);
+            scope.spawn(move || work(found, done, &sender));
         }
         drop(sender);
         // If this ends early, the receiver is gone, and each worker ends at its next line.
@@ -172,9 +174,13 @@ fn judge_all(
 }
 
 /// A worker; ends when there are no more machines, or the receiver is gone.
-fn work(walk: &Mutex<Walk>, done: &HashSet<String>, sender: &SyncSender<MachineLine>) {
+fn work(
+    found: &Mutex<impl Iterator<Item = Found>>,
+    done: &HashSet<String>,
+    sender: &SyncSender<MachineLine>,
+) {
     loop {
-        let next = walk.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let next = found.lock().unwrap_or_else(PoisonError::into_inner).next();
         let is_taken = match next {
             None => return,
             Some(Found::Line(line)) => done.contains(&line.root) || sender.send(*line).is_ok(),
@@ -203,7 +209,7 @@ fn line(path: &Path, name: &str) -> MachineLine {
     }
 }
 
-/// A step of the walk: a machine to judge, or a finished line.
+/// A machine to judge, or a finished line.
 enum Found {
     /// A machine's archive or folder.
     Machine(PathBuf),
@@ -217,113 +223,64 @@ impl Found {
     }
 }
 
-/// Finds machines: in the order of the arguments, and in folders in the order of names.
-#[derive(Default)]
-struct Walk {
-    /// Paths of the arguments that are still to be visited.
-    given: VecDeque<PathBuf>,
-    /// The rest of standard input.
-    list: Option<Box<dyn BufRead + Send>>,
-    /// The rest of a file of lines.
-    lines: Option<(PathBuf, BufReader<File>)>,
-    /// Entries of folders that are still to be visited, the next one last.
-    inside: Vec<PathBuf>,
+/// Adds the machines of an argument: those at a path, or at each path of standard input.
+fn given(root: &Path, found: &mut Vec<Found>) {
+    if root.as_os_str() != "-" {
+        return look(root, true, found);
+    }
+    // What was read before an error counts.
+    let mut list = Vec::new();
+    let _ = io::stdin().read_to_end(&mut list);
+    for path in list.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end) {
+        if !path.is_empty() {
+            look(Path::new(OsStr::from_bytes(path)), true, found);
+        }
+    }
 }
 
-impl Walk {
-    fn of(roots: &[PathBuf]) -> Walk {
-        Walk { given: roots.iter().cloned().collect(), ..Walk::default() }
-    }
-
-    fn next(&mut self) -> Option<Found> {
-        loop {
-            if let Some(found) = self.next_line() {
-                return Some(found);
-            }
-            let (path, is_given) = match self.inside.pop() {
-                Some(path) => (path, false),
-                None => (self.next_given()?, true),
-            };
-            if let Some(found) = self.look(path, is_given) {
-                return Some(found);
-            }
-        }
-    }
-
-    /// The next path of the arguments or of standard input.
-    fn next_given(&mut self) -> Option<PathBuf> {
-        loop {
-            if let Some(list) = &mut self.list {
-                let mut path = Vec::new();
-                if list.read_until(b'\n', &mut path).is_ok_and(|length| length > 0) {
-                    match path.trim_ascii_end() {
-                        [] => continue,
-                        path => return Some(PathBuf::from(OsStr::from_bytes(path))),
-                    }
-                }
-                self.list = None;
-            }
-            let path = self.given.pop_front()?;
-            if path.as_os_str() != "-" {
-                return Some(path);
-            }
-            self.list = Some(Box::new(BufReader::new(io::stdin())));
-        }
-    }
-
-    /// The next machine of a file of lines.
-    fn next_line(&mut self) -> Option<Found> {
-        let (path, mut reader) = self.lines.take()?;
-        let mut text = Vec::new();
-        let line = match reader.read_until(b'\n', &mut text) {
-            Ok(0) => return None,
-            Ok(_) => serde_json::from_slice(&text).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
+/// Adds the machines at a path: an archive or a machine's folder, those in a folder in the order of names, or those of a
+/// file of doctor's lines, if it was given itself.
+fn look(path: &Path, is_given: bool, found: &mut Vec<Found>) {
+    let metadata = fs::metadata(path).ok();
+    let is = |kind: fn(&Metadata) -> bool| metadata.as_ref().is_some_and(kind);
+    if is(Metadata::is_dir) && !root::is_machine(path) {
+        let entries =
+            fs::read_dir(path).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+        let mut entries: Vec<PathBuf> = match entries {
+            Ok(entries) => entries,
+            Err(error) => return found.push(Found::unreadable(path, &error.to_string())),
         };
-        Some(match line {
-            Ok(line) => {
-                self.lines = Some((path, reader));
-                Found::Line(line)
-            }
-            Err(why) => {
-                Found::unreadable(&path, &format!("a line of it is none of doctor's: {why}"))
-            }
-        })
-    }
-
-    /// The machine at a path; or `None` for a folder or a file of lines, whose machines come next.
-    fn look(&mut self, path: PathBuf, is_given: bool) -> Option<Found> {
-        let Ok(metadata) = fs::metadata(&path) else { return Some(Found::Machine(path)) };
-        if metadata.is_dir() && !root::is_machine(&path) {
-            let entries = fs::read_dir(&path)
-                .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
-            let mut entries: Vec<PathBuf> = match entries {
-                Ok(entries) => entries,
-                Err(error) => return Some(Found::unreadable(&path, &error.to_string())),
-            };
-            // A link to a folder may lead back, and a folder may hold other files.
-            entries.retain(|entry| !entry.is_symlink() || entry.is_file());
-            entries.retain(|entry| entry.is_dir() || paths::is_archive(&entry.to_string_lossy()));
-            entries.sort_by(|one, other| other.cmp(one));
-            self.inside.extend(entries);
-            return None;
-        }
-        if is_given
-            && metadata.is_file()
-            && let Some(reader) = lines_of(&path)
-        {
-            self.lines = Some((path, reader));
-            return None;
-        }
-        Some(Found::Machine(path))
+        // A link to a folder may lead back, and a folder may hold other files.
+        entries.retain(|entry| !entry.is_symlink() || entry.is_file());
+        entries.retain(|entry| entry.is_dir() || paths::is_archive(&entry.to_string_lossy()));
+        entries.sort();
+        entries.iter().for_each(|entry| look(entry, false, found));
+    } else if is_given
+        && is(Metadata::is_file)
+        && let Some(lines) = lines_of(path)
+    {
+        found.extend(lines);
+    } else {
+        found.push(Found::Machine(path.to_owned()));
     }
 }
 
-/// The file, if it holds doctor's lines.
-fn lines_of(path: &Path) -> Option<BufReader<File>> {
+/// The machines of a file, if it holds doctor's lines, up to one that cannot be read.
+fn lines_of(path: &Path) -> Option<Vec<Found>> {
     let mut file = File::open(path).ok()?;
     let mut head = [0; LINES_BEGIN.len()];
-    file.read_exact(&mut head).ok()?;
+    file.read_exact(&mut head).ok().filter(|()| head == LINES_BEGIN)?;
     file.rewind().ok()?;
-    (head == LINES_BEGIN).then(|| BufReader::new(file))
+    let mut found = Vec::new();
+    for text in BufReader::new(file).lines() {
+        match text.and_then(|text| Ok(serde_json::from_str(&text)?)) {
+            Ok(line) => found.push(Found::Line(line)),
+            Err(why) => {
+                let why = format!("a line of it is none of doctor's: {why}");
+                found.push(Found::unreadable(path, &why));
+                break;
+            }
+        }
+    }
+    Some(found)
 }
