@@ -15,9 +15,7 @@ pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     let mut sentences = Vec::new();
     let doubt = trust::doubt(facts, &diagnosis.verdict.platforms);
     sentences.extend(match doubt.filter(|doubt| !doubt.may_use) {
-        Some(Doubt { why, .. }) => Some(format!(
-            "trust the TSC (tsc in current_clocksource, clocksource=tsc, tsc=reliable): {why}."
-        )),
+        Some(Doubt { why, .. }) => Some(Label::TscAbsent.sentence("never-trust", &[("why", why)])),
         None => forcing(facts, findings),
     });
     let says_so = logged(|kind| matches!(kind, EventKind::BrokenBiosAdvice));
@@ -25,32 +23,18 @@ pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     let is_switched = diagnosis.advice.iter().any(|advice| advice.is(Fix::SwitchToTsc));
     let is_gone = findings.iter().any(|finding| finding.says(Says::TscIsGoneUntilBoot));
     let is_slow = diagnosis.verdict.state == super::State::Slow;
+    let is_marked = found(&[Label::TscWatchdogSkew, Label::TscWatchdogReaddelay]);
+    let is_unfit = logged(|kind| matches!(kind, EventKind::HpetDisabled));
     let others = [
-        (
-            says_so,
-            "boot with tsc=unstable, though the kernel's own message says so: it silences the \
-             message and makes the slow clock permanent.",
-        ),
-        (
-            !says_so && found(&[Label::TscWatchdogSkew, Label::TscWatchdogReaddelay]),
-            "boot with tsc=unstable: it only makes the slow clock permanent.",
-        ),
-        (stops, "boot with hpet=force: this HPET stops in deep sleep, and time with it."),
-        (
-            !stops && logged(|kind| matches!(kind, EventKind::HpetDisabled)),
-            "boot with hpet=force: the kernel found this HPET unfit.",
-        ),
-        (
-            found(&[Label::OverrideRejected]),
-            "unbind the present clocksource to force the other: that takes away the good one.",
-        ),
-        (
-            is_slow && is_gone && !is_switched,
-            "count on writing tsc to current_clocksource: the write reports success and changes \
-             nothing until the next boot.",
-        ),
+        (says_so, Label::TscWatchdogSkew, "never-obey"),
+        (!says_so && is_marked, Label::TscWatchdogSkew, "never-unstable"),
+        (stops, Label::HpetPc10Benign, "never-force"),
+        (!stops && is_unfit, Label::HpetUnreliable, "never-force"),
+        (found(&[Label::OverrideRejected]), Label::OverrideRejected, "never-unbind"),
+        (is_slow && is_gone && !is_switched, Label::TscAbsent, "never-write"),
     ];
-    sentences.extend(others.iter().filter(|(holds, _)| *holds).map(|(_, text)| (*text).to_owned()));
+    let others = others.iter().filter(|(holds, ..)| *holds);
+    sentences.extend(others.map(|(_, label, key)| label.sentence(key, &[])));
     sentences
 }
 
@@ -73,15 +57,9 @@ fn forcing(facts: &Facts, findings: &[Finding]) -> Option<String> {
     }
     let kernel = facts.kernel().filter(|kernel| !kernel.at_least(3, 3));
     if let Some(kernel) = kernel.filter(|_| found(Label::TscWarp)) {
-        return Some(format!(
-            "rely on tsc=reliable alone: kernel {} compares the CPUs in spite of it, those from \
-             3.3 on do not.",
-            kernel.release
-        ));
+        let release = kernel.release.clone();
+        return Some(Label::TscWarp.sentence("never-alone", &[("release", release)]));
     }
-    is_forbidden(Fix::TscReliable, findings).then(|| {
-        "add tsc=reliable: nothing shows that the TSC is good, and nothing would notice that it is \
-         not."
-            .to_owned()
-    })
+    is_forbidden(Fix::TscReliable, findings)
+        .then(|| Label::TscWatchdogSkew.sentence("never-reliable", &[]))
 }

@@ -7,13 +7,6 @@ use super::super::watchdog::figures::cost;
 use crate::facts::{Facts, Log};
 use crate::log::event::{EventKind, Role};
 
-const CLOCKSOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
-
-/// The offer if no fact speaks against the TSC.
-const TSC_CLOCK: &str = "`clockscope run --clock tsc --force -- CMD` gives a program the time by the \
-    TSC, kept to the kernel's clock, for about 20 ns a read. Nothing that is known here speaks \
-    against the TSC; it is compared all the time, and the kernel's clock answers again if they differ.";
-
 fn says(diagnosis: &Diagnosis, what: Says) -> bool {
     diagnosis.findings.iter().any(|finding| finding.says(what))
 }
@@ -30,13 +23,10 @@ pub(super) fn meanwhile(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     if is_slow && is_x86 && !says(diagnosis, Says::NoVdso) {
         let coarse = coarse_cost(facts);
         let instead = diagnosis.verdict.cost.as_ref().map(instead_of).unwrap_or_default();
-        sentences.push(format!(
-            "`clockscope run --clock coarse -- CMD` gives a program the time of the last tick, for \
-             {coarse} a read{instead}. It is up to two ticks old: enough for the time stamps of \
-             a log."
-        ));
+        let values = [("coarse", coarse), ("instead", instead)];
+        sentences.push(Label::StateSlow.sentence("clock-coarse", &values));
         if tsc_guards(facts, &diagnosis.findings).is_ok() {
-            sentences.push(TSC_CLOCK.to_owned());
+            sentences.push(Label::StateSlow.sentence("clock-tsc", &[]));
         }
     }
     let of_time = [Label::TimeBehindHost, Label::ReferenceDisagrees];
@@ -44,11 +34,7 @@ pub(super) fn meanwhile(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     if others.any(|one| one.severity == Severity::Wrong)
         && !diagnosis.advice.iter().any(|advice| advice.basis.measures)
     {
-        sentences.push(
-            "`clockscope wrongness --time 60` measures how wrong it is: warp, offsets of the CPUs, \
-             rate."
-                .to_owned(),
-        );
+        sentences.push(Label::TscOffsetMeasured.sentence("measure", &[]));
     }
     sentences
 }
@@ -72,18 +58,17 @@ fn instead_of(of: &Cost) -> String {
 
 /// Open questions with decisive answers, with the command that answers each.
 pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
+    let asked = |key, values: &[_]| Label::StateUnknown.sentence(key, values);
     let mut missing = Vec::new();
     let verdict = &diagnosis.verdict;
     let is_measured = facts.measured.as_ref().is_some_and(|measured| !measured.reads.is_empty());
     let is_open =
         verdict.state == State::SlowUnlessPvclockVdso || says(diagnosis, Says::VdsoIsOpen);
     missing.extend(match &verdict.source {
-        None => Some(format!("the current clocksource: `cat {CLOCKSOURCES}/current_clocksource`")),
-        Some(source) => (is_open && !is_measured).then(|| {
-            format!(
-                "whether the vDSO reads {source} there: `clockscope doctor` on the machine itself"
-            )
-        }),
+        None => Some(asked("open-source", &[])),
+        Some(source) => {
+            (is_open && !is_measured).then(|| asked("open-vdso", &[("source", source.clone())]))
+        }
     });
     let is_advised = diagnosis.advice.iter().any(|advice| advice.is(Fix::ReadLog));
     if says(diagnosis, Says::LogIsWanted)
@@ -91,20 +76,15 @@ pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
         && !facts.log.as_ref().is_some_and(Log::is_complete)
         && !says(diagnosis, Says::WhyTscIsGone)
     {
-        missing
-            .push("why the kernel gave the TSC up: `sudo dmesg`, or `journalctl -k -b`".to_owned());
+        missing.push(asked("open-log", &[]));
     }
     let has_skew = diagnosis.findings.iter().any(|one| one.label == Label::TscWatchdogSkew);
     if has_skew && !has_numbers(facts) {
-        missing.push(
-            "what the watchdog's reference counted: \
-             `sudo dmesg | grep -A 8 -i 'clocksource.*unstable'`"
-                .to_owned(),
-        );
+        missing.push(asked("open-numbers", &[]));
     }
     let depends = diagnosis.advice.iter().any(|advice| advice.basis.needs_kernel);
     if facts.kernel().is_none() && depends {
-        missing.push("the kernel's version: `uname -r`".to_owned());
+        missing.push(asked("open-kernel", &[]));
     }
     let utc = facts.measured.iter().filter_map(|measured| measured.utc.as_ref());
     missing.extend(
