@@ -46,16 +46,19 @@ enum Kept {
 }
 
 impl Archive {
-    /// Reads an archive to its end. `name` is its name in messages.
+    /// Reads an unpacked archive to its end. `name` is its name in messages.
     ///
     /// # Errors
     ///
     /// If it is not an archive, is damaged, or contains more than the limits.
-    pub(super) fn read(packed: impl Read, name: &str) -> io::Result<Archive> {
-        let (head, rest) = head_of(packed, HEAD)?;
-        let packing = packing(&head).map_err(io::Error::other)?;
+    pub(super) fn read(unpacked: impl Read, name: &str) -> io::Result<Archive> {
+        let (head, rest) = head_of(unpacked, HEAD)?;
+        if !is_tar(&head) {
+            let why = packing(&head).err().unwrap_or("what is packed is no tar archive");
+            return Err(io::Error::other(why));
+        }
         let mut members = Members::default();
-        let ended = members.read(io::Cursor::new(head).chain(rest), packing);
+        let ended = members.read(unpack(io::Cursor::new(head).chain(rest), Packing::None));
         let has_end = ended.map_err(|error| stopped(members.count, &error))?;
         let mut archive = members.choose();
         if !has_end {
@@ -116,15 +119,7 @@ struct Members {
 
 impl Members {
     /// Reads all members; returns whether there was an end mark.
-    fn read(&mut self, packed: impl Read, packing: Packing) -> io::Result<bool> {
-        let mut unpacked = unpack(packed, packing);
-        if packing != Packing::None {
-            let (head, rest) = head_of(unpacked, HEAD)?;
-            if !is_tar(&head) {
-                return Err(io::Error::other("what is packed is no tar archive"));
-            }
-            unpacked = Box::new(io::Cursor::new(head).chain(rest));
-        }
+    fn read(&mut self, unpacked: impl Read) -> io::Result<bool> {
         let mut archive = tar::Archive::new(Watched { inner: unpacked, met_end: false });
         let mut name: Option<Vec<u8>> = None;
         for entry in archive.entries()?.raw(true) {

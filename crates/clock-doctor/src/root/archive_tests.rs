@@ -2,6 +2,7 @@ use std::io::Write;
 
 use super::*;
 use crate::root::Root;
+use crate::root::unpack;
 
 /// A member: name, kind, content (the target, for a link).
 type Member<'a> = (&'a str, EntryType, &'a [u8]);
@@ -187,11 +188,11 @@ fn packed_archives_are_read_and_their_faults_told() {
     let gzip = gzip.finish().unwrap();
     let level = ruzstd::encoding::CompressionLevel::Fastest;
     let zstd = ruzstd::encoding::compress_to_vec(&whole[..], level);
+    let read = |packed: &[u8]| unpack::log(packed).and_then(|bytes| Archive::read(bytes, "a"));
     for packed in [gzip, zstd] {
-        let archive = Archive::read(&packed[..], "a").unwrap();
-        assert_eq!(text(&archive, "proc/version"), "Linux");
+        assert_eq!(text(&read(&packed).unwrap(), "proc/version"), "Linux");
         for cut in 1..packed.len() {
-            let error = Archive::read(&packed[..cut], "a").unwrap_err().to_string();
+            let error = read(&packed[..cut]).unwrap_err().to_string();
             assert!(!error.is_empty() && !error.contains('\n'), "{error}");
         }
     }

@@ -18,16 +18,16 @@ const SENTENCES_MAX: usize = 2;
 
 /// The findings that cost time or may make the time wrong.
 pub(super) fn render(report: &DoctorReport, options: &TextOptions) -> String {
-    let mut shown = HashSet::new();
+    let mut writer = Writer { shown: HashSet::new(), options };
     let mut out = String::new();
     let mut heading = "Why: ";
     for (row, depth) in rows(report, true) {
         if depth > 0 {
-            out += &consequence(row, 2 * depth, &mut shown, options);
+            out += &writer.consequence(row, 2 * depth);
             continue;
         }
         out.push('\n');
-        out += &cause(heading, row, &mut shown, options);
+        out += &writer.cause(heading, row);
         heading = "Also: ";
     }
     out
@@ -36,12 +36,12 @@ pub(super) fn render(report: &DoctorReport, options: &TextOptions) -> String {
 /// Notes, then harmless findings: each with the reason and its lines.
 pub(super) fn remarks(report: &DoctorReport, options: &TextOptions) -> String {
     let rows = rows(report, false);
-    let mut shown = HashSet::new();
+    let mut writer = Writer { shown: HashSet::new(), options };
     let mut out = String::new();
     for (heading, is_ok) in [("Note: ", false), ("Harmless: ", true)] {
         for (row, _) in rows.iter().filter(|(row, _)| (row.severity == Severity::Ok) == is_ok) {
             out += &wrapped(heading, 2, &remark(row));
-            out += &evidence(4, row, &mut shown, options);
+            out += &writer.evidence(4, row);
         }
     }
     out
@@ -63,25 +63,57 @@ fn rows(report: &DoctorReport, cost: bool) -> Vec<(&FindingRow, usize)> {
         .collect()
 }
 
-fn cause(
-    heading: &str,
-    row: &FindingRow,
-    shown: &mut HashSet<Evidence>,
-    options: &TextOptions,
-) -> String {
-    let title = wrapped(heading, heading.len(), &titled(row));
-    let (heading, rest) = title.split_at(heading.trim_end().len());
-    let out = options.bold(heading) + rest;
-    let detail = row.detail.join(" ");
-    let general = sentences(&row.explanation, SENTENCES_MAX);
-    let (before, after) = match detail.chars().count() {
-        0 => (general, ""),
-        ENOUGH.. => (detail.as_str(), ""),
-        _ => (detail.as_str(), general),
-    };
-    let paragraph =
-        |text: &str| if text.is_empty() { String::new() } else { wrapped("  ", 2, text) };
-    out + &paragraph(before) + &evidence(4, row, shown, options) + &paragraph(after)
+/// Writes findings, and each line of evidence once.
+struct Writer<'a> {
+    shown: HashSet<Evidence>,
+    options: &'a TextOptions,
+}
+
+impl Writer<'_> {
+    fn cause(&mut self, heading: &str, row: &FindingRow) -> String {
+        let title = wrapped(heading, heading.len(), &titled(row));
+        let (heading, rest) = title.split_at(heading.trim_end().len());
+        let out = self.options.bold(heading) + rest;
+        let detail = row.detail.join(" ");
+        let general = sentences(&row.explanation, SENTENCES_MAX);
+        let (before, after) = match detail.chars().count() {
+            0 => (general, ""),
+            ENOUGH.. => (detail.as_str(), ""),
+            _ => (detail.as_str(), general),
+        };
+        let paragraph =
+            |text: &str| if text.is_empty() { String::new() } else { wrapped("  ", 2, text) };
+        out + &paragraph(before) + &self.evidence(4, row) + &paragraph(after)
+    }
+
+    fn consequence(&mut self, row: &FindingRow, indent: usize) -> String {
+        let detail = row.detail.join(" ");
+        let text = match detail.as_str() {
+            "" => format!("{}.", titled(row)),
+            detail => format!("{}: {detail}", titled(row)),
+        };
+        wrapped(&format!("{}- ", " ".repeat(indent)), indent + 2, &text)
+            + &self.evidence(indent + 4, row)
+    }
+
+    /// The lines that were not quoted before.
+    fn evidence(&mut self, indent: usize, row: &FindingRow) -> String {
+        let mut new: Vec<&Evidence> =
+            row.evidence.iter().filter(|line| self.shown.insert((*line).clone())).collect();
+        let files: Vec<&str> = new.iter().map(|line| line.file.as_str()).collect();
+        let file = |line: &Evidence| files.iter().position(|name| *name == line.file);
+        // In the order of the log: the most important line may be the last one there.
+        new.sort_by_key(|line| (file(line), line.line));
+        let mut out: String = new
+            .iter()
+            .take(LINES_MAX)
+            .map(|line| quoted(indent, line, self.options.columns))
+            .collect();
+        if let Some(more) = new.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
+            out += &format!("{}and {more} more\n", " ".repeat(indent));
+        }
+        out
+    }
 }
 
 /// The first sentences of a text: a sentence ends at a full stop before a space and a capital.
@@ -92,42 +124,6 @@ fn sentences(text: &str, most: usize) -> &str {
         Some(end) => &text[..end],
         None => text,
     }
-}
-
-fn consequence(
-    row: &FindingRow,
-    indent: usize,
-    shown: &mut HashSet<Evidence>,
-    options: &TextOptions,
-) -> String {
-    let detail = row.detail.join(" ");
-    let text = match detail.as_str() {
-        "" => format!("{}.", titled(row)),
-        detail => format!("{}: {detail}", titled(row)),
-    };
-    wrapped(&format!("{}- ", " ".repeat(indent)), indent + 2, &text)
-        + &evidence(indent + 4, row, shown, options)
-}
-
-/// The lines that were not quoted before.
-fn evidence(
-    indent: usize,
-    row: &FindingRow,
-    shown: &mut HashSet<Evidence>,
-    options: &TextOptions,
-) -> String {
-    let mut new: Vec<&Evidence> =
-        row.evidence.iter().filter(|line| shown.insert((*line).clone())).collect();
-    let files: Vec<&str> = new.iter().map(|line| line.file.as_str()).collect();
-    let file = |line: &Evidence| files.iter().position(|name| *name == line.file);
-    // In the order of the log: the most important line may be the last one there.
-    new.sort_by_key(|line| (file(line), line.line));
-    let mut out: String =
-        new.iter().take(LINES_MAX).map(|line| quoted(indent, line, options.columns)).collect();
-    if let Some(more) = new.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
-        out += &format!("{}and {more} more\n", " ".repeat(indent));
-    }
-    out
 }
 
 fn titled(row: &FindingRow) -> String {
