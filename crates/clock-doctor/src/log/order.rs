@@ -9,6 +9,7 @@ const DOWN_FROM: usize = 2;
 const DOWN_FOR_UP: usize = 4;
 /// Minimum number of digits of a time.
 const DIGITS: usize = 7;
+
 /// The lines in the opposite order.
 pub(super) fn turned(text: &[u8]) -> Vec<u8> {
     let text = text.strip_suffix(b"\n").unwrap_or(text);
