@@ -108,6 +108,8 @@ pub(crate) fn log<'a>(bytes: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
 /// Unpacks `packed`.
 pub(super) fn unpack<'a>(packed: impl Read + 'a, packing: Packing) -> Box<dyn Read + 'a> {
     let count = Rc::new(Cell::new(0));
+    // Each decoder is compiled once, not once for each kind of input.
+    let packed: Box<dyn Read + 'a> = Box::new(packed);
     let packed = BufReader::with_capacity(BUFFER, Counted { inner: packed, count: count.clone() });
     let unpacked: Box<dyn Read + 'a> = match packing {
         Packing::None => Box::new(packed),
