@@ -42,12 +42,15 @@ impl Executed {
         ]
     }
 
-    /// The state of the file; `None` for the kernel's image, and for a file whose name another one has taken.
+    /// The state of the file; `None` for the kernel's image, and for a file that cannot be found any more.
     pub(crate) fn state(&self, pid: i32) -> Option<FileState> {
+        if self.name == VDSO {
+            return None;
+        }
+        // The kernel finds a file faster by its name.
         let [by_address, by_name] = self.paths(pid);
-        let of_file =
-            |_| std::fs::metadata(by_address).or_else(|_| std::fs::metadata(by_name)).ok();
-        Some(self).filter(|it| it.name != VDSO).and_then(of_file).and_then(|it| self.state_of(&it))
+        let of = |path| std::fs::metadata(path).ok().and_then(|file| self.state_of(&file));
+        of(by_name).or_else(|| of(by_address))
     }
 
     fn state_of(&self, file: &Metadata) -> Option<FileState> {
