@@ -31,7 +31,7 @@ use super::processes::Processes;
 use super::session::Session;
 use super::sites::{self, Sites};
 use crate::arch::attach::restart::go_on_if;
-use clockscope_sys::ptrace::{self, Resume};
+use clockscope_sys::ptrace::{self, Resume, SignalInfo};
 use clockscope_sys::real_time::Service;
 use clockscope_sys::shm::Segment;
 use clockscope_sys::ticker::Ticker;
@@ -408,6 +408,9 @@ impl<'a> Follower<'a> {
             self.sites.leave_stub(process, thread);
             self.sites.is_interrupted(process, thread);
         }
+        if signal == libc::SIGTRAP && self.is_of_sample_probe(thread) {
+            return 0;
+        }
         if signal == libc::SIGSEGV
             && let Some(index) = self.processes.index_of(thread)
             && let process = self.processes.get(index)
@@ -433,6 +436,19 @@ impl<'a> Follower<'a> {
             go_on_if(thread, None, || signals::is_ignored(thread, signal));
         }
         signal
+    }
+
+    /// Whether a thread has stopped for a trap of the breakpoint on the sample probe, which the kernel takes for the
+    /// program's own if the debug register does not say where it comes from. On KVM hosts before Linux 6.14 a guest may
+    /// read an older value of that register ("Load DR6 with guest value only before entering .vcpu_run() loop",
+    /// arch/x86/kvm/x86.c). Nothing of a program breaks at the probe.
+    fn is_of_sample_probe(&self, thread: i32) -> bool {
+        let samples = self.observers.watcher.as_ref().is_some_and(|it| it.wants_images());
+        let index = self.processes.index_of(thread).filter(|_| samples);
+        let image = index.and_then(|index| self.processes.get(index).image(thread));
+        let probe = image.map(|base| base + u64::from(self.session.ready().sample_probe_offset));
+        let pc = ptrace::registers(thread).ok().map(|registers| registers.pc());
+        probe.is_some() && pc == probe && SignalInfo::of(thread).is_ok_and(|info| info.is_fault())
     }
 }
 

@@ -143,6 +143,21 @@ fn call_sites_of_a_program_without_frame_pointers() {
     }
 }
 
+/// A trap at the sample probe that the kernel takes for the program's own is none of the program.
+#[test]
+fn a_trap_at_the_sample_probe_does_not_end_the_program() {
+    let Some(program) = builds::c("sample_trap", Link::Dynamic) else { return };
+    let traced = trace(&["--via", "none", "--callers"], &words![program]);
+    let Some(_) = traced.report().callers_or_skip() else { return };
+    if traced.code() == 77 {
+        skips::skip(
+            "this kernel has no breakpoints that give a signal, or the program does not know this CPU's probe",
+        );
+        return;
+    }
+    assert_eq!((traced.code(), &*traced.stdout), (0, "result hits 1\n"), "{traced:?}");
+}
+
 /// musl has no unwind tables for its own functions. The program's calls come through `qsort`, from signal handlers and
 /// in threads.
 #[test]
