@@ -287,6 +287,9 @@ impl InProcess {
         times: bool,
     ) {
         self.image = image;
+        if !old.is_empty() {
+            self.forget_timed_calls(pid);
+        }
         for place in self.places {
             let is_there = mappings.iter().any(|it| it.start == place && is_area(it));
             let (stubs, head) = Stubs::new(place, AREA_SIZE, head(image, times));
@@ -297,6 +300,19 @@ impl InProcess {
                 }
             } else if is_there && memory::write_text(pid, head.at, &head.bytes).is_ok() {
                 self.areas.push(stubs);
+            }
+        }
+    }
+
+    /// Lets no call be timed that has begun in an earlier session. A place with all bits set is being read: it holds
+    /// registers of its thread.
+    fn forget_timed_calls(&self, pid: i32) {
+        for index in 0..TIMING as u64 {
+            let place = self.timed_place(index << 16);
+            if memory::read_u64(pid, place).is_ok_and(|taken_by| ![0, u64::MAX].contains(&taken_by))
+            {
+                // A process that has ended has no calls.
+                let _ = memory::write(pid, place, &0_u64.to_ne_bytes());
             }
         }
     }

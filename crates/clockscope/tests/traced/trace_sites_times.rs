@@ -1,6 +1,11 @@
 //! `clockscope trace --via sites`: the time of system calls is estimated from a sample of them.
 
+use std::time::Duration;
+
+use crate::support::attaching::Attachment;
 use crate::support::builds::{self, Link};
+use crate::support::conversation::Conversation;
+use crate::support::installed_or_skip;
 use crate::support::running::{Report, Traced};
 use crate::trace_sites::exact;
 
@@ -64,4 +69,32 @@ fn calls_that_are_left_by_a_jump_do_not_keep_others_from_being_timed() {
     let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
     let report = exact(&[], &words![program, "leaps"]).report();
     assert!(timed(&report, "getpgid") > 300, "{report:#?}");
+}
+
+/// The session that begins to time a call is killed, and the call returns in the next one.
+#[test]
+fn a_call_that_an_earlier_session_has_begun_to_time_is_not_timed() {
+    let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
+    let waits = "import os, select\n\
+                 events = select.epoll()\n\
+                 events.register(0)\n\
+                 print('ready', flush=True)\n\
+                 while events.poll() and os.read(0, 9):\n    print('read', flush=True)";
+    let mut program = Conversation::start(&words![python, "-c", waits]);
+    let attach = |program: &Conversation| Attachment::to(&[program.pid()], &["--via", "sites"]);
+    let read = |program: &mut Conversation| {
+        program.say("read");
+        program.wait_for("read");
+    };
+    let first = attach(&program);
+    read(&mut program);
+    read(&mut program);
+    first.kill_after(Duration::from_millis(500));
+    let second = attach(&program);
+    read(&mut program);
+    read(&mut program);
+    let report = second.detach().report();
+    assert_eq!(timed(&report, "epoll_wait"), 1, "{report:#?}");
+    let waited = report.syscall("epoll_wait", "time_total_ns");
+    assert!(waited <= report.field("wall_ns").as_u64().expect("nanoseconds"), "{report:#?}");
 }
