@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use anstream::adapter::strip_str;
 use clockscope_text::foreign::is_hidden;
 
 /// A line's bytes as text, without terminal escape sequences and hidden characters. Bytes that are not UTF-8 become
@@ -16,8 +15,55 @@ pub(crate) fn clean(line: &[u8]) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let text = String::from_utf8_lossy(line);
-    let stripped = strip_str(&text).to_string();
-    Cow::Owned(stripped.replace('\t', " ").replace(is_hidden, ""))
+    let mut cleaned = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(one) = rest.next() {
+        match one {
+            '\x1b' => skip_escape(&mut rest),
+            '\u{9b}' => skip_sequence(&mut rest),
+            '\t' => cleaned.push(' '),
+            _ if is_hidden(one) => {}
+            _ => cleaned.push(one),
+        }
+    }
+    Cow::Owned(cleaned)
+}
+
+/// Skips the rest of an escape sequence after ESC: `[...m` and the like, `]...BEL` (titles, links), or one character.
+fn skip_escape(rest: &mut std::str::Chars) {
+    let mut after = rest.clone();
+    match after.next() {
+        Some('[') => {
+            *rest = after;
+            skip_sequence(rest);
+        }
+        Some(']' | 'P' | '^' | '_') => {
+            // Without a terminator it is no string, and the rest is text.
+            let text = after.as_str();
+            let Some(end) = text.find(['\x07', '\x1b', '\u{9c}']) else {
+                *rest = after;
+                return;
+            };
+            let closed = &text[end..];
+            let closing = if closed.starts_with("\x1b\\") { 2 } else { 0 };
+            let one = closed.chars().next().filter(|c| *c != '\x1b').map_or(0, char::len_utf8);
+            *rest = closed[closing.max(one)..].chars();
+        }
+        Some('(' | ')' | '#' | '%') => {
+            after.next();
+            *rest = after;
+        }
+        Some('\x1b') | None => {}
+        Some(_) => *rest = after,
+    }
+}
+
+/// Skips parameters and the final character of a control sequence (ECMA-48, 5.4).
+fn skip_sequence(rest: &mut std::str::Chars) {
+    let text = rest.as_str();
+    let end = text.find(|c: char| !matches!(c, ' '..='?')).unwrap_or(text.len());
+    let is_final = text[end..].starts_with(|c| matches!(c, '@'..='~'));
+    *rest = text[end + usize::from(is_final)..].chars();
 }
 
 #[cfg(test)]
@@ -34,7 +80,8 @@ mod tests {
                 "[    0.000000] tsc: Detected",
             ),
             (b"\x1b[01;31m\x1b[Ktsc\x1b[m\x1b[K: Marking", "tsc: Marking"),
-            (b"a\x1b]0;title\x07b", "ab"),
+            (b"a\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c", "abc"),
+            (b"a\x1b]no end", "ano end"),
             (b"\ttab\rreturn\x08\x7f", " tabreturn"),
             (b"bad \xff\xfe", "bad \u{fffd}\u{fffd}"),
             ("a\u{202e}b\u{feff}\u{85}".as_bytes(), "ab"),

@@ -1,6 +1,7 @@
 //! Logs with the newest line first, as `journalctl -r` prints them and some viewers save them.
 
 use super::json::message_of;
+use super::prefix::MONTHS;
 
 /// Number of decreases, without an increase, that prove the order: two.
 const DOWN_FROM: usize = 2;
@@ -23,7 +24,7 @@ pub(super) fn is_newest_first(head: &[u8]) -> bool {
     for line in head.split(|byte| *byte == b'\n').map(message_of) {
         let Some((form, time)) = time(&line) else { continue };
         // The longer of two stamps is the larger one; dates have one length.
-        let time = (time.len(), time.to_vec());
+        let time = (time.len(), time);
         let before = last[form].replace(time.clone()).unwrap_or(time.clone());
         downs += usize::from(time < before);
         ups += usize::from(time > before);
@@ -31,9 +32,8 @@ pub(super) fn is_newest_first(head: &[u8]) -> bool {
     downs >= DOWN_FROM && downs >= ups * DOWN_FOR_UP
 }
 
-/// The time before a line, and the number of its format: only times of the same format can be compared. Two months are
-/// compared by their names, which is wrong for one pair of lines a month.
-fn time(line: &[u8]) -> Option<(usize, &[u8])> {
+/// The time before a line, and the number of its format: only times of the same format can be compared.
+fn time(line: &[u8]) -> Option<(usize, Vec<u8>)> {
     let (form, time) = match line.first()? {
         b'[' => {
             let stamp = line[1..].trim_ascii_start();
@@ -45,6 +45,12 @@ fn time(line: &[u8]) -> Option<(usize, &[u8])> {
         _ => return None,
     };
     let digits = time.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let mut time = time.to_vec();
+    if form == 2 {
+        // Months are compared by their numbers.
+        let month = MONTHS.iter().zip(b'a'..).find(|(name, _)| time.starts_with(name.as_bytes()));
+        time[0] = month?.1;
+    }
     (digits >= DIGITS).then_some((form, time))
 }
 
@@ -112,7 +118,7 @@ mod tests {
     #[test]
     fn only_times_that_go_down_turn_a_log_round() {
         let rows = TIMES.lines().filter(|row| !row.starts_with('#'));
-        assert_eq!(rows.clone().count(), 15);
+        assert_eq!(rows.clone().count(), 16);
         for (mark, row) in rows.filter_map(|row| row.split_once(' ')) {
             let text = row.replace(" / ", "\n") + "\n";
             assert_eq!(is_newest_first(text.as_bytes()), mark == "+", "{text}");

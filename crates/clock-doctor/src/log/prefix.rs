@@ -3,6 +3,8 @@
 mod dates;
 mod stamps;
 
+pub(super) use dates::MONTHS;
+
 /// A line, split into prefix and message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Split<'a> {

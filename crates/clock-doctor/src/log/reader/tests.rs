@@ -243,7 +243,7 @@ fn lines_that_a_fold_split_anywhere_are_joined() {
 #[test]
 fn damage_is_borne() {
     let text = b"\xff\xfe\0\0\0\0[    0.5] tsc: Detected 1900.000 MHz TSC\0\0garbage \xc3\x28\r\n\
-        [    1.0] clocksource: Switched to clocksource tsc\r\n\x1b[33m[    2.0] \x1b[0mHyper-V: \xe9";
+        [    1.0] clocksource: Switched to clocksource tsc\r\n\x1b[33m[    2.0] \x1b[0mHyper-V: \xe9\x1b]0;x\x07";
     let read = read(&mut &text[..], "dmesg").unwrap();
     assert_eq!(
         texts(&read),
