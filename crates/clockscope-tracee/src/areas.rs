@@ -40,6 +40,23 @@ const TIMED_PLACES: u64 = (THREADS_OFFSET + offset_of!(Threads, timing)) as u64;
 /// Offset from the image of the word that forbids reading the counter.
 const NO_TIMING: u64 = (SHARED_OFFSET + offset_of!(Shared, header.no_timing)) as u64;
 
+/// How many more files looks have found than calls were counted that map one. A call is counted before it maps, and a
+/// look may come between.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Balance(i64);
+
+impl Balance {
+    /// A look has found `files`, after `calls` more; `None` if the counts are gone. Returns how many more calls have
+    /// their file.
+    pub(crate) fn look(&mut self, files: u64, calls: Option<u64>) -> u64 {
+        let (before, files) = (self.0, files.cast_signed());
+        // Without counts, each file has its call.
+        let calls = calls.map_or(before.max(0) + files, u64::cast_signed);
+        self.0 = before + files - calls;
+        (calls + self.0.min(0) - before.min(0)).cast_unsigned()
+    }
+}
+
 /// The areas of a process.
 #[derive(Clone, Debug, Default)]
 pub struct InProcess {
@@ -57,8 +74,8 @@ pub struct InProcess {
     pub(crate) noted: [u64; 2],
     /// The time before which no further look is taken.
     pub(crate) rests_until: Option<Instant>,
-    /// Files that were looked at before their mapping was in [`MAPPED`].
-    pub(crate) ahead: u64,
+    /// Files that looks have found, against the calls in [`MAPPED`].
+    pub(crate) balance: Balance,
     /// The part of the table that the process's only thread adds to without a lock. A child that shares the parent's
     /// memory for a while shares the part.
     part: Option<Rc<Part>>,
@@ -322,6 +339,11 @@ impl InProcess {
         Self { part: None, ..self }
     }
 
+    /// The areas for a process that begins as a copy of this one.
+    pub(crate) fn of_a_child(self) -> Self {
+        Self { balance: Balance::default(), ..self }
+    }
+
     /// Lets the thread of a program that starts send itself a signal when its loader has mapped all libraries.
     pub(crate) fn awaits_libraries(&self, thread: i32) -> std::io::Result<()> {
         memory::write(thread, self.image + LOADING, &1_u64.to_ne_bytes())
@@ -545,6 +567,29 @@ mod tests {
 
     fn places_in(text: &str) -> [u64; AREAS] {
         places(&maps::parse(text), 0..0, &[])
+    }
+
+    #[test]
+    fn a_file_that_is_mapped_between_two_looks_is_not_unseen() {
+        // Files that looks find, calls that are counted meanwhile, and how many of these have their file.
+        for (looks, all) in [
+            (&[(1, Some(1)), (0, Some(0))][..], 1),
+            // Counted before the one look, mapped before the other; and the other way around.
+            (&[(0, Some(1)), (1, Some(0))], 1),
+            (&[(1, Some(0)), (0, Some(1))], 1),
+            (&[(0, Some(2)), (1, Some(0)), (2, Some(1))], 3),
+            // One is mapped and unmapped between looks.
+            (&[(1, Some(2)), (0, Some(0))], 1),
+            (&[(1, Some(3)), (1, Some(1)), (0, Some(0))], 2),
+            // A process ends, and its counts are gone.
+            (&[(0, Some(1)), (1, None)], 1),
+            (&[(1, Some(0)), (1, None)], 2),
+            (&[(2, Some(1)), (0, None)], 2),
+        ] {
+            let mut balance = Balance::default();
+            let found: Vec<u64> = looks.iter().map(|look| balance.look(look.0, look.1)).collect();
+            assert_eq!(found.iter().sum::<u64>(), all, "{looks:?}: {found:?}");
+        }
     }
 
     #[test]

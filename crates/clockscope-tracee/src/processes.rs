@@ -105,7 +105,7 @@ impl Processes {
         let sites = self.all[of].sites.clone();
         let child = self.add(pid, command, pages);
         let child = &mut self.all[child];
-        child.sites = sites;
+        child.sites = sites.of_a_child();
         (child.parent, child.patch, child.image_slot) = (Some(parent), patch, slot);
     }
 

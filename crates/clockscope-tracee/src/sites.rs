@@ -447,13 +447,9 @@ impl Sites {
             }
         }
         process.sites.known = Rc::new(known);
-        // The program may map a file between the two reads. A mapping that is split is several.
-        process.sites.ahead += files;
-        // At the end the pages are gone.
-        let more = noted[0].saturating_sub(process.sites.noted[0]);
-        let seen = process.sites.ahead.min(if process.pages.is_some() { more } else { u64::MAX });
-        process.sites.ahead -= seen;
-        self.seen += seen;
+        // At the end the pages are gone. A mapping that is split is several.
+        let calls = noted[0].saturating_sub(process.sites.noted[0]);
+        self.seen += process.sites.balance.look(files, process.pages.as_ref().map(|_| calls));
         process.sites.noted = noted;
     }
 

@@ -35,6 +35,7 @@ fn runs() -> Vec<Run> {
             "Never" => Never,
             "MadeAgain" => MadeAgain,
             _ if differ.starts_with("Named ") => Named(&differ["Named ".len()..]),
+            _ if differ.starts_with("Rarely ") => Rarely(&differ["Rarely ".len()..]),
             _ => NotMade(differ.strip_prefix("NotMade ").and_then(|n| n.parse().ok()).expect(row)),
         };
         let source = words.next().expect("a source");
@@ -54,8 +55,11 @@ enum Differ {
     NotMade(u64),
     /// Instructions that make these calls are left alone, and the report names their files.
     Named(&'static str),
+    /// As `Named`, but threads come there only when they meet, so it is a twentieth of the calls at most. In glibc 2.36
+    /// these are `pthread_cond_signal` and `pthread_cond_broadcast`, where another thread holds the variable's lock.
+    Rarely(&'static str),
 }
-use Differ::{MadeAgain, Named, Never, NotMade};
+use Differ::{MadeAgain, Named, Never, NotMade, Rarely};
 
 /// The words that run a program; `None` if it cannot be built or is not installed.
 fn words_of(source: &str, arguments: &[&str]) -> Option<Vec<OsString>> {
@@ -104,6 +108,9 @@ fn is_explained(row: &Value, differ: Differ) -> bool {
         || match differ {
             Never => false,
             Named(calls) => sites < kernel && calls.split(' ').any(|name| row["name"] == name),
+            Rarely(call) => {
+                row["name"] == call && sites < kernel && (kernel - sites) * 20 <= kernel
+            }
             NotMade(most) if kernel < sites => sites - kernel <= most,
             MadeAgain | NotMade(_) => {
                 kernel.checked_sub(sites).is_some_and(|again| again <= number("kernel_errors"))
@@ -121,7 +128,7 @@ fn assert_equal(runs: impl Iterator<Item = Run>) {
         let compared = || rows(report.field("by_sites"));
         let differences = compared().filter(|row| !is_explained(row, differ));
         let mut differences: Vec<String> = differences.map(ToString::to_string).collect();
-        if matches!(differ, Named(_)) && !report.has_syscall_reason("calls by") {
+        if matches!(differ, Named(_) | Rarely(_)) && !report.has_syscall_reason("calls by") {
             differences.push("not named".to_owned());
         }
         if !differences.is_empty() || compared().next().is_none() {
