@@ -44,6 +44,9 @@ def explained(row, handlers, declines):
         return "made again by the kernel after a signal"
     if name in NAMED and sites < kernel and any("jump to computed addresses" in line for line in declines):
         return "by instructions that the report names"
+    killed = sum(int(line.split()[2]) for line in declines if "killed in" in line)
+    if name == "exit_group" and sites < kernel <= sites + killed:
+        return "by threads that were killed in it, which the report names"
     if name == "mmap" and sites < kernel <= sites + 12 and any("may be data" in line for line in declines):
         return "by code that no function of the file has, which the report names"
     return None
@@ -61,7 +64,9 @@ def trace(clockscope, program, directory):
     """The report of one program, and how many seconds it took."""
     report, output = directory / f"{program}.json", directory / f"{program}.txt"
     report.unlink(missing_ok=True)
-    words = [clockscope, "trace", "--via", "both", "--format", "json", "-o", str(report), str(HERE / "programs" / program)]
+    # The two ways do not end in one moment, so no process may go on.
+    words = [clockscope, "trace", "--via", "both", "--wait-all", "--format", "json", "-o", str(report)]
+    words.append(str(HERE / "programs" / program))
     with tempfile.TemporaryDirectory(prefix="sites-") as scratch, open(output, "wb") as out:
         # Servers that run as another user must be able to enter.
         os.chmod(scratch, 0o755)

@@ -4,7 +4,8 @@
 // code before it. `sites refused` asks for file mappings that the kernel refuses. `sites faulting` faults right before
 // a call. `sites halted` is stopped and continued while signals come, and prints how many came. `sites stackless` makes
 // memory executable, and maps no file, with a stack pointer that points nowhere. `sites errors` makes calls that fail.
-// `sites storm` makes calls in five threads that a timer interrupts all the time, until a line comes.
+// `sites ends` has children that end in several threads at once. `sites storm` makes calls in five threads that a timer
+// interrupts all the time, until a line comes.
 //
 // Exact: only this program calls getppid. Handlers count their calls by an atomic.
 #define _GNU_SOURCE
@@ -247,6 +248,30 @@ static void *fail(void *nothing)
     return nothing;
 }
 
+// Each of the children ends in four threads at once.
+static _Atomic int together;
+
+static void *end_all(void *nothing)
+{
+    for (together++; together < THREADS;) sched_yield();
+    _exit(0);
+    return nothing;
+}
+
+static void end_together(void)
+{
+    REPEAT(CANCELLED) {
+        pid_t child = fork();
+        if (child == 0) {
+            pthread_t thread;
+            for (int i = 1; i < THREADS; i++) pthread_create(&thread, NULL, end_all, NULL);
+            end_all(NULL);
+        }
+        if (waitpid(child, NULL, 0) != child) _exit(92);
+    }
+    say_syscall("fork", CANCELLED);
+}
+
 static void errors(void)
 {
     pthread_t threads[THREADS];
@@ -276,6 +301,7 @@ int main(int count, char **words)
     if (strcmp(mode, "refused") == 0) return refused(), 0;
     if (strcmp(mode, "faulting") == 0) return faulting(), 0;
     if (strcmp(mode, "halted") == 0) return halted(), 0;
+    if (strcmp(mode, "ends") == 0) return end_together(), 0;
     if (strcmp(mode, "errors") == 0) return errors(), 0;
     if (strcmp(mode, "stackless") == 0) return without_a_stack(), 0;
     return 2;

@@ -10,7 +10,7 @@
 //! Signal handlers that inspect the interrupted address (unwinding, the cancellation of threads, restartable sequences)
 //! therefore find the program's own code.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
@@ -48,6 +48,12 @@ const NO_FILE: Lost = (
     "executable mapping without a file, if code in it makes any",
     "executable mappings without a file, if code in them makes any",
 );
+/// The kernel has not stopped a thread at its end (`ptrace_stop`, kernel/signal.c, Linux 6.18): it was killed at the end
+/// of a call of `exit` or `exit_group`.
+const KILLED: Lost = (
+    "thread that was killed in its exit_group or exit",
+    "threads that were killed in their exit_group or exit",
+);
 /// Files and processes of a session in which system calls are counted.
 #[derive(Debug, Default)]
 pub struct Sites {
@@ -60,6 +66,8 @@ pub struct Sites {
     unseen: BTreeSet<String>,
     /// Files mapped as executable that the tracer has looked at.
     seen: u64,
+    /// Threads that have stopped at their end.
+    ending: HashSet<i32>,
     /// Whether calls are timed.
     times: bool,
     /// The time before which no further look at the jumps is taken.
@@ -367,11 +375,19 @@ impl Sites {
     /// A thread ends. With its process ends what the process has mapped. Returns whether it ends by an `exit_group` that
     /// is not counted, because the pages of the process are not known: its parent was killed before it told of the child.
     pub(crate) fn ends(&mut self, process: &mut Process, thread: i32) -> bool {
+        self.ending.insert(thread);
         let ends = count_end(process, thread);
         if ends || thread == process.pid {
             self.look_for_unseen(process, thread);
         }
         ends && process.pages.is_none()
+    }
+
+    /// A thread is gone.
+    pub(crate) fn ended(&mut self, process: &Process, thread: i32) {
+        if !self.ending.remove(&thread) && !process.sites.is_empty() {
+            self.lose(KILLED);
+        }
     }
 
     /// Looks at the mappings of a process, if it has called for executable memory since the last look and its loader has

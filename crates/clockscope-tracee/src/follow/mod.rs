@@ -135,6 +135,9 @@ impl<'a> Follower<'a> {
             stop => return Ok(Next::Stopped(waited.pid, stop)),
         };
         self.processes.ended(&waited);
+        if let Some(index) = self.processes.index_of(waited.pid) {
+            self.sites.ended(self.processes.get(index), waited.pid);
+        }
         self.gone(waited.pid);
         Ok(Next::Ended { task: waited.pid, end, cpu: waited.cpu })
     }

@@ -200,6 +200,24 @@ fn threads_are_cancelled_in_the_middle_of_calls() {
     }
 }
 
+/// Where several threads end their process at once, the kernel stops only those that are not killed yet.
+#[test]
+fn threads_that_are_killed_while_they_end_are_named() {
+    let Some(()) = root_or_skip() else { return };
+    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
+    let traced = Tracing::new(&["--via", "both"], &words![program, "ends"]).finish().succeeded();
+    let report = traced.report();
+    let row = rows(report.field("by_sites")).find(|row| row["name"] == "exit_group");
+    let count = |way: &str| row.expect("exit_group")[way].as_u64().expect("a number");
+    let (sites, kernel) = (count("sites"), count("kernel"));
+    let reasons = report.reasons("syscalls");
+    let words = reasons.iter().find(|reason| reason.contains("killed in"));
+    let named =
+        words.map_or(0, |words| words.split(' ').nth(2).expect(words).parse().expect(words));
+    assert!(sites > 200 && kernel > sites, "{report:?}");
+    assert!(kernel <= sites + named, "{sites} and {named} of {kernel}: {report:?}");
+}
+
 /// clockscope's code adds without a lock only while a single task uses the memory, and not one call longer.
 #[test]
 fn tasks_that_share_memory_lose_no_calls() {
