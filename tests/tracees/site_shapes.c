@@ -1,6 +1,7 @@
 // Code that a search for system calls may misjudge. `site_shapes labels` continues coroutines at labels whose addresses
 // are data (GNU C's labels as values); one label stands between a number and its call. `site_shapes constant` copies a
 // constant that looks like code into memory, and executes it. `site_shapes table` jumps by a sum to one of two calls.
+// `site_shapes waits` makes calls by a function that is given the number, as calls that wait are made in glibc since 2.41.
 // `site_shapes memfd`, `shm` and `pkey` copy the constant to memory that is made executable in unusual ways.
 //
 // Exact: only this program calls getppid.
@@ -46,6 +47,18 @@ __asm__(".text\n.globl by_sum\n.type by_sum, @function\nby_sum:\n"
         ".p2align 3\n1: mov $110, %eax\n  nop\n  nop\n  nop\n  syscall\n  ret\n"
         ".size by_sum, . - by_sum\n");
 
+// The state, the number and six arguments, two of them on the stack.
+long given(const int *state, long number, long a, long b, long c, long d, long e, long f);
+__asm__(".text\n.type gone, @function\ngone:\n  ud2\n.size gone, . - gone\n"
+        ".type make_call, @function\nmake_call:\n  mov (%rdi), %eax\n  testb $8, (%rdi)\n  jne gone\n"
+        "  mov %rdi, %r11\n  mov %rsi, %rax\n  mov %rdx, %rdi\n  mov %rcx, %rsi\n  mov %r8, %rdx\n  mov %r9, %r10\n"
+        "  mov 8(%rsp), %r8\n  mov 16(%rsp), %r9\n  mov %r11, 8(%rsp)\n  syscall\n  ret\n"
+        ".size make_call, . - make_call\n"
+        // As a handler of signals does that asks whether a thread is in that function.
+        ".globl given\n.type given, @function\ngiven:\n  cmp make_call@GOTPCREL(%rip), %rdi\n"
+        "  lea make_call(%rip), %rax\n  movb $0, -1(%rsp)\n  cmp %rax, %rdi\n  push 16(%rsp)\n  push 16(%rsp)\n  call make_call\n"
+        "  add $16, %rsp\n  ret\n.size given, . - given\n");
+
 // Memory with a copy of the constant, which the program may execute.
 static char *executable(const char *how)
 {
@@ -77,6 +90,9 @@ int main(int count, char **words)
     if (strcmp(mode, "labels") == 0) {
         struct coroutine it = {0, 0, SYS_getppid};
         REPEAT(1000) right += step(&it) == parent;
+    } else if (strcmp(mode, "waits") == 0) {
+        const int state = 0;
+        REPEAT(1000) right += given(&state, SYS_getppid, 0, 0, 0, 0, 0, 0) == parent;
     } else if (strcmp(mode, "table") == 0) {
         REPEAT(500) right += (by_sum(0) == parent) + (by_sum(1) == getpid());
     } else {
@@ -84,6 +100,6 @@ int main(int count, char **words)
         REPEAT(1000) right += ((long (*)(void))memory)() == parent;
     }
     SAY("right %ld\n", right);
-    say_syscall("getppid", 1);
+    say_syscall("getppid", strcmp(mode, "waits") == 0 ? 1001 : 1);
     return right != 1000;
 }

@@ -45,6 +45,10 @@ pub(crate) struct Code {
     pub(crate) labels: Vec<u64>,
     /// Address ranges of the sections with code; `None` if the file has no section headers.
     sections: Option<Vec<Range<u64>>>,
+    /// The table of addresses that code loads one by one, `.got`; empty without section headers.
+    pub(crate) addresses: Range<u64>,
+    /// The table of relocations, `.rela.dyn`; empty without section headers.
+    pub(crate) relocations: Range<u64>,
     /// Begins of functions with landing pads.
     pub(crate) landing: HashSet<u64>,
     /// Addresses of the functions that other files may call; `None` if the file has no section headers.
@@ -94,15 +98,28 @@ impl Code {
         let (Some(first), Some(last)) = (addresses.first(), addresses.last()) else {
             return HashSet::new();
         };
-        let words = self.loaded.iter().flat_map(|segment| {
-            let bytes = segment.bytes(file, &segment.range()).unwrap_or_default();
-            let skipped = usize::try_from(segment.address.wrapping_neg() % 8).unwrap_or(0);
-            bytes.get(skipped..).unwrap_or_default().as_chunks::<8>().0
-        });
-        let words = words.map(|word| u64::from_le_bytes(*word));
+        let words = self.words(file).map(|(_, word)| word);
         words
             .filter(|word| (first..=last).contains(&word) && addresses.binary_search(word).is_ok())
             .collect()
+    }
+
+    /// All aligned words of eight bytes in the loaded segments, with their addresses.
+    pub(crate) fn words<'a>(&'a self, file: &'a [u8]) -> impl Iterator<Item = (u64, u64)> + 'a {
+        self.loaded.iter().flat_map(|segment| {
+            let bytes = segment.bytes(file, &segment.range()).unwrap_or_default();
+            let skipped = segment.address.wrapping_neg() % 8;
+            let from = usize::try_from(skipped).unwrap_or(0);
+            let words = bytes.get(from..).unwrap_or_default().as_chunks::<8>().0;
+            let words = words.iter().map(|word| u64::from_le_bytes(*word));
+            (segment.address.wrapping_add(skipped)..).step_by(8).zip(words)
+        })
+    }
+
+    /// The address whose relocation has its addend at `at`: `Elf64_Rela`, elf(5).
+    pub(crate) fn relocated(&self, file: &[u8], at: u64) -> Option<u64> {
+        let entry = at.checked_sub(16).filter(|entry| self.relocations.contains(entry))?;
+        Some(u64::from_le_bytes(*self.bytes_from(file, entry)?.first_chunk()?))
     }
 
     /// The file's bytes that are mapped at an address, up to the end of the segment.
@@ -200,12 +217,13 @@ pub(crate) fn read(file: &[u8]) -> Result<Code, Unreadable> {
     let is_run = |section: &&elf::SectionHeader64<Endianness>| {
         section.sh_flags(endian).0 & elf::SHF_EXECINSTR.0 != 0
     };
+    let table = |name: &[u8]| {
+        let found = sections.and_then(|sections| sections.section_by_name(endian, name));
+        found.map_or(0..0, |(_, section)| range(section, endian))
+    };
+    (code.addresses, code.relocations) = (table(b".got"), table(b".rela.dyn"));
     code.sections = sections.map(|sections| {
-        let of_code = sections.iter().filter(is_run).map(|section| {
-            let address = section.sh_addr(endian);
-            address..address.saturating_add(section.sh_size(endian))
-        });
-        of_code.collect()
+        sections.iter().filter(is_run).map(|section| range(section, endian)).collect()
     });
     let restarts =
         sections.map(|sections| sections.section_by_name(endian, b"__rseq_cs").is_some());
@@ -224,6 +242,12 @@ pub(crate) fn read(file: &[u8]) -> Result<Code, Unreadable> {
     code.labels.sort_unstable();
     code.labels.dedup();
     Ok(code)
+}
+
+/// Addresses of a section.
+fn range(section: &elf::SectionHeader64<Endianness>, endian: Endianness) -> Range<u64> {
+    let address = section.sh_addr(endian);
+    address..address.saturating_add(section.sh_size(endian))
 }
 
 /// Address of the unwind table that `.eh_frame_hdr` at `address` points to.

@@ -14,7 +14,7 @@ use iced_x86::{
 };
 
 use crate::elf::{self, Code, Function, PAGE, Unreadable};
-use crate::flow::{Flow, Functions, add_called};
+use crate::flow::{Flow, Functions, add_called, uses};
 use crate::site::{COMPARE, Calls, JUMP, SYSCALL, Segment, Site};
 
 /// `rt_sigreturn(2)` on x86-64.
@@ -128,7 +128,7 @@ pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
     syscalls.dedup();
     add_called(file, &mut code, &syscalls);
     let functions = Functions::new(file, &code, &syscalls);
-    let mut finder = Finder { file, functions, code: &code, switches: HashSet::new() };
+    let mut finder = Finder { functions, code: &code, switches: HashSet::new() };
     finder.find_switches(&syscalls);
     let mut found = Found {
         segments: code.segments.clone(),
@@ -180,7 +180,6 @@ fn keep_apart(found: &mut Found) {
 }
 
 struct Finder<'a> {
-    file: &'a [u8],
     functions: Functions<'a>,
     code: &'a Code,
     /// Functions that switch asynchronous cancellation on.
@@ -255,10 +254,11 @@ impl Finder<'_> {
         let syscall = flow.instructions[index].ip();
         let way = flow.instructions.get(flow.index(function.start)?..index)?;
         let (mut flags, mut info) = (0, InstructionInfoFactory::new());
+        // Where a thread is cancelled, a branch leaves this way for good.
         let is_straight = |one: &Instruction| {
             let is_next = one.flow_control() == FlowControl::Next
                 || one.flow_control() == FlowControl::ConditionalBranch
-                    && one.near_branch_target() > syscall;
+                    && !(function.start..=syscall).contains(&one.near_branch_target());
             let is_known = one.rflags_read() & !flags == 0;
             flags |= one.rflags_modified();
             is_next && is_known && !flow.goes_to(one.next_ip())
@@ -276,8 +276,8 @@ impl Finder<'_> {
         };
         let inside = function.start + 1..syscall + 1;
         let exported = self.code.exported.as_ref()?;
-        let is_hidden = !exported.contains(&function.start)
-            && self.code.named(self.file, &[function.start]).is_empty();
+        let is_hidden =
+            !exported.contains(&function.start) && self.functions.is_only_compared(function.start);
         if !way.iter().all(is_straight)
             || !keeps_r11
             || !is_hidden
@@ -602,20 +602,6 @@ fn constant(block: &[Instruction], register: Register) -> Option<u32> {
         }
         _ => None,
     }
-}
-
-/// Whether an instruction changes one of these registers, or also reads it.
-fn uses(
-    info: &mut InstructionInfoFactory,
-    one: &Instruction,
-    registers: &[Register],
-    reads: bool,
-) -> bool {
-    info.info(one).used_registers().iter().any(|used| {
-        let only_reads =
-            matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None);
-        (reads || !only_reads) && registers.contains(&used.register().full_register())
-    })
 }
 
 #[cfg(test)]

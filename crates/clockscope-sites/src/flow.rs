@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
 
-use iced_x86::{Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction};
+use iced_x86::{
+    Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
+    Mnemonic, OpAccess, Register,
+};
 
 use crate::elf::{Code, Function};
 use crate::site::JUMP;
@@ -201,27 +204,47 @@ impl<'a> Functions<'a> {
         !around.is_empty() && around.iter().all(|function| has(&self.flow(*function)))
     }
 
-    /// The near calls and jumps to an address; `None` if it is used in another way, so that not all calls are known. A
-    /// handler of signals may compare an instruction pointer with it.
-    pub(crate) fn branches_to(&mut self, target: u64) -> Option<Vec<u64>> {
-        let mut from = Vec::new();
+    /// The places in code that may be the distance to an address: each one's end, with the bytes around it.
+    fn distances_to(&self, target: u64) -> Vec<(u64, &'a [u8], &'a [u8])> {
+        let mut found = Vec::new();
         for segment in &self.code.segments {
             let bytes = segment.bytes(self.file, &segment.range()).unwrap_or_default();
             for (at, distance) in bytes.windows(4).enumerate() {
                 let end = segment.address + at as u64 + 4;
-                let distance = i32::from_le_bytes(*distance.first_chunk()?);
-                if end.wrapping_add_signed(distance.into()) != target {
-                    continue;
-                }
-                match (bytes.get(at.checked_sub(3)?..at)?, bytes.get(at + 4..at + 7)?) {
-                    ([.., 0xe8 | 0xe9], _) => from.push(end - JUMP as u64),
-                    // lea and cmp
-                    ([0x48 | 0x4c, 0x8d, _], [0x48..=0x4d, 0x39 | 0x3b, _]) => {}
-                    _ => return None,
+                let distance = distance.first_chunk().map_or(0, |it| i32::from_le_bytes(*it));
+                if end.wrapping_add_signed(distance.into()) == target {
+                    let (before, behind) = (&bytes[at.saturating_sub(3)..at], &bytes[at + 4..]);
+                    found.push((end, before, behind));
                 }
             }
         }
+        found
+    }
+
+    /// The near calls and jumps to an address; `None` if it is used in another way, so that not all calls are known. A
+    /// handler of signals may compare an instruction pointer with it.
+    pub(crate) fn branches_to(&mut self, target: u64) -> Option<Vec<u64>> {
+        let mut from = Vec::new();
+        for (end, before, behind) in self.distances_to(target) {
+            match (before, behind) {
+                ([.., 0xe8 | 0xe9], _) => from.push(end - JUMP as u64),
+                ([0x48 | 0x4c, 0x8d, _], _) if is_compared(before, behind) => {}
+                _ => return None,
+            }
+        }
         from.iter().all(|from| self.is_instruction(*from)).then_some(from)
+    }
+
+    /// Whether data hold an address only in the file's table of addresses, and code only compares with it there
+    /// (`cmp r64, [rip+distance]`).
+    pub(crate) fn is_only_compared(&self, target: u64) -> bool {
+        let is_compared = |entry: u64| {
+            let distances = self.distances_to(entry);
+            self.code.addresses.contains(&entry)
+                && distances.iter().all(|(_, before, _)| matches!(before, [0x48 | 0x4c, 0x3b, _]))
+        };
+        let mut words = self.code.words(self.file).filter(|(_, address)| *address == target);
+        words.all(|(at, _)| is_compared(self.code.relocated(self.file, at).unwrap_or(at)))
     }
 
     /// Whether code may branch to one of these addresses, or something names one. All true near branches are among the
@@ -314,5 +337,31 @@ fn near_branches(address: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, u64)>
         let distance = i32::from_le_bytes(*bytes.get(field..)?.first_chunk()?);
         let to = (address + field as u64 + 4).wrapping_add_signed(distance.into());
         Some((address + at as u64, to))
+    })
+}
+
+/// Whether the first of the next instructions that uses the register of a `lea` compares it.
+fn is_compared(lea: &[u8], behind: &[u8]) -> bool {
+    let loaded: Vec<u8> = lea.iter().chain(&[0; 4]).copied().collect();
+    let register = Decoder::new(64, &loaded, DecoderOptions::NONE).decode().op0_register();
+    let mut info = InstructionInfoFactory::new();
+    let mut next = Decoder::new(64, behind, DecoderOptions::NONE).into_iter().take(4);
+    let first = next.find(|one| {
+        one.flow_control() != FlowControl::Next || uses(&mut info, one, &[register], true)
+    });
+    first.is_some_and(|one| one.mnemonic() == Mnemonic::Cmp)
+}
+
+/// Whether an instruction changes one of these registers, or also reads it.
+pub(crate) fn uses(
+    info: &mut InstructionInfoFactory,
+    one: &Instruction,
+    registers: &[Register],
+    reads: bool,
+) -> bool {
+    info.info(one).used_registers().iter().any(|used| {
+        let only_reads =
+            matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None);
+        (reads || !only_reads) && registers.contains(&used.register().full_register())
     })
 }
