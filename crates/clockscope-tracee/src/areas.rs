@@ -50,10 +50,12 @@ impl Balance {
     /// their file.
     pub(crate) fn look(&mut self, files: u64, calls: Option<u64>) -> u64 {
         let (before, files) = (self.0, files.cast_signed());
-        // Without counts, each file has its call.
-        let calls = calls.map_or(before.max(0) + files, u64::cast_signed);
-        self.0 = before + files - calls;
-        (calls + self.0.min(0) - before.min(0)).cast_unsigned()
+        let all = before.saturating_add(files);
+        // Without counts, each file has its call. The program can write into its counts.
+        let calls = calls.map_or(all - before.min(0), |calls| calls.try_into().unwrap_or(i64::MAX));
+        self.0 = all.saturating_sub(calls);
+        let found = calls.saturating_add(self.0.min(0)).saturating_sub(before.min(0));
+        found.max(0).cast_unsigned()
     }
 }
 

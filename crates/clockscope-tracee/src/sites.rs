@@ -240,7 +240,7 @@ impl Sites {
             self.patch(pid, &text, &mut process.sites, None);
         }
         let [files, _] = noted(process);
-        self.seen += files.saturating_sub(process.sites.noted[0]);
+        self.seen = self.seen.saturating_add(files.saturating_sub(process.sites.noted[0]));
         process.sites.noted[0] = files;
     }
 
@@ -465,7 +465,8 @@ impl Sites {
         process.sites.known = Rc::new(known);
         // At the end the pages are gone. A mapping that is split is several.
         let calls = noted[0].saturating_sub(process.sites.noted[0]);
-        self.seen += process.sites.balance.look(files, process.pages.as_ref().map(|_| calls));
+        let found = process.sites.balance.look(files, process.pages.as_ref().map(|_| calls));
+        self.seen = self.seen.saturating_add(found);
         process.sites.noted = noted;
     }
 
