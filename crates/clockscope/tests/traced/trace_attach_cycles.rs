@@ -161,7 +161,6 @@ fn postgres_backends() {
     let Some(postgres) = servers::postgres() else { return };
     let made = postgres.client("pgbench", &["-i", "-q", "-s", "1"]);
     assert!(made.status.success(), "{made:?}");
-    let mut bench = postgres.start_client("pgbench", &["-n", "-c", "4", "-j", "1", "-T", "100000"]);
     let backends = || {
         let all = postgres.server.children().into_iter();
         let is_backend = |pid: &i32| {
@@ -170,6 +169,8 @@ fn postgres_backends() {
         };
         all.filter(is_backend).collect::<Vec<i32>>()
     };
+    wait_until("the backend of the first pgbench has ended", || backends().is_empty());
+    let mut bench = postgres.start_client("pgbench", &["-n", "-c", "4", "-j", "1", "-T", "100000"]);
     wait_until("pgbench has four backends", || backends().len() == 4);
     let busy = backends();
     cycle_under(&busy, 30, |stop| {
