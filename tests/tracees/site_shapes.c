@@ -2,7 +2,8 @@
 // are data (GNU C's labels as values); one label stands between a number and its call. `site_shapes constant` copies a
 // constant that looks like code into memory, and executes it. `site_shapes table` jumps by a sum to one of two calls.
 // `site_shapes waits` makes calls by a function that is given the number, as calls that wait are made in glibc since 2.41.
-// `site_shapes memfd`, `shm` and `pkey` copy the constant to memory that is made executable in unusual ways.
+// `site_shapes pointer` calls such a function by its address, too, and `site_shapes resumed` jumps to the address of a
+// call in another function; instructions hold both addresses. `site_shapes memfd`, `shm` and `pkey` copy the constant to memory that is made executable in unusual ways.
 //
 // Exact: only this program calls getppid.
 #define _GNU_SOURCE
@@ -48,16 +49,32 @@ __asm__(".text\n.globl by_sum\n.type by_sum, @function\nby_sum:\n"
         ".size by_sum, . - by_sum\n");
 
 // The state, the number and six arguments, two of them on the stack.
-long given(const int *state, long number, long a, long b, long c, long d, long e, long f);
-__asm__(".text\n.type gone, @function\ngone:\n  ud2\n.size gone, . - gone\n"
-        ".type make_call, @function\nmake_call:\n  mov (%rdi), %eax\n  testb $8, (%rdi)\n  jne gone\n"
-        "  mov %rdi, %r11\n  mov %rsi, %rax\n  mov %rdx, %rdi\n  mov %rcx, %rsi\n  mov %r8, %rdx\n  mov %r9, %r10\n"
-        "  mov 8(%rsp), %r8\n  mov 16(%rsp), %r9\n  mov %r11, 8(%rsp)\n  syscall\n  ret\n"
-        ".size make_call, . - make_call\n"
+typedef long calls(const int *state, long number, long a, long b, long c, long d, long e, long f);
+calls given, given_too, called;
+#define MAKES_CALLS(name)                                                                                              \
+    ".globl " name "\n.hidden " name "\n.type " name ", @function\n" name ":\n  mov (%rdi), %eax\n"                    \
+    "  testb $8, (%rdi)\n  jne gone\n  mov %rdi, %r11\n  mov %rsi, %rax\n  mov %rdx, %rdi\n  mov %rcx, %rsi\n"         \
+    "  mov %r8, %rdx\n  mov %r9, %r10\n  mov 8(%rsp), %r8\n  mov 16(%rsp), %r9\n  mov %r11, 8(%rsp)\n  syscall\n"      \
+    "  ret\n.size " name ", . - " name "\n"
+#define GIVES(name, to)                                                                                                \
+    "  push 16(%rsp)\n  push 16(%rsp)\n  call " to "\n  add $16, %rsp\n  ret\n.size " name ", . - " name "\n"
+__asm__(".text\n.type gone, @function\ngone:\n  ud2\n.size gone, . - gone\n" MAKES_CALLS("makes") MAKES_CALLS("called")
         // As a handler of signals does that asks whether a thread is in that function.
-        ".globl given\n.type given, @function\ngiven:\n  cmp make_call@GOTPCREL(%rip), %rdi\n"
-        "  lea make_call(%rip), %rax\n  movb $0, -1(%rsp)\n  cmp %rax, %rdi\n  push 16(%rsp)\n  push 16(%rsp)\n  call make_call\n"
-        "  add $16, %rsp\n  ret\n.size given, . - given\n");
+        ".globl given\n.type given, @function\ngiven:\n  cmp makes@GOTPCREL(%rip), %rdi\n"
+        "  lea makes(%rip), %rax\n  movb $0, -1(%rsp)\n  cmp %rax, %rdi\n" GIVES("given", "makes")
+        ".globl given_too\n.type given_too, @function\ngiven_too:\n" GIVES("given_too", "called"));
+
+// `resume` sets the number, and goes on at the call in `leave`, which has left that address.
+#ifdef __PIE__
+#define LEAVES "  lea 1f(%rip), %rax\n  mov %rax, left(%rip)\n"
+#else
+#define LEAVES "  movq $1f, left(%rip)\n"
+#endif
+void *volatile left;
+long leave(void), resume(void);
+__asm__(".text\n.globl leave\n.type leave, @function\nleave:\n" LEAVES "  mov $110, %eax\n1:\n  syscall\n  ret\n"
+        ".size leave, . - leave\n.globl resume\n.type resume, @function\nresume:\n  mov $110, %eax\n  jmp *left(%rip)\n"
+        ".size resume, . - resume\n");
 
 // Memory with a copy of the constant, which the program may execute.
 static char *executable(const char *how)
@@ -93,6 +110,13 @@ int main(int count, char **words)
     } else if (strcmp(mode, "waits") == 0) {
         const int state = 0;
         REPEAT(1000) right += given(&state, SYS_getppid, 0, 0, 0, 0, 0, 0) == parent;
+    } else if (strcmp(mode, "pointer") == 0) {
+        const int state = 0;
+        calls *volatile pointer = called;
+        REPEAT(500) right += given_too(&state, SYS_getppid, 0, 0, 0, 0, 0, 0) == parent;
+        REPEAT(500) right += pointer(&state, SYS_getppid, 0, 0, 0, 0, 0, 0) == parent;
+    } else if (strcmp(mode, "resumed") == 0) {
+        REPEAT(500) right += (leave() == parent) + (resume() == parent);
     } else if (strcmp(mode, "table") == 0) {
         REPEAT(500) right += (by_sum(0) == parent) + (by_sum(1) == getpid());
     } else {

@@ -49,6 +49,8 @@ pub(crate) struct Code {
     pub(crate) addresses: Range<u64>,
     /// The table of relocations, `.rela.dyn`; empty without section headers.
     pub(crate) relocations: Range<u64>,
+    /// Whether the file is loaded at the addresses that it names itself: instructions may hold addresses.
+    pub(crate) is_fixed: bool,
     /// Begins of functions with landing pads.
     pub(crate) landing: HashSet<u64>,
     /// Addresses of the functions that other files may call; `None` if the file has no section headers.
@@ -112,7 +114,8 @@ impl Code {
             let from = usize::try_from(skipped).unwrap_or(0);
             let words = bytes.get(from..).unwrap_or_default().as_chunks::<8>().0;
             let words = words.iter().map(|word| u64::from_le_bytes(*word));
-            (segment.address.wrapping_add(skipped)..).step_by(8).zip(words)
+            let address = segment.address.wrapping_add(skipped);
+            words.enumerate().map(move |(at, word)| (address.wrapping_add(8 * at as u64), word))
         })
     }
 
@@ -181,7 +184,7 @@ pub(crate) fn read(file: &[u8]) -> Result<Code, Unreadable> {
         return Err(Unreadable::NotElf);
     }
     let programs = header.program_headers(endian, file).map_err(|_| Unreadable::NotElf)?;
-    let mut code = Code::default();
+    let mut code = Code { is_fixed: header.e_type(endian) == elf::ET_EXEC, ..Code::default() };
     let mut unwinding = None;
     for program in programs {
         let size = program.p_filesz(endian);

@@ -103,7 +103,8 @@ fn calls_that_can_be_cancelled_are_counted_before_they_can() {
     let times = |one: &&u64| switches.iter().filter(|other| other == one).count();
     let switch = switches.iter().max_by_key(times);
     // The C library of this test may be one whose calls that wait are all in one place.
-    let waits = found.left.iter().any(|left| left.why == Why::Waits);
+    let waits = found.left.iter().any(|left| left.why == Why::Waits)
+        || found.sites.iter().any(|site| matches!(site.calls, Calls::Given(_)));
     assert!(waits || cancellable.len() > 30, "{}", cancellable.len());
     for site in found.sites.iter().filter(|site| !is_cancellable(site)) {
         let segments = found.segments.iter();

@@ -105,7 +105,8 @@ impl Flow {
 pub(crate) struct Functions<'a> {
     file: &'a [u8],
     code: &'a Code,
-    /// Targets, in functions with `syscall` instructions, of what may be near branches anywhere in the file.
+    /// Addresses in functions with `syscall` instructions to which what may be near branches anywhere in the file lead, or
+    /// that instructions may load.
     near: Vec<u64>,
     followed: HashMap<Function, Rc<Flow>>,
 }
@@ -131,10 +132,14 @@ impl<'a> Functions<'a> {
                 Some(*most)
             })
             .collect();
+        let all = wanted.first().map_or(0, |first| first.start)..reach.last().copied().unwrap_or(0);
         for segment in &code.segments {
             let bytes = segment.bytes(file, &segment.range()).unwrap_or_default();
             let targets = near_branches(segment.address, bytes).map(|(_, to)| to);
-            new.near.extend(targets.filter(|to| {
+            let loaded = loaded(segment.address, bytes);
+            let held = immediates(if code.is_fixed { bytes } else { &[] });
+            let held = held.filter(|address| all.contains(address));
+            new.near.extend(targets.chain(loaded).chain(held).filter(|to| {
                 let behind = wanted.partition_point(|function| function.start <= *to);
                 reach[..behind].last().is_some_and(|limit| to < limit)
             }));
@@ -241,10 +246,24 @@ impl<'a> Functions<'a> {
         let is_compared = |entry: u64| {
             let distances = self.distances_to(entry);
             self.code.addresses.contains(&entry)
+                && !distances.is_empty()
                 && distances.iter().all(|(_, before, _)| matches!(before, [0x48 | 0x4c, 0x3b, _]))
         };
         let mut words = self.code.words(self.file).filter(|(_, address)| *address == target);
         words.all(|(at, _)| is_compared(self.code.relocated(self.file, at).unwrap_or(at)))
+            && !(self.code.is_fixed && self.is_immediate(target))
+    }
+
+    /// Whether four bytes of code are this address, but for comparisons (`cmp r64, address`).
+    fn is_immediate(&self, target: u64) -> bool {
+        self.code.segments.iter().any(|segment| {
+            let bytes = segment.bytes(self.file, &segment.range()).unwrap_or_default();
+            immediates(bytes).enumerate().any(|(at, address)| {
+                let before = &bytes[at.saturating_sub(3)..at];
+                address == target
+                    && !matches!(before, [0x48 | 0x49, 0x81, 0xf8..=0xff] | [_, 0x48, 0x3d])
+            })
+        })
     }
 
     /// Whether code may branch to one of these addresses, or something names one. All true near branches are among the
@@ -338,6 +357,20 @@ fn near_branches(address: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, u64)>
         let to = (address + field as u64 + 4).wrapping_add_signed(distance.into());
         Some((address + at as u64, to))
     })
+}
+
+/// Addresses that bytes would load which would be `lea register, [rip+distance]`.
+fn loaded(address: u64, bytes: &[u8]) -> impl Iterator<Item = u64> {
+    memchr::memchr_iter(0x8d, bytes).filter_map(move |at| {
+        let distance = i32::from_le_bytes(*bytes.get(at + 2..)?.first_chunk()?);
+        let is_near = bytes[at + 1] & 0xc7 == 0x05;
+        is_near.then(|| (address + at as u64 + 6).wrapping_add_signed(distance.into()))
+    })
+}
+
+/// All four bytes as an address, as `mov`, `push` and `cmp` hold it in a file that is loaded at a fixed address.
+fn immediates(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.windows(4).map(|four| four.first_chunk().map_or(0, |it| u32::from_le_bytes(*it).into()))
 }
 
 /// Whether the first of the next instructions that uses the register of a `lea` compares it.

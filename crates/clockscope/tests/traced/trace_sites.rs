@@ -551,6 +551,23 @@ fn what_cannot_be_replaced_is_left_alone_and_named() {
     }
 }
 
+/// Code jumps to the address of a call, or calls by the address of a function, which instructions hold.
+#[test]
+fn addresses_in_instructions_are_known() {
+    for options in [&[][..], &["-fno-pie", "-no-pie"]] {
+        let Some(program) = builds::c_with("site_shapes", Link::Dynamic, options) else { return };
+        for (mode, why) in [
+            ("pointer", "calls that wait are not counted with this C library"),
+            ("resumed", "code jumps there"),
+        ] {
+            let traced = exact(&[], &words![&program, mode]);
+            assert!(traced.stdout.contains("right 1000\n"), "{traced:?}");
+            let named = format!("of {}, {why}", program.display());
+            assert!(traced.report().has_syscall_reason(&named), "{mode}: {traced:?}");
+        }
+    }
+}
+
 /// The tracer has a higher priority than the program, but must leave the CPU to it while it waits for a step.
 #[test]
 fn a_real_time_program_on_the_tracers_cpu_goes_on() {

@@ -55,7 +55,7 @@ enum Differ {
     NotMade(u64),
     /// Instructions that make these calls are left alone, and the report names their files.
     Named(&'static str),
-    /// As `Named`, but threads come there only when they meet, so it is a twentieth of the calls at most. In glibc 2.36
+    /// As `Named`, but threads come there only when they meet, so it is a two-hundredth of the calls at most, and two. In glibc 2.36
     /// these are `pthread_cond_signal` and `pthread_cond_broadcast`, where another thread holds the variable's lock.
     Rarely(&'static str),
 }
@@ -109,7 +109,7 @@ fn is_explained(row: &Value, differ: Differ) -> bool {
             Never => false,
             Named(calls) => sites < kernel && calls.split(' ').any(|name| row["name"] == name),
             Rarely(call) => {
-                row["name"] == call && sites < kernel && (kernel - sites) * 20 <= kernel
+                row["name"] == call && sites < kernel && kernel - sites <= 2 + kernel / 200
             }
             NotMade(most) if kernel < sites => sites - kernel <= most,
             MadeAgain | NotMade(_) => {
