@@ -1,9 +1,10 @@
 // Code that a search for system calls may misjudge. `site_shapes labels` continues coroutines at labels whose addresses
 // are data (GNU C's labels as values); one label stands between a number and its call. `site_shapes constant` copies a
 // constant that looks like code into memory, and executes it. `site_shapes table` jumps by a sum to one of two calls.
-// `site_shapes waits` makes calls by a function that is given the number, as calls that wait are made in glibc since 2.41.
+// `site_shapes waits` makes calls by a function that is given the number, as glibc since 2.41 makes calls that wait.
 // `site_shapes pointer` calls such a function by its address, too, and `site_shapes resumed` jumps to the address of a
-// call in another function; instructions hold both addresses. `site_shapes memfd`, `shm` and `pkey` copy the constant to memory that is made executable in unusual ways.
+// call in another function; instructions hold both addresses. `site_shapes memfd`, `shm` and `pkey` copy the constant
+// to memory that is made executable in unusual ways.
 //
 // Exact: only this program calls getppid.
 #define _GNU_SOURCE
@@ -58,7 +59,8 @@ calls given, given_too, called;
     "  ret\n.size " name ", . - " name "\n"
 #define GIVES(name, to)                                                                                                \
     "  push 16(%rsp)\n  push 16(%rsp)\n  call " to "\n  add $16, %rsp\n  ret\n.size " name ", . - " name "\n"
-__asm__(".text\n.type gone, @function\ngone:\n  ud2\n.size gone, . - gone\n" MAKES_CALLS("makes") MAKES_CALLS("called")
+__asm__(".text\n.type gone, @function\ngone:\n  ud2\n.size gone, . - gone\n"
+        MAKES_CALLS("makes") MAKES_CALLS("called")
         // As a handler of signals does that asks whether a thread is in that function.
         ".globl given\n.type given, @function\ngiven:\n  cmp makes@GOTPCREL(%rip), %rdi\n"
         "  lea makes(%rip), %rax\n  movb $0, -1(%rsp)\n  cmp %rax, %rdi\n" GIVES("given", "makes")

@@ -137,7 +137,7 @@ pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
         ..Found::default()
     };
     let mut placed = Vec::new();
-    for syscall in syscalls {
+    for syscall in syscalls.iter().copied() {
         match finder.sites(syscall) {
             Ok(sites) => placed.extend(sites.into_iter().map(|site| (site, syscall))),
             Err(why) => found.left.push(Left { syscall, why }),

@@ -1,5 +1,6 @@
 //! Follows the code of functions from their begins, and finds out which branches lead where.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
@@ -105,23 +106,23 @@ impl Flow {
 pub(crate) struct Functions<'a> {
     file: &'a [u8],
     code: &'a Code,
-    /// Addresses in functions with `syscall` instructions to which what may be near branches anywhere in the file lead, or
-    /// that instructions may load.
-    near: Vec<u64>,
+    /// The `syscall` instructions in question.
+    syscalls: &'a [u64],
+    near: OnceCell<Vec<u64>>,
     followed: HashMap<Function, Rc<Flow>>,
 }
 
 impl<'a> Functions<'a> {
-    /// The functions of a file, without its near branches.
-    fn of(file: &'a [u8], code: &'a Code) -> Self {
-        Self { file, code, near: Vec::new(), followed: HashMap::new() }
+    pub(crate) fn new(file: &'a [u8], code: &'a Code, syscalls: &'a [u64]) -> Self {
+        Self { file, code, syscalls, near: OnceCell::new(), followed: HashMap::new() }
     }
 
-    /// For the functions that contain these `syscall` instructions.
-    pub(crate) fn new(file: &'a [u8], code: &'a Code, syscalls: &[u64]) -> Self {
-        let mut new = Self::of(file, code);
+    /// Addresses in functions with `syscall` instructions to which what may be near branches anywhere in the file lead, or
+    /// that instructions may load.
+    fn named(&self) -> Vec<u64> {
+        let mut named = Vec::new();
         let mut wanted: Vec<Function> =
-            syscalls.iter().flat_map(|syscall| new.with(*syscall)).collect();
+            self.syscalls.iter().flat_map(|syscall| self.with(*syscall)).collect();
         wanted.sort_unstable();
         wanted.dedup();
         // How far the functions up to each one go.
@@ -133,19 +134,19 @@ impl<'a> Functions<'a> {
             })
             .collect();
         let all = wanted.first().map_or(0, |first| first.start)..reach.last().copied().unwrap_or(0);
-        for segment in &code.segments {
-            let bytes = segment.bytes(file, &segment.range()).unwrap_or_default();
+        for segment in &self.code.segments {
+            let bytes = segment.bytes(self.file, &segment.range()).unwrap_or_default();
             let targets = near_branches(segment.address, bytes).map(|(_, to)| to);
             let loaded = loaded(segment.address, bytes);
-            let held = immediates(if code.is_fixed { bytes } else { &[] });
+            let held = immediates(if self.code.is_fixed { bytes } else { &[] });
             let held = held.filter(|address| all.contains(address));
-            new.near.extend(targets.chain(loaded).chain(held).filter(|to| {
+            named.extend(targets.chain(loaded).chain(held).filter(|to| {
                 let behind = wanted.partition_point(|function| function.start <= *to);
                 reach[..behind].last().is_some_and(|limit| to < limit)
             }));
         }
-        new.near.sort_unstable();
-        new
+        named.sort_unstable();
+        named
     }
 
     /// The bytes of an address range, within one segment.
@@ -270,7 +271,8 @@ impl<'a> Functions<'a> {
     /// bytes that look like one. Short branches are those of the functions nearby, and whatever looks like one in bytes
     /// that none of them reaches. Short branches of the function `but` do not count.
     pub(crate) fn is_entered(&mut self, inside: &Range<u64>, but: Option<Function>) -> bool {
-        if hits(&self.near, inside) || hits(&self.code.labels, inside) {
+        let near = self.near.get_or_init(|| self.named());
+        if hits(near, inside) || hits(&self.code.labels, inside) {
             return true;
         }
         let around = inside.start.saturating_sub(SHORT + 2)..inside.end.saturating_add(SHORT);
@@ -308,7 +310,7 @@ pub(crate) fn add_called(file: &[u8], code: &mut Code, addresses: &[u64]) {
     let mut lost: Vec<u64> = addresses.to_vec();
     lost.retain(|address| code.is_code(&(*address..*address + 1)));
     for _ in 0..CHAIN {
-        let mut functions = Functions::of(file, code);
+        let mut functions = Functions::new(file, code, &[]);
         lost.retain(|address| !functions.hold(*address, &found));
         lost.sort_unstable();
         lost.dedup();
