@@ -138,8 +138,9 @@ impl<'a> Functions<'a> {
             let bytes = segment.bytes(self.file, &segment.range()).unwrap_or_default();
             let targets = near_branches(segment.address, bytes).map(|(_, to)| to);
             let loaded = loaded(segment.address, bytes);
-            let held = immediates(if self.code.is_fixed { bytes } else { &[] });
-            let held = held.filter(|address| all.contains(address));
+            let held = immediates(if self.code.is_fixed { bytes } else { &[] }).enumerate();
+            let held = held.filter(|(at, address)| all.contains(address) && is_held(&bytes[..*at]));
+            let held = held.map(|(_, address)| address);
             named.extend(targets.chain(loaded).chain(held).filter(|to| {
                 let behind = wanted.partition_point(|function| function.start <= *to);
                 reach[..behind].last().is_some_and(|limit| to < limit)
@@ -373,6 +374,19 @@ fn loaded(address: u64, bytes: &[u8]) -> impl Iterator<Item = u64> {
 /// All four bytes as an address, as `mov`, `push` and `cmp` hold it in a file that is loaded at a fixed address.
 fn immediates(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.windows(4).map(|four| four.first_chunk().map_or(0, |it| u32::from_le_bytes(*it).into()))
+}
+
+/// Whether the bytes in front of four others can be those of an instruction with a constant of four bytes, or `lea` with
+/// an address: `mov r, imm`, `push imm`, sums with `rax`; or `mov` and sums whose operand has one to six bytes (opcodes:
+/// Intel SDM, volume 2, appendix A).
+fn is_held(before: &[u8]) -> bool {
+    let byte = |back: usize| before.len().checked_sub(back).map_or(0, |at| before[at]);
+    // Behind such a byte stands the distance from the next instruction.
+    let is_distance = byte(1) & 0xc7 == 0x05;
+    matches!(byte(1), 0xb8..=0xbf | 0x68 | 0x05 | 0x2d | 0x3d)
+        || matches!(byte(2), 0xc7 | 0x81 | 0x8d) && !is_distance
+        || byte(3) == 0x8d
+        || [3, 4, 6, 7].iter().any(|back| matches!(byte(*back), 0xc7 | 0x81))
 }
 
 /// Whether the first of the next instructions that uses the register of a `lea` compares it.
