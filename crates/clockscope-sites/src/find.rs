@@ -47,13 +47,13 @@ pub struct Left {
 #[non_exhaustive]
 pub enum Why {
     /// No function in the file's tables contains the bytes, or no section of code: they may be data.
-    #[error("which may be data: no function of the file has them")]
+    #[error("which may be data because no function of the file has them")]
     NoFunction,
     /// The function contains bytes that do not decode, or the instruction is not reached from its begin.
     #[error("which the code of their functions does not reach")]
     NotDecoded,
     /// Code branches to the `syscall`, or behind the instructions in front that would be displaced.
-    #[error("code jumps there")]
+    #[error("to which code jumps")]
     JumpedTo,
     /// The function jumps to computed addresses, perhaps to this one.
     #[error("in functions that jump to computed addresses")]
@@ -62,7 +62,7 @@ pub enum Why {
     #[error("with no room for a jump in front")]
     NoRoom,
     /// The C library makes all calls that wait by this instruction, and cancels threads by its address.
-    #[error("calls that wait are not counted with this C library")]
+    #[error("as calls that wait are not counted with this C library")]
     Waits,
     /// The displaced instructions are several, and the program may have executed the first of them.
     #[error("with room for a jump only before the program starts")]

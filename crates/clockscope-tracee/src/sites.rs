@@ -493,11 +493,19 @@ impl Sites {
             clauses.push("rt_sigreturn, by which handlers of signals end".to_owned());
         }
         for (file, reasons) in &self.left {
-            let others =
-                reasons.iter().filter(|(why, sites)| **why != Why::SignalReturn && **sites > 0);
-            for (why, sites) in others {
-                let calls = units::counted(*sites, "instruction", "instructions");
-                clauses.push(format!("calls by {calls} of {file}, {why}"));
+            let mut others = reasons.clone();
+            others.retain(|why, sites| *why != Why::SignalReturn && *sites > 0);
+            let all = units::counted(others.values().sum(), "instruction", "instructions");
+            match others.keys().next() {
+                None => {}
+                Some(why) if others.len() == 1 => {
+                    clauses.push(format!("calls by {all} of {file}, {why}"));
+                }
+                Some(_) => {
+                    let each = others.iter().map(|(why, sites)| format!("{sites} {why}"));
+                    let each: Vec<String> = each.collect();
+                    clauses.push(format!("calls by {all} of {file}: {}", each.join(", ")));
+                }
             }
         }
         let mut lost = self.lost.clone();

@@ -22,8 +22,8 @@ fn most_hidden(file: &str, counted: usize) -> usize {
 pub(crate) fn take_known(reasons: &mut Vec<&str>) {
     let mut named: BTreeMap<&str, BTreeMap<String, usize>> = BTreeMap::new();
     reasons.retain(|reason| {
-        let Some((count, (file, why))) = clause(reason) else { return true };
-        named.entry(file).or_default().insert(why.to_owned(), count);
+        let Some((file, counts)) = clause(reason) else { return true };
+        named.insert(file, counts);
         false
     });
     for (file, reasons) in named {
@@ -39,11 +39,23 @@ pub(crate) fn take_known(reasons: &mut Vec<&str>) {
     }
 }
 
-/// The number of instructions, the file and the reason of a clause, if it names instructions.
-fn clause(reason: &str) -> Option<(usize, (&str, &str))> {
+/// The file of a clause that names instructions, and how many are left for each reason: `calls by 2 instructions of
+/// FILE, WHY`, or `calls by 3 instructions of FILE: 2 WHY, 1 WHY`.
+pub(crate) fn clause(reason: &str) -> Option<(&str, BTreeMap<String, usize>)> {
     let (count, rest) = reason.strip_prefix("calls by ")?.split_once(' ')?;
     let (_, rest) = rest.split_once(" of ")?;
-    Some((count.parse().ok()?, rest.split_once(", ")?))
+    let count: usize = count.parse().ok()?;
+    let Some((file, each)) = rest.split_once(": ") else {
+        let (file, why) = rest.split_once(", ")?;
+        return Some((file, BTreeMap::from([(why.to_owned(), count)])));
+    };
+    let each = each.split(", ").map(|part| {
+        let (count, why) = part.split_once(' ').expect("a number and a reason");
+        (why.to_owned(), count.parse().expect("a number"))
+    });
+    let each: BTreeMap<String, usize> = each.collect();
+    assert_eq!(each.values().sum::<usize>(), count, "{reason}");
+    Some((file, each))
 }
 
 /// The instructions that are left in a running program, with the reasons.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::places_left;
 use super::printed::Key;
 
 /// A limit for a hung run, not for a slow one.
@@ -320,6 +321,15 @@ impl Report {
     /// Whether the report has a reason with these words why system calls were not counted.
     pub(crate) fn has_syscall_reason(&self, words: &str) -> bool {
         self.reasons("syscalls").iter().any(|reason| reason.contains(words))
+    }
+
+    /// How many instructions of a file the report names as not counted, for a reason that begins with `why`.
+    pub(crate) fn left(&self, file: &Path, why: &str) -> usize {
+        let file = file.to_string_lossy();
+        let reasons = self.reasons("syscalls");
+        let of_file = reasons.iter().filter_map(|reason| places_left::clause(reason));
+        let counts = of_file.filter(|clause| clause.0 == file).flat_map(|clause| clause.1);
+        counts.filter(|(reason, _)| reason.starts_with(why)).map(|(_, count)| count).sum()
     }
 
     /// The sampled callers; `None` (a skip) if the kernel lets this user sample no process.
