@@ -16,7 +16,8 @@ pub(crate) fn with_tracefs(program: &Path) -> Command {
     command
 }
 
-/// A tracer that is ended, with its group, when the test ends.
+/// A tracer that is killed, with its group, when the test ends: bpftrace 0.17 can miss a SIGINT and then waits for ever.
+/// The kernel ends its events with it.
 pub(crate) struct Tracer(Child);
 
 impl Tracer {
@@ -48,7 +49,7 @@ impl Drop for Tracer {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
             let group = format!("-{}", self.0.id());
-            let _ = Command::new("/bin/kill").args(["-s", "INT", "--", &group]).status();
+            let _ = Command::new("/bin/kill").args(["-s", "KILL", "--", &group]).status();
             let _ = self.0.wait();
         }
     }
