@@ -104,6 +104,9 @@ impl Plan {
         if self.syscalls.via.has_sites() {
             session.count_sites(self.syscalls.time);
         }
+        if self.following != Following::Start {
+            session.follow();
+        }
         Ok(session)
     }
 

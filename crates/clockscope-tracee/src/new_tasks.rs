@@ -9,7 +9,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use vdso_image::layout::{POISON, THREAD_ENTRIES, THREADS_OFFSET, ThreadEntry, Threads};
+use vdso_image::layout::{
+    ONLY_THREAD, POISON, THREAD_ENTRIES, THREADS_OFFSET, ThreadEntry, Threads,
+};
 
 use super::arch::tasks;
 use super::attach::command_name;
@@ -77,6 +79,7 @@ impl NewTasks {
         let birth = birth(processes.get(index).pid, parent, child);
         if birth.runs_beside {
             processes.get_mut(index).sites.take_part(parent);
+            look_for_slots(processes, index, parent);
         }
         if processes.index_of(child).is_some() {
             // [`Self::untold`] has given this child up and resumed it.
@@ -306,11 +309,34 @@ fn begin(processes: &mut Processes, child: i32, birth: NewTask) {
         Some(pages) => process.sites.give_part(child, &pages),
         None => process.sites.take_part(child),
     }
+    process.may_have_only_slot = !birth.runs_beside;
     if let Some(threads) = threads_of(processes, index, child) {
+        if !birth.runs_beside {
+            tell_only_thread(threads - THREADS_OFFSET as u64, child);
+        }
         let at = threads + std::mem::offset_of!(Threads, process) as u64;
         // If the number cannot be written, the image takes a number of its own: the calls are counted, but belong to no
         // process.
         let _ = memory::write(child, at, &Processes::number(index).to_ne_bytes());
+    }
+}
+
+/// Lets the only thread of a process, which has stopped, count without looking for its slot.
+pub(crate) fn tell_only_thread(image: u64, thread: i32) {
+    let at = image + (THREADS_OFFSET + std::mem::offset_of!(Threads, only_slot)) as u64;
+    // Without the word, the thread looks for its slot.
+    let _ = memory::write(thread, at, &ONLY_THREAD.to_ne_bytes());
+}
+
+/// Another task will run with the memory of this process, whose only thread has stopped: all look for their slots from
+/// now on.
+fn look_for_slots(processes: &mut Processes, index: usize, thread: i32) {
+    if std::mem::take(&mut processes.get_mut(index).may_have_only_slot)
+        && let Some(threads) = threads_of(processes, index, thread)
+    {
+        let at = threads + std::mem::offset_of!(Threads, only_slot) as u64;
+        // If the process has ended meanwhile, it counts nothing.
+        let _ = memory::write(thread, at, &0_u64.to_ne_bytes());
     }
 }
 

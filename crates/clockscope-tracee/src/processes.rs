@@ -31,6 +31,8 @@ pub struct Process {
     pub pages: Option<Rc<Segment<Shared>>>,
     /// Address of the image's address in the auxiliary vector, if the process was started with an image.
     pub image_slot: Option<u64>,
+    /// Whether its only thread may count without looking for its slot, until it makes another task with its memory.
+    pub(crate) may_have_only_slot: bool,
     /// Calls collected so far.
     pub calls: Calls,
     /// Calls by thread, where known; the first thread also has the calls of unknown threads.
@@ -102,10 +104,13 @@ impl Processes {
         let parent = &self.all[of];
         let (command, pages) = (parent.command.clone(), parent.pages.clone());
         let (parent, patch, slot) = (parent.pid, parent.patch.clone(), parent.image_slot);
-        let sites = self.all[of].sites.clone();
+        let (sites, may_have_only_slot) =
+            (self.all[of].sites.clone(), self.all[of].may_have_only_slot);
         let child = self.add(pid, command, pages);
         let child = &mut self.all[child];
         child.sites = sites.of_a_child();
+        // A child of vfork has the parent's memory.
+        child.may_have_only_slot = may_have_only_slot;
         (child.parent, child.patch, child.image_slot) = (Some(parent), patch, slot);
     }
 
@@ -115,6 +120,7 @@ impl Processes {
         self.patches.push((Rc::clone(patch), sites.clone().of_an_orphan()));
         self.all[index].patch = Some(Rc::clone(patch));
         self.all[index].sites = sites.clone();
+        self.all[index].may_have_only_slot = true;
     }
 
     /// Adds a process whose parent is unknown: it has stopped before its first instruction, and its parent is gone. If
@@ -241,6 +247,7 @@ impl Processes {
     fn let_go(&mut self, index: usize) {
         (self.all[index].patch, self.all[index].image_slot) = (None, None);
         self.all[index].sites = InProcess::default();
+        self.all[index].may_have_only_slot = false;
         let Some(pages) = self.all[index].pages.take() else { return };
         self.all[index].collect(pages.get(), Self::number(index));
         counts::release(pages.get(), Self::number(index));

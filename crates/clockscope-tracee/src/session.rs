@@ -102,7 +102,8 @@ impl Session {
             mark: SESSION_MARK,
             live: 0,
             read_ticks,
-            spare: [0; 5],
+            follows: 0,
+            spare: [0; 4],
         };
         let mut bytes = ready.bytes.clone();
         bytes.resize(SESSION_OFFSET, 0);
@@ -133,6 +134,12 @@ impl Session {
     pub fn count_sites(&mut self, times: bool) {
         self.counts_sites = self.is_counting();
         self.times_sites = times && self.counts_sites;
+    }
+
+    /// The tracer stops every task that makes another one until the program ends.
+    pub fn follow(&mut self) {
+        let at = SESSION_OFFSET + offset_of!(Constants, follows);
+        self.bytes[at..at + 8].copy_from_slice(&1_u64.to_le_bytes());
     }
 
     /// Whether system calls are counted inside programs.

@@ -92,7 +92,7 @@ fn forget(threads: &Threads) {
     for entry in &threads.entries {
         entry.key.store(0, Release);
     }
-    for word in [&threads.full, &threads.own_site_part, &threads.hold_one_in] {
+    for word in [&threads.full, &threads.own_site_part, &threads.only_slot, &threads.hold_one_in] {
         word.store(0, Release);
     }
 }

@@ -22,6 +22,8 @@ use crate::layout::{
 
 /// Offset of the first thread entry from the image's base.
 pub(crate) const ENTRIES: usize = THREADS_OFFSET + core::mem::offset_of!(Threads, entries);
+/// Offset from the image's base of the address of the only thread's slot.
+pub(crate) const ONLY_SLOT: usize = THREADS_OFFSET + core::mem::offset_of!(Threads, only_slot);
 /// Offset of the counters in a slot.
 pub(crate) const CALLS: usize = core::mem::offset_of!(Slot, calls);
 /// Offset of the countdown in a slot.
@@ -79,6 +81,8 @@ macro_rules! counted {
         $crate::entry::counting! {
             $name, counted_code, $function, $counter!, $base,
             entries = const $crate::entry::ENTRIES,
+            only_slot = const $crate::entry::ONLY_SLOT,
+            only_thread = const $crate::layout::ONLY_THREAD,
             calls = const $crate::entry::CALLS,
             countdown = const $crate::entry::COUNTDOWN,
         }

@@ -14,9 +14,9 @@ use crate::arch::syscall::{SYS_GETPID, SYS_MREMAP, SYS_MUNMAP, SYS_PRCTL, SYS_TG
 pub(crate) use crate::arch::syscall::{SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_SHMAT, syscall_5};
 use crate::layout::{
     AREA_SIZE, CONFIG_OFFSET, Config, Constants, FUNCTIONS, GRANULE, INSTALL_NOTICE, InstallStep,
-    KERNEL_OFFSET, KernelMapping, LIVE_OFFSET, LaunchParams, MAP_PRIVATE_THERE, MemoryMap, PAGE,
-    SHARED_OFFSET, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE,
-    TRUST_OFFSET, Target, Threads,
+    KERNEL_OFFSET, KernelMapping, LIVE_OFFSET, LaunchParams, MAP_PRIVATE_THERE, MemoryMap,
+    ONLY_THREAD, PAGE, SHARED_OFFSET, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET,
+    THREADS_SIZE, TOTAL_SIZE, TRUST_OFFSET, Target, Threads,
 };
 use crate::slots::{image_base, session};
 
@@ -191,7 +191,11 @@ fn map_private(base: usize, process: u64) -> Result<(), Failure> {
     if counting {
         let threads = base + THREADS_OFFSET;
         // SAFETY: the page was mapped just now and no other code uses it yet.
-        unsafe { (*(threads as *mut Threads)).process.store(process, Release) };
+        let threads = unsafe { &*(threads as *const Threads) };
+        threads.process.store(process, Release);
+        if session().follows != 0 {
+            threads.only_slot.store(ONLY_THREAD, Release);
+        }
     }
     Ok(())
 }

@@ -270,8 +270,10 @@ pub struct Constants {
     pub live: u64,
     /// With `run --clock slow`: the least duration of a read, in ticks of the time-stamp counter.
     pub read_ticks: u64,
+    /// 1 if the tracer stops whoever makes a thread: [`Threads::only_slot`].
+    pub follows: u64,
     /// Reserved, zero.
-    pub spare: [u64; 5],
+    pub spare: [u64; 4],
 }
 
 /// Settings that the tracer changes while programs run. Programs map them read-only.
@@ -340,12 +342,19 @@ pub struct Threads {
     /// Written by the tracer: address of the process's own part ([`Shared::own_sites`]), while only one thread has this
     /// memory; 0: all threads add to the shards, with a lock.
     pub own_site_part: AtomicU64,
+    /// Address of the slot of the process's only thread, which counts there without a search; [`ONLY_THREAD`]: that thread
+    /// may write the address; 0: each thread looks for its slot. The tracer writes 0 before another task can run with this
+    /// memory.
+    pub only_slot: AtomicU64,
     /// The first is not zero if the thread must send itself [`INSTALL_NOTICE`] once the loader has mapped all libraries;
     /// the others hold registers of the code that does it, because that code uses no stack.
     pub loading: [AtomicU64; 8],
     /// Timed system calls under way.
     pub timing: [Timing; TIMING],
 }
+
+/// Value of [`Threads::only_slot`] before the thread has a slot.
+pub const ONLY_THREAD: u64 = 1;
 
 /// A timed system call, kept by the code that counts system calls.
 #[derive(Debug)]

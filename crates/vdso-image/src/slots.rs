@@ -6,8 +6,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 pub(crate) use crate::arch::slots::image_base;
 use crate::arch::slots::{count_in, spread, thread_key};
 use crate::layout::{
-    CPU_SLOTS, Constants, LIVE_OFFSET, Live, POISON, PROBES, SESSION_OFFSET, SHARED_OFFSET, SLOTS,
-    Shared, Slot, THREADS_OFFSET, ThreadEntry, Threads, thread_hash,
+    CPU_SLOTS, Constants, LIVE_OFFSET, Live, ONLY_THREAD, POISON, PROBES, SESSION_OFFSET,
+    SHARED_OFFSET, SLOTS, Shared, Slot, THREADS_OFFSET, ThreadEntry, Threads, thread_hash,
 };
 use crate::plan::seed;
 
@@ -68,6 +68,9 @@ fn count_by_cpu(counter: usize) -> usize {
     }
 }
 
+/// Key of a thread whose thread pointer is not set yet.
+const NO_POINTER: u64 = 1;
+
 /// The thread's slot: found behind the first two entries, or claimed now.
 fn own_slot() -> Option<&'static Slot> {
     if session().counting == COUNT_BY_CPU {
@@ -100,8 +103,13 @@ fn claim(entry: &ThreadEntry, key: u64, threads: &Threads) -> Option<&'static Sl
         return None;
     };
     mark(&shared().header.slots_used, index);
-    entry.slot.store(core::ptr::from_ref(slot) as u64, Relaxed);
+    let address = core::ptr::from_ref(slot) as u64;
+    entry.slot.store(address, Relaxed);
     entry.key.store(key, Release);
+    if key != NO_POINTER {
+        // The tracer's zero stays.
+        let _ = threads.only_slot.compare_exchange(ONLY_THREAD, address, Relaxed, Relaxed);
+    }
     Some(slot)
 }
 

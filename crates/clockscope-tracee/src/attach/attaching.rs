@@ -19,6 +19,7 @@ use crate::attach::threads::Threads;
 use crate::decline::Decline;
 use crate::image::entry;
 use crate::install::{has_addresses, has_image, not_installed, shared_pages, write_image};
+use crate::new_tasks::tell_only_thread;
 use crate::session::Session;
 use crate::sites::Sites;
 use crate::spare_pages::SparePages;
@@ -280,6 +281,9 @@ fn redirect(
         let _ = patch.put_back(through);
         threads.resume_all(Resume::Run);
     })?;
+    if threads.stopped().count() == 1 {
+        tell_only_thread(patch.base, through);
+    }
     let counts = how.session.counts_sites();
     Ok(if counts { count_sites(how, threads, through, (pages, patch)) } else { <_>::default() })
 }

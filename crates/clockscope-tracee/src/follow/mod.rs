@@ -280,6 +280,7 @@ impl<'a> Follower<'a> {
             Ok(Installed { pages, slot, wants_image, areas, tells }) => {
                 process.pages = pages.map(Rc::new);
                 process.image_slot = Some(slot);
+                process.may_have_only_slot = true;
                 if self.session.counts_sites() {
                     self.sites.begin(process, areas, tells);
                     self.processes.has_sites = true;

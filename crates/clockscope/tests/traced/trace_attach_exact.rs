@@ -109,6 +109,21 @@ fn a_server_in_c_while_all_its_threads_work() {
     }
 }
 
+/// A process with one thread counts without a search, and so do its children.
+#[test]
+fn a_second_task_that_comes_while_the_first_counts() {
+    let Some(program) = builds::c("second_thread", Link::Dynamic) else { return };
+    for way in ["pthread", "handler", "process", "vfork", "fork", "exec"] {
+        let mut program = Conversation::start(&words![&program, way, "10", "asked"]);
+        let attachment = Attachment::to(&[program.pid()], &["--via", "none"]);
+        program.say("");
+        let said = Printed::parse(&program.wait_for("done"));
+        let traced = attachment.detach();
+        program.say("");
+        assert_counts(&said, &traced.report());
+    }
+}
+
 #[test]
 fn servers_in_c_of_every_kind_of_linking_and_in_go() {
     let in_c = [Link::Static, Link::StaticPie, Link::StaticFixed];

@@ -32,13 +32,25 @@ macro_rules! slow_code {
     };
 }
 
-/// Counts in the thread's own slot.
+/// Counts in the thread's own slot: that of the only thread, or the one with the thread's key.
 ///
 /// The key is FS base plus one, the hash is `layout::thread_hash`. A count is one instruction, so no signal can come
-/// between its read and its write.
+/// between its read and its write. Where the kernel's function waits for earlier instructions (`rdtscp`), the search is
+/// paid in full: 8 of 30 ns on an Intel Xeon (Sapphire Rapids), and 1 ns on an AMD EPYC.
 macro_rules! counted_code {
     ($counter:ident) => {
         concat!(
+            "mov r11, qword ptr [rip + __ehdr_start + {only_slot}]\n",
+            "cmp r11, {only_thread}\n",
+            "jbe 6f\n",
+            $counter!(),
+            "\n",
+            "5:\n",
+            "inc qword ptr [r11 + 8 * rax + {calls}]\n",
+            "dec dword ptr [r11 + 4 * rax + {countdown}]\n",
+            "jz 3f\n",
+            "jmp qword ptr [rip + __ehdr_start + {target}]\n",
+            "6:\n",
             "rdfsbase r11\n",
             "inc r11\n",
             "imul r10, r11, -1640531535\n",
@@ -51,11 +63,7 @@ macro_rules! counted_code {
             "cmp qword ptr [r10], r11\n",
             "jne 4f\n",
             "mov r11, qword ptr [r10 + 8]\n",
-            "5:\n",
-            "inc qword ptr [r11 + 8 * rax + {calls}]\n",
-            "dec dword ptr [r11 + 4 * rax + {countdown}]\n",
-            "jz 3f\n",
-            "jmp qword ptr [rip + __ehdr_start + {target}]\n",
+            "jmp 5b\n",
             // another thread's key: try the next entry before calling `slow`
             "4:\n",
             "cmp qword ptr [r10 + 16], r11\n",
