@@ -300,7 +300,7 @@ impl InProcess {
     /// `old` are areas of earlier sessions; one of them at a place has this shared code.
     pub(crate) fn begin(
         &mut self,
-        pid: i32,
+        (pid, memory): (i32, Option<&File>),
         (image, old): (u64, &[OldArea]),
         mappings: &[Mapping],
         times: bool,
@@ -317,7 +317,9 @@ impl InProcess {
                 if memory::read_exact(pid, place, &mut written).is_ok() {
                     self.areas.push(stubs.behind_earlier(&written));
                 }
-            } else if is_there && memory::write_text(pid, head.at, &head.bytes).is_ok() {
+            } else if is_there
+                && memory.is_some_and(|it| it.write_all_at(&head.bytes, head.at).is_ok())
+            {
                 self.areas.push(stubs);
             }
         }

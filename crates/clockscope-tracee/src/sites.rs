@@ -11,6 +11,8 @@
 //! therefore find the program's own code.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs::File;
+use std::io::Read as _;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
@@ -30,6 +32,7 @@ use clockscope_sys::room;
 use clockscope_text::units;
 use object::{Object as _, ObjectSymbol as _};
 use vdso_image::layout::{AREAS, INSTALL_MARK, INSTALL_NOTICE, PAGE, Shared};
+use vdso_reader::maps::Mapping;
 use vdso_reader::{Class, auxv, maps};
 
 const SYS_MPROTECT: u64 = libc::SYS_mprotect.unsigned_abs();
@@ -202,9 +205,11 @@ impl Sites {
         self.awaited.remove(&thread);
         let pid = process.pid;
         if let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) {
-            process.sites.begin(pid, (image, &[]), &maps::parse(&text), self.times);
-            self.patch(pid, &text, &mut process.sites, None);
-            if self.has_telling_loader(pid, &text)
+            let (memory, mappings) = (text_of(pid).ok(), maps::parse(&text));
+            let (memory, auxv) = ((pid, memory.as_ref()), auxiliary(pid));
+            process.sites.begin(memory, (image, &[]), &mappings, self.times);
+            let files = self.patch(memory, &text, &auxv, &mut process.sites, None);
+            if has_telling_loader(&auxv, &mappings, &files)
                 && (next == Awaited::Libraries || process.sites.awaits_libraries(thread).is_ok())
             {
                 self.awaited.insert(thread, next);
@@ -213,31 +218,14 @@ impl Sites {
         process.sites.give_part(thread, &pages);
     }
 
-    /// Whether the program that starts has a loader that is certain to make data read-only.
-    fn has_telling_loader(&mut self, pid: i32, text: &str) -> bool {
-        let [base, headers] = [libc::AT_BASE, libc::AT_PHDR].map(|kind| auxiliary(pid, kind));
-        let mut file_at = |address: u64| {
-            let mut mappings = maps::parse(text).into_iter();
-            let name = mappings.find(|it| it.start <= address && address < it.end)?.name;
-            let mapping = text.lines().filter_map(executed).find(|it| it.name == name)?;
-            self.found(pid, &mapping)
-        };
-        let program = headers.and_then(&mut file_at);
-        match base {
-            Some(0) => program.is_some_and(|program| program.tells_of_libraries(None)),
-            Some(base) => {
-                file_at(base).is_some_and(|loader| loader.tells_of_libraries(program.as_deref()))
-            }
-            None => false,
-        }
-    }
-
     /// Writes jumps into the libraries that the loader has mapped.
     fn look_at_libraries(&mut self, process: &mut Process, thread: i32) {
         self.awaited.remove(&thread);
         let pid = process.pid;
         if let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) {
-            self.patch(pid, &text, &mut process.sites, None);
+            let memory = text_of(pid).ok();
+            let auxv = auxiliary(pid);
+            self.patch((pid, memory.as_ref()), &text, &auxv, &mut process.sites, None);
         }
         let [files, _] = noted(process);
         self.seen = self.seen.saturating_add(files.saturating_sub(process.sites.noted[0]));
@@ -262,19 +250,28 @@ impl Sites {
     ) -> InProcess {
         let mut sites = InProcess::at(places);
         let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return sites };
-        sites.begin(pid, (image, there.old_areas), &maps::parse(&text), self.times);
+        let memory = text_of(pid).ok();
+        let memory = (pid, memory.as_ref());
+        sites.begin(memory, (image, there.old_areas), &maps::parse(&text), self.times);
         if sites.is_empty() {
             self.lose(NO_ROOM);
         } else {
-            self.patch(pid, &text, &mut sites, Some(there));
+            self.patch(memory, &text, &auxiliary(pid), &mut sites, Some(there));
         }
         sites
     }
 
-    /// Writes jumps into the mappings in `text`, a list of mappings, that are not known.
-    fn patch(&mut self, pid: i32, text: &str, sites: &mut InProcess, there: Option<&There<'_>>) {
-        let memory = text_of(pid).ok();
-        let has_no_linker = auxiliary(pid, libc::AT_BASE) == Some(0);
+    /// Writes jumps into the mappings in `text`, a list of mappings, that are not known. Returns their files.
+    fn patch(
+        &mut self,
+        (pid, memory): (i32, Option<&File>),
+        text: &str,
+        auxv: &Auxv,
+        sites: &mut InProcess,
+        there: Option<&There<'_>>,
+    ) -> Vec<(String, Rc<Found>)> {
+        let has_no_linker = value(auxv, libc::AT_BASE) == Some(0);
+        let mut files = Vec::new();
         for mapping in text.lines().filter_map(executed) {
             if Rc::make_mut(&mut sites.known).insert(mapping.start, mapping.name.clone()).is_some()
             {
@@ -287,10 +284,12 @@ impl Sites {
             let patched = if has_no_linker && is_foreign(pid, &mapping) {
                 found.sites.iter().map(|_| (Why::Foreign, 1)).collect()
             } else {
-                sites.patch((pid, memory.as_ref()), &mapping, &found, there)
+                sites.patch((pid, memory), &mapping, &found, there)
             };
-            self.leave(mapping.name, patched);
+            self.leave(mapping.name.clone(), patched);
+            files.push((mapping.name, found));
         }
+        files
     }
 
     /// Notes how many instructions of a file are not counted.
@@ -542,11 +541,33 @@ fn noted(process: &Process) -> [u64; 2] {
     sites.map_or([0; 2], |words| [MAPPED, MADE_CODE].map(|word| words[word].load(Relaxed)))
 }
 
-/// An entry of a process's auxiliary vector, `getauxval(3)`.
-fn auxiliary(pid: i32, kind: u64) -> Option<u64> {
-    let vector = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
-    let entries = auxv::parse(&vector, Class::Elf64);
-    entries.into_iter().find(|entry| entry.0 == kind).map(|entry| entry.1)
+/// A process's auxiliary vector; empty if it cannot be read.
+type Auxv = Vec<(u64, u64)>;
+
+fn auxiliary(pid: i32) -> Auxv {
+    // The kernel gives all of it at once.
+    let mut bytes = [0; PAGE];
+    let read = File::open(format!("/proc/{pid}/auxv")).and_then(|mut file| file.read(&mut bytes));
+    auxv::parse(&bytes[..read.unwrap_or(0)], Class::Elf64)
+}
+
+/// The value of an entry, as by `getauxval(3)`.
+fn value(auxv: &Auxv, kind: u64) -> Option<u64> {
+    auxv.iter().find(|entry| entry.0 == kind).map(|entry| entry.1)
+}
+
+/// Whether the program that starts has a loader that is certain to make data read-only.
+fn has_telling_loader(auxv: &Auxv, mappings: &[Mapping], files: &[(String, Rc<Found>)]) -> bool {
+    let file_at = |address: u64| {
+        let mapping = mappings.iter().find(|it| it.start <= address && address < it.end)?;
+        files.iter().find(|(name, _)| *name == mapping.name).map(|(_, found)| &**found)
+    };
+    let program = value(auxv, libc::AT_PHDR).and_then(file_at);
+    match value(auxv, libc::AT_BASE) {
+        Some(0) => program.is_some_and(|program| program.tells_of_libraries(None)),
+        Some(base) => file_at(base).is_some_and(|loader| loader.tells_of_libraries(program)),
+        None => false,
+    }
 }
 
 /// Whether a program without a dynamic linker has mapped a file that is not its own. A dynamic linker that was started
