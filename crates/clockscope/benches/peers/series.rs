@@ -59,6 +59,16 @@ pub(crate) fn added_to(all: &[Series], base: &str, name: &str) -> Option<MedianI
     difference(&named(all, base)?.values, &named(all, name)?.values)
 }
 
+/// The median of what `name` adds to the untraced figures over what `anchor` adds, round by round.
+pub(crate) fn share_of_added(all: &[Series], anchor: &str, name: &str) -> Option<MedianInterval> {
+    let untraced = &named(all, "untraced")?.values;
+    let added = |name: &str| {
+        let both = untraced.iter().zip(&named(all, name)?.values);
+        Some(both.map(|(base, value)| Some((*value)? - (*base)?)).collect::<Vec<_>>())
+    };
+    ratio(&added(anchor)?, &added(name)?)
+}
+
 /// Writes the verdicts on what tracers add to the untraced figures, or on the ratio to them, as the unit says.
 pub(crate) fn judge(
     page: &mut Page,

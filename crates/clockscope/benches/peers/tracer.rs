@@ -49,6 +49,11 @@ pub(crate) const RUN_TSC: Tracer = Tracer::Clockscope("run --clock tsc");
 pub(crate) const STRACE: Tracer = Tracer::Strace("-c -f");
 /// strace's summary of one call, with a seccomp filter that lets the others pass.
 pub(crate) const STRACE_SECCOMP: Tracer = Tracer::Strace("-c --seccomp-bpf -f -e trace=openat");
+/// strace, which only follows the program.
+pub(crate) const STRACE_FOLLOW: Tracer = Tracer::Strace("-f -e trace=execve --seccomp-bpf");
+/// `clockscope doctor` and `clockscope --version`, which run no program.
+pub(crate) const DOCTOR: Tracer = Tracer::Clockscope("doctor");
+pub(crate) const VERSION: Tracer = Tracer::Clockscope("--version");
 
 const BPFTRACE_COUNT: &str =
     "tracepoint:raw_syscalls:sys_enter /pid == cpid/ { @calls[args->id] = count(); }";

@@ -6,20 +6,20 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use crate::figure::{Unit, at_most};
+use crate::figure::{Unit, at_most, verdict};
 use crate::loops::{Loop, launch_in_rounds, series};
 use crate::page::Page;
 use crate::process;
 use crate::rounds::interleave;
-use crate::series::{Series, judge, time_table};
+use crate::series::{Series, judge, ratio_to, share_of_added, time_table};
 use crate::suite::{LAUNCH_LIMIT, Suite};
 use crate::tools::path_of;
 use crate::tracer::{
-    RUN_KERNEL, RUN_TSC, STRACE, STRACE_SECCOMP, TRACE_COUNTS, TRACE_SITES, TRACE_TIME, TRACE_VDSO,
-    Tracer,
+    DOCTOR, RUN_KERNEL, RUN_TSC, STRACE, STRACE_FOLLOW, STRACE_SECCOMP, TRACE_COUNTS, TRACE_SITES,
+    TRACE_TIME, TRACE_VDSO, Tracer, VERSION,
 };
 
-const TRACERS: [Tracer; 8] = [
+const TRACERS: [Tracer; 9] = [
     Tracer::Untraced,
     RUN_KERNEL,
     TRACE_VDSO,
@@ -28,6 +28,7 @@ const TRACERS: [Tracer; 8] = [
     TRACE_TIME,
     STRACE,
     STRACE_SECCOMP,
+    STRACE_FOLLOW,
 ];
 
 const NO_TRUE: &str = "true is not installed";
@@ -58,6 +59,16 @@ fn one_exec(suite: &Suite, page: &mut Page, what: &str, program: PathBuf, target
     judge(page, &all, Unit::Millis, &targets, |tracer| {
         format!("{tracer} adds to an exec of a {what} program")
     });
+    for (tracer, anchor, limit) in [
+        (TRACE_VDSO, STRACE_FOLLOW, 1.0),
+        (TRACE_SITES, STRACE, 0.5),
+        (TRACE_TIME, STRACE_FOLLOW, 1.3),
+    ] {
+        let (name, anchor) = (tracer.name(), anchor.name());
+        let figure = share_of_added(&all, &anchor, &name);
+        let what = format!("{name} adds to an exec of a {what} program, of what {anchor} adds");
+        page.verdict(&verdict(&what, at_most(((), limit)).1, Unit::Ratio, figure));
+    }
 }
 
 fn in_millis(mut series: Series) -> Series {
@@ -71,7 +82,8 @@ fn in_millis(mut series: Series) -> Series {
 fn cold_run(suite: &Suite, page: &mut Page) -> Result<()> {
     page.heading(3, "a whole run of true(1), the tracer's own start included");
     let peers = [Tracer::Ltrace, Tracer::PerfTrace, Tracer::BpftraceCount];
-    let tracers: Vec<Tracer> = TRACERS.into_iter().chain([RUN_TSC]).chain(peers).collect();
+    let more = [RUN_TSC, DOCTOR, VERSION];
+    let tracers: Vec<Tracer> = TRACERS.into_iter().chain(more).chain(peers).collect();
     let command = vec![path_of("true").context(NO_TRUE)?.into_os_string()];
     let rounds = suite.options.choose(30, 3);
     let all = walls(suite, &tracers, rounds, &command);
@@ -80,6 +92,13 @@ fn cold_run(suite: &Suite, page: &mut Page) -> Result<()> {
     judge(page, &all, Unit::Millis, &targets.map(at_most), |tracer| {
         format!("{tracer} adds to a run of true")
     });
+    for (tracer, limit) in [(TRACE_VDSO, 0.7), (TRACE_SITES, 1.5), (TRACE_TIME, 2.0), (DOCTOR, 4.0)]
+    {
+        let (name, anchor) = (tracer.name(), STRACE.name());
+        let figure = ratio_to(&all, &anchor, &name);
+        let what = format!("{name}, of the time of {anchor} true");
+        page.verdict(&verdict(&what, at_most(((), limit)).1, Unit::Ratio, figure));
+    }
     Ok(())
 }
 
@@ -110,8 +129,13 @@ fn write_script(suite: &Suite, commands: u32) -> std::io::Result<PathBuf> {
 /// Wall times of whole runs, in milliseconds.
 fn walls(suite: &Suite, tracers: &[Tracer], rounds: usize, command: &[OsString]) -> Vec<Series> {
     let variants = interleave(suite, tracers, rounds, |tracer| {
-        let line = tracer.wrap_as_text(&suite.tools, &suite.path("summary"), command);
-        Ok(process::run(&line, LAUNCH_LIMIT)?.wall.as_secs_f64() * 1e3)
+        let mut line = tracer.wrap_as_text(&suite.tools, &suite.path("summary"), command);
+        if [DOCTOR, VERSION].contains(&tracer) {
+            line.truncate(2);
+        }
+        // Doctor's status is its verdict.
+        let run = if tracer == DOCTOR { process::run_any } else { process::run };
+        Ok(run(&line, LAUNCH_LIMIT)?.wall.as_secs_f64() * 1e3)
     });
     variants.iter().map(|variant| Series::of(variant, |&millis| millis)).collect()
 }
