@@ -1,7 +1,7 @@
 //! Follows the code of functions from their begins, and finds out which branches lead where.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -34,22 +34,23 @@ impl Flow {
     fn of(bytes: &[u8], function: Function) -> Self {
         let Function { start, end, limit } = function;
         let mut flow = Self::default();
-        let mut found = BTreeMap::new();
+        let offset = |at: u64| usize::try_from(at - start).unwrap_or(usize::MAX);
+        let mut found = vec![false; bytes.len()];
         let mut open = vec![start];
         while let Some(mut at) = open.pop() {
             let mut is_behind_call = false;
             // Behind the end nothing follows a call: the called function does not return.
             while (start..if is_behind_call { end } else { limit }).contains(&at)
-                && !found.contains_key(&at)
+                && found.get(offset(at)) != Some(&true)
             {
-                let rest = usize::try_from(at - start).ok().and_then(|at| bytes.get(at..));
-                let one = Decoder::with_ip(64, rest.unwrap_or_default(), at, DecoderOptions::NONE)
-                    .decode();
+                let rest = bytes.get(offset(at)..).unwrap_or_default();
+                let one = Decoder::with_ip(64, rest, at, DecoderOptions::NONE).decode();
                 if one.is_invalid() {
                     flow.is_damaged = true;
                     break;
                 }
-                found.insert(at, one);
+                found[offset(at)] = true;
+                flow.instructions.push(one);
                 let branches = one.near_branch_target() != 0
                     && !matches!(one.flow_control(), FlowControl::Next | FlowControl::Interrupt);
                 if branches {
@@ -73,7 +74,7 @@ impl Flow {
                 at = one.next_ip();
             }
         }
-        flow.instructions = found.into_values().collect();
+        flow.instructions.sort_unstable_by_key(Instruction::ip);
         flow.is_damaged |= flow.instructions.windows(2).any(|two| two[0].next_ip() > two[1].ip());
         flow.targets.sort_unstable();
         flow
