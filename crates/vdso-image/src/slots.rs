@@ -93,19 +93,20 @@ fn own_slot() -> Option<&'static Slot> {
 }
 
 /// Takes a slot and writes its address into the entry. No other thread uses the entry while its key is [`CLAIMING`]. A
-/// signal handler of this thread that interrupts this function finds the next entry free and the same slot.
+/// signal handler of this thread that interrupts this function finds the next entry free and the same slot. If it makes
+/// a task with the same thread pointer, the tracer writes [`POISON`] into the entry, which stays.
 fn claim(entry: &ThreadEntry, key: u64, threads: &Threads) -> Option<&'static Slot> {
     let owner = process(&threads.process) << 1 | 1;
     let taken = if threads.full.load(Relaxed) == 0 { take_slot(owner, key) } else { None };
     let Some((index, slot)) = taken else {
         threads.full.store(1, Relaxed);
-        entry.key.store(0, Relaxed);
+        let _ = entry.key.compare_exchange(CLAIMING, 0, Relaxed, Relaxed);
         return None;
     };
     mark(&shared().header.slots_used, index);
     let address = core::ptr::from_ref(slot) as u64;
     entry.slot.store(address, Relaxed);
-    entry.key.store(key, Release);
+    entry.key.compare_exchange(CLAIMING, key, Release, Relaxed).ok()?;
     if key != NO_POINTER {
         // The tracer's zero stays.
         let _ = threads.only_slot.compare_exchange(ONLY_THREAD, address, Relaxed, Relaxed);
@@ -124,11 +125,12 @@ fn take_slot(owner: u64, key: u64) -> Option<(usize, &'static Slot)> {
             return Some((index, slot));
         }
         if taken == 0 && slot.owner.compare_exchange(0, owner, Relaxed, Relaxed).is_ok() {
-            slot.key.store(key, Relaxed);
             slot.random.store(seed(key, owner), Relaxed);
             // A context from before the session may have added to the slot.
             slot.calls.iter().for_each(|calls| calls.store(0, Relaxed));
             slot.countdown.iter().for_each(|countdown| countdown.store(1, Relaxed));
+            // From here on a signal handler of this thread finds the slot and counts in it.
+            slot.key.store(key, Release);
             return Some((index, slot));
         }
         index += 1;
