@@ -10,7 +10,6 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use crate::options::Options;
-use crate::process;
 use crate::tools::{Tools, is_installed};
 use crate::tracer::Tracer;
 use crate::workloads::Workloads;
@@ -84,8 +83,8 @@ impl Suite {
         let summary = self.path("try");
         let arguments: Vec<OsString> =
             vec![self.workloads.loop_program.clone().into(), "idle".into()];
-        process::run(&tracer.wrap(&self.tools, &summary, &arguments), Duration::from_secs(30))
-            .map(drop)
+        let line = tracer.wrap(&self.tools, &summary, &arguments);
+        tracer.run(&line, Duration::from_secs(30)).map(drop)
     }
 }
 

@@ -2,8 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
 
 use crate::counted::{self, Counted};
+use crate::process::{self, Finished};
 use crate::tools::Tools;
 
 /// A way to run a program: untraced, under clockscope or under a peer.
@@ -117,12 +121,19 @@ impl Tracer {
         format: &[&str],
     ) -> Vec<OsString> {
         let mut line = self.prefix(tools, summary, format);
-        if matches!(self, Self::BpftraceCount | Self::BpftraceTime) {
+        if [DOCTOR, VERSION].contains(&self) {
+            line.truncate(2);
+        } else if matches!(self, Self::BpftraceCount | Self::BpftraceTime) {
             line.extend(["-c".into(), command.join(&OsString::from(" "))]);
         } else {
             line.extend_from_slice(command);
         }
         if self.needs_tracefs() { tools.with_tracefs(line) } else { line }
+    }
+
+    /// Runs a command line of it. The status of doctor is its verdict.
+    pub(crate) fn run(self, line: &[OsString], limit: Duration) -> Result<Finished> {
+        if self == DOCTOR { process::run_any(line, limit) } else { process::run(line, limit) }
     }
 
     /// What its summary says of a system call.

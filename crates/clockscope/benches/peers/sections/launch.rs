@@ -9,7 +9,6 @@ use anyhow::{Context, Result};
 use crate::figure::{Unit, at_most, verdict};
 use crate::loops::{Loop, launch_in_rounds, series};
 use crate::page::Page;
-use crate::process;
 use crate::rounds::interleave;
 use crate::series::{Series, judge, ratio_to, share_of_added, time_table};
 use crate::suite::{LAUNCH_LIMIT, Suite};
@@ -129,13 +128,8 @@ fn write_script(suite: &Suite, commands: u32) -> std::io::Result<PathBuf> {
 /// Wall times of whole runs, in milliseconds.
 fn walls(suite: &Suite, tracers: &[Tracer], rounds: usize, command: &[OsString]) -> Vec<Series> {
     let variants = interleave(suite, tracers, rounds, |tracer| {
-        let mut line = tracer.wrap_as_text(&suite.tools, &suite.path("summary"), command);
-        if [DOCTOR, VERSION].contains(&tracer) {
-            line.truncate(2);
-        }
-        // Doctor's status is its verdict.
-        let run = if tracer == DOCTOR { process::run_any } else { process::run };
-        Ok(run(&line, LAUNCH_LIMIT)?.wall.as_secs_f64() * 1e3)
+        let line = tracer.wrap_as_text(&suite.tools, &suite.path("summary"), command);
+        Ok(tracer.run(&line, LAUNCH_LIMIT)?.wall.as_secs_f64() * 1e3)
     });
     variants.iter().map(|variant| Series::of(variant, |&millis| millis)).collect()
 }
