@@ -311,21 +311,26 @@ fn begin(processes: &mut Processes, child: i32, birth: NewTask) {
     }
     process.may_have_only_slot = !birth.runs_beside;
     if let Some(threads) = threads_of(processes, index, child) {
+        let number = Processes::number(index);
         if !birth.runs_beside {
-            tell_only_thread(threads - THREADS_OFFSET as u64, child);
+            tell_only_thread(child, threads, number);
         }
         let at = threads + std::mem::offset_of!(Threads, process) as u64;
         // If the number cannot be written, the image takes a number of its own: the calls are counted, but belong to no
         // process.
-        let _ = memory::write(child, at, &Processes::number(index).to_ne_bytes());
+        let _ = memory::write(child, at, &number.to_ne_bytes());
     }
 }
 
-/// Lets the only thread of a process, which has stopped, count without looking for its slot.
-pub(crate) fn tell_only_thread(image: u64, thread: i32) {
-    let at = image + (THREADS_OFFSET + std::mem::offset_of!(Threads, only_slot)) as u64;
-    // Without the word, the thread looks for its slot.
-    let _ = memory::write(thread, at, &ONLY_THREAD.to_ne_bytes());
+/// Lets the only thread of a process with this number, which has stopped, count without looking for its slot.
+pub(crate) fn tell_only_thread(thread: i32, threads: u64, number: u64) {
+    write_only_slot(thread, threads, ONLY_THREAD | number);
+}
+
+fn write_only_slot(thread: i32, threads: u64, value: u64) {
+    let at = threads + std::mem::offset_of!(Threads, only_slot) as u64;
+    // The thread has stopped, so the word can be written unless the process has been killed.
+    let _ = memory::write(thread, at, &value.to_ne_bytes());
 }
 
 /// Another task will run with the memory of this process, whose only thread has stopped: all look for their slots from
@@ -334,9 +339,7 @@ fn look_for_slots(processes: &mut Processes, index: usize, thread: i32) {
     if std::mem::take(&mut processes.get_mut(index).may_have_only_slot)
         && let Some(threads) = threads_of(processes, index, thread)
     {
-        let at = threads + std::mem::offset_of!(Threads, only_slot) as u64;
-        // If the process has ended meanwhile, it counts nothing.
-        let _ = memory::write(thread, at, &0_u64.to_ne_bytes());
+        write_only_slot(thread, threads, 0);
     }
 }
 

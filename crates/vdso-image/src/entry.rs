@@ -82,7 +82,6 @@ macro_rules! counted {
             $name, counted_code, $function, $counter!, $base,
             entries = const $crate::entry::ENTRIES,
             only_slot = const $crate::entry::ONLY_SLOT,
-            only_thread = const $crate::layout::ONLY_THREAD,
             calls = const $crate::entry::CALLS,
             countdown = const $crate::entry::COUNTDOWN,
         }

@@ -194,7 +194,7 @@ fn map_private(base: usize, process: u64) -> Result<(), Failure> {
         let threads = unsafe { &*(threads as *const Threads) };
         threads.process.store(process, Release);
         if session().follows != 0 {
-            threads.only_slot.store(ONLY_THREAD, Release);
+            threads.only_slot.store(ONLY_THREAD | process, Release);
         }
     }
     Ok(())

@@ -342,9 +342,9 @@ pub struct Threads {
     /// Written by the tracer: address of the process's own part ([`Shared::own_sites`]), while only one thread has this
     /// memory; 0: all threads add to the shards, with a lock.
     pub own_site_part: AtomicU64,
-    /// Address of the slot of the process's only thread, which counts there without a search; [`ONLY_THREAD`]: that thread
-    /// may write the address; 0: each thread looks for its slot. The tracer writes 0 before another task can run with this
-    /// memory.
+    /// Address of the slot of the process's only thread, which counts there without a search; [`ONLY_THREAD`] with the
+    /// process's number: that thread may write the address; 0: each thread looks for its slot. The tracer writes 0 before
+    /// another task can run with this memory.
     pub only_slot: AtomicU64,
     /// The first is not zero if the thread must send itself [`INSTALL_NOTICE`] once the loader has mapped all libraries;
     /// the others hold registers of the code that does it, because that code uses no stack.
@@ -353,8 +353,8 @@ pub struct Threads {
     pub timing: [Timing; TIMING],
 }
 
-/// Value of [`Threads::only_slot`] before the thread has a slot.
-pub const ONLY_THREAD: u64 = 1;
+/// Bit of [`Threads::only_slot`] before the thread has a slot. No address has it.
+pub const ONLY_THREAD: u64 = 1 << 63;
 
 /// A timed system call, kept by the code that counts system calls.
 #[derive(Debug)]

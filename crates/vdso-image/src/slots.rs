@@ -94,10 +94,11 @@ fn own_slot() -> Option<&'static Slot> {
 
 /// Takes a slot and writes its address into the entry. No other thread uses the entry while its key is [`CLAIMING`]. A
 /// signal handler of this thread that interrupts this function finds the next entry free and the same slot. If it makes
-/// a task with the same thread pointer, the tracer writes [`POISON`] into the entry, which stays.
+/// a task with the same thread pointer, the tracer writes [`POISON`] into the entry, which stays. If it forks, the child
+/// finds zeroes in [`Threads`] and a number of its own, and takes nothing of what its parent took.
 fn claim(entry: &ThreadEntry, key: u64, threads: &Threads) -> Option<&'static Slot> {
-    let owner = process(&threads.process) << 1 | 1;
-    let taken = if threads.full.load(Relaxed) == 0 { take_slot(owner, key) } else { None };
+    let process = process(&threads.process);
+    let taken = if threads.full.load(Relaxed) == 0 { take_slot(process, key) } else { None };
     let Some((index, slot)) = taken else {
         threads.full.store(1, Relaxed);
         let _ = entry.key.compare_exchange(CLAIMING, 0, Relaxed, Relaxed);
@@ -105,17 +106,28 @@ fn claim(entry: &ThreadEntry, key: u64, threads: &Threads) -> Option<&'static Sl
     };
     mark(&shared().header.slots_used, index);
     let address = core::ptr::from_ref(slot) as u64;
-    entry.slot.store(address, Relaxed);
+    let before = entry.slot.load(Relaxed);
+    if forked(process) {
+        return None;
+    }
+    entry.slot.compare_exchange(before, address, Relaxed, Relaxed).ok()?;
     entry.key.compare_exchange(CLAIMING, key, Release, Relaxed).ok()?;
     if key != NO_POINTER {
-        // The tracer's zero stays.
-        let _ = threads.only_slot.compare_exchange(ONLY_THREAD, address, Relaxed, Relaxed);
+        // The tracer's zero stays, and its word for a child.
+        let only_thread = ONLY_THREAD | process;
+        let _ = threads.only_slot.compare_exchange(only_thread, address, Relaxed, Relaxed);
     }
     Some(slot)
 }
 
+/// Whether a signal handler has forked since the process's number was read, and this is the child.
+fn forked(process: u64) -> bool {
+    threads().process.load(Relaxed) != process
+}
+
 /// The slot that this thread took before, or a free slot, which becomes its own.
-fn take_slot(owner: u64, key: u64) -> Option<(usize, &'static Slot)> {
+fn take_slot(process: u64, key: u64) -> Option<(usize, &'static Slot)> {
+    let owner = process << 1 | 1;
     let slots = &shared().slots;
     let mut index = CPU_SLOTS;
     while index < SLOTS {
@@ -126,8 +138,13 @@ fn take_slot(owner: u64, key: u64) -> Option<(usize, &'static Slot)> {
         }
         if taken == 0 && slot.owner.compare_exchange(0, owner, Relaxed, Relaxed).is_ok() {
             slot.random.store(seed(key, owner), Relaxed);
-            // A context from before the session may have added to the slot.
-            slot.calls.iter().for_each(|calls| calls.store(0, Relaxed));
+            for calls in &slot.calls {
+                // A context from before the session may have added to the slot, or the parent that took it.
+                let stale = calls.load(Relaxed);
+                if stale != 0 && !forked(process) {
+                    let _ = calls.compare_exchange(stale, 0, Relaxed, Relaxed);
+                }
+            }
             slot.countdown.iter().for_each(|countdown| countdown.store(1, Relaxed));
             // From here on a signal handler of this thread finds the slot and counts in it.
             slot.key.store(key, Release);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use vdso_image::layout::{
-    ATTACH_AGAIN, ATTACH_LEAVE, ATTACH_NEW, SESSION_OFFSET, Shared, TOTAL_SIZE,
+    ATTACH_AGAIN, ATTACH_LEAVE, ATTACH_NEW, SESSION_OFFSET, Shared, THREADS_OFFSET, TOTAL_SIZE,
 };
 
 use super::inject::run;
@@ -282,7 +282,7 @@ fn redirect(
         threads.resume_all(Resume::Run);
     })?;
     if threads.stopped().count() == 1 {
-        tell_only_thread(patch.base, through);
+        tell_only_thread(through, patch.base + THREADS_OFFSET as u64, how.number);
     }
     let counts = how.session.counts_sites();
     Ok(if counts { count_sites(how, threads, through, (pages, patch)) } else { <_>::default() })

@@ -65,6 +65,31 @@ fn a_second_task_that_comes_while_the_first_counts() {
     counts_are_exact("second_thread", &ways);
 }
 
+/// A handler comes after each instruction of the first read, which takes a slot: it reads, makes a task with the same
+/// thread pointer, or forks a child that returns to the interrupted instruction, as its parent does.
+#[test]
+fn a_handler_after_each_instruction_of_the_first_read() {
+    let Some(program) = builds::c("second_thread", Link::Dynamic) else { return };
+    for (way, tries) in
+        [("step", 5000), ("step-handler", 5000), ("step-fork", 5000), ("handler-fork", 200)]
+    {
+        let traced = trace(&["--via", "none"], &words![&program, way, tries.to_string()]);
+        let said = Printed::parse(&traced.stdout);
+        let [ref result] = said.results[..] else { panic!("{traced:?}") };
+        let made = result.strip_prefix("tries ").map(str::parse);
+        let Some(Ok(made)) = made else { panic!("{traced:?}") };
+        assert!(
+            way == "handler-fork" || made < tries,
+            "the read has more instructions: {traced:?}"
+        );
+        // Parent and child return from the interrupted read. It is counted once if it had been counted before the fork.
+        let once = if way.ends_with("fork") { made } else { 0 };
+        let counted = traced.report().vdso_rows();
+        let missing: Vec<_> = said.vdso.iter().map(|(read, said)| said - counted[read]).collect();
+        assert!(missing.len() == 1 && (0..=once).contains(&missing[0]), "{way}: {missing:?}");
+    }
+}
+
 /// The workload of "gettimeofday() system call" (2013): a client that times 60,000 questions.
 #[test]
 fn a_client_that_times_60000_round_trips() {

@@ -41,7 +41,7 @@ macro_rules! slow_code {
 macro_rules! counted_code {
     ($counter:ident) => {
         concat!(
-            "hint #34 /* the search costs little here: {only_slot} {only_thread} */\n",
+            "hint #34 /* the search costs little here: {only_slot} */\n",
             $counter!(), "\n",
             "mrs x10, tpidr_el0\n",
             "cbz x10, 2f\n",

@@ -41,8 +41,8 @@ macro_rules! counted_code {
     ($counter:ident) => {
         concat!(
             "mov r11, qword ptr [rip + __ehdr_start + {only_slot}]\n",
-            "cmp r11, {only_thread}\n",
-            "jbe 6f\n",
+            "test r11, r11\n",
+            "jle 6f\n",
             $counter!(),
             "\n",
             "5:\n",
