@@ -4,7 +4,7 @@ use clockscope_text::foreign::Foreign;
 
 /// Demangles a name of Rust or C++. A name without a mangling prefix stays as it is, because a demangler takes the C
 /// function `f` for the type `float`.
-pub(super) fn demangled(name: &str) -> Foreign {
+pub fn demangled(name: &str) -> Foreign {
     let is_mangled = ["_Z", "__Z", "_R", "__R"].iter().any(|prefix| name.starts_with(prefix));
     let rust = || rustc_demangle::try_demangle(name).ok().map(|name| format!("{name:#}"));
     let cpp = || cpp_demangle::Symbol::new(name).ok()?.demangle().ok();

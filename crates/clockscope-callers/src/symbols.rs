@@ -16,7 +16,7 @@ use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
 
 use super::debuginfod::{self, Servers};
-use super::demangle::demangled;
+pub use super::demangle::demangled;
 use super::frames::{FrameAddress, ModuleId};
 use super::managed::Function;
 use super::mini_debug::{self, Functions};

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::host::HostState;
+use crate::trace::CounterReads;
 use clockscope_containers::place::Place;
 use clockscope_text::foreign::Foreign;
 
@@ -47,6 +48,9 @@ pub struct SurveyReport {
     pub processes: Vec<SurveyRow>,
     /// systemd units and containers, the most costly first.
     pub groups: Vec<SurveyGroup>,
+    /// Files that the sampled processes execute, with instructions that read the CPU's counter.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub counter_reads: Vec<CounterReads>,
     /// The machine.
     pub host: Option<HostState>,
 }

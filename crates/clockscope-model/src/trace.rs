@@ -51,6 +51,9 @@ pub struct TraceReport {
     pub processes_detail: Vec<ProcessDetail>,
     /// Calls that were not counted, with the reason.
     pub declines: Vec<DeclineRow>,
+    /// Files of the program with instructions that read the CPU's counter, which are not counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub counter_reads: Vec<CounterReads>,
     /// Cost of counting, measured at the start.
     pub overhead: Overhead,
     /// Counts over the run, in the order of time.
@@ -77,6 +80,21 @@ pub struct TraceReport {
     /// Gain or loss by the clock that `run` gave to the program; with `run --stats` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+}
+
+/// A file with instructions that read the CPU's counter: `rdtsc` and `rdtscp`, `mrs` of `CNTVCT_EL0` and
+/// `CNTVCTSS_EL0` on arm64. How often the program executes them is not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CounterReads {
+    /// Path of the file, as the program sees it.
+    pub file: Foreign,
+    /// Number of the instructions; `null` if the program ended before the file had been searched.
+    pub places: Option<u64>,
+    /// Functions that contain them; those without a symbol are left out.
+    pub functions: Vec<Foreign>,
+    /// Whether it is a library in one of the dynamic loader's directories (`ld.so(8)`).
+    pub of_system: bool,
 }
 
 /// Processor time of the program if a read had another cost.

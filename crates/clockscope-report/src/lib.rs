@@ -6,6 +6,7 @@ pub mod callers;
 pub mod clock_page;
 pub mod compare;
 mod costs;
+mod counter_reads;
 mod declines;
 pub mod entries;
 pub mod host;

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use crate::callers::sites::sites;
 use crate::options::{CallersOptions, TextOptions};
-use crate::{answers, bench, costs, declines, latency, overhead, survey, text, wrongness};
+use crate::{
+    answers, bench, costs, counter_reads, declines, latency, overhead, survey, text, wrongness,
+};
 use clockscope_model::bench::BenchReport;
 use clockscope_model::host::HostState;
 use clockscope_model::survey::SurveyReport;
@@ -158,6 +160,9 @@ fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
     };
     let mut not_named = declines_of(|what| what == Missing::Names);
     not_named.extend(report.callers.iter().flat_map(|callers| callers.stripped.clone()));
+    let counters = counter_reads::sentence(&report.counter_reads, false);
+    let mut not_counted = declines::sentences(&report.declines);
+    not_counted.extend(counters.map(|files| format!("Reads of the CPU's counter by {files}")));
     let sites = sites(report);
     let more_sites = sites.len().saturating_sub(SITES_MAX);
     let sites = sites.iter().take(SITES_MAX).map(|site| {
@@ -175,7 +180,7 @@ fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
         "in_user_space": answers::is_answered_in_user_space(report),
         "cpu_on_hpet_ns": costs::whole_on(report, report.clock_reads.typical_hpet_ns),
         "cpu_on_acpi_pm_ns": costs::whole_on(report, report.clock_reads.typical_acpi_pm_ns),
-        "not_counted": declines::sentences(&report.declines),
+        "not_counted": not_counted,
         "sites": sites.collect::<Vec<_>>(),
         "more_sites": more_sites,
         "not_sampled": declines_of(|what| what != Missing::Names),

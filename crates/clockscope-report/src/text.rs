@@ -6,7 +6,7 @@ use super::callers::{sites, text as callers};
 use super::costs::total;
 use super::entries::{self, Calls};
 use super::options::TextOptions;
-use super::{declines, latency, overhead, page_answers, table, verdict};
+use super::{counter_reads, declines, latency, overhead, page_answers, table, verdict};
 use clockscope_model::trace::{Attached, Ended, ProcessDetail, ThreadDetail, TraceReport};
 use clockscope_text::foreign::joined;
 use clockscope_text::lines::{WIDTH, cut_middle, labelled, width};
@@ -50,6 +50,8 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         }
     }
     let mut below = declines::labelled("Not counted", &report.declines, WIDTH);
+    let counters = counter_reads::sentence(&report.counter_reads, options.all);
+    below += &told("Can read the counter itself", &counters.unwrap_or_default());
     if !options.summary_only {
         if options.all {
             below += &answers::in_full(report, options);

@@ -125,6 +125,14 @@ impl Code {
         Some(u64::from_le_bytes(*self.bytes_from(file, entry)?.first_chunk()?))
     }
 
+    /// Offset and size in the file of an address range within one segment, as far as the file has it.
+    pub(crate) fn place(&self, range: &Range<u64>) -> Option<(u64, u64)> {
+        let mut segments = self.segments.iter();
+        let segment = segments.find(|segment| segment.range().contains(&range.start))?;
+        let offset = segment.offset.checked_add(range.start - segment.address)?;
+        Some((offset, range.end.min(segment.range().end) - range.start))
+    }
+
     /// The file's bytes that are mapped at an address, up to the end of the segment.
     fn bytes_from<'a>(&self, file: &'a [u8], address: u64) -> Option<&'a [u8]> {
         let segment = self.loaded.iter().find(|segment| segment.range().contains(&address))?;
@@ -141,19 +149,35 @@ type Header = elf::FileHeader64<Endianness>;
 ///
 /// Those of reading, and `InvalidData` for a file that is no ELF file of 64 bits, or not whole.
 pub fn read_parts(file: &File, length: u64) -> std::io::Result<Vec<u8>> {
-    let damaged = || std::io::Error::from(std::io::ErrorKind::InvalidData);
-    let ranges = parts(&ReadCache::new(file)).map_err(|_| damaged())?;
+    let ranges = parts(&ReadCache::new(file), true).map_err(|_| damaged())?;
     let mut bytes = vec![0; usize::try_from(length).map_err(|_| damaged())?];
+    read_into(&mut bytes, file, ranges)?;
+    Ok(bytes)
+}
+
+pub(crate) fn damaged() -> std::io::Error {
+    std::io::ErrorKind::InvalidData.into()
+}
+
+/// Reads parts of a file, given by offset and size, to where they stand in it.
+pub(crate) fn read_into(
+    bytes: &mut [u8],
+    file: &File,
+    ranges: Vec<(u64, u64)>,
+) -> std::io::Result<()> {
     for (offset, size) in ranges {
         let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
         let part = range.and_then(|(at, size)| bytes.get_mut(at..at.checked_add(size)?));
         file.read_exact_at(part.ok_or_else(damaged)?, offset)?;
     }
-    Ok(bytes)
+    Ok(())
 }
 
-/// Offsets and sizes of the parts of a file that are looked at.
-fn parts(file: &ReadCache<&File>) -> object::read::Result<Vec<(u64, u64)>> {
+/// Offsets and sizes of the parts of a file that are looked at; the loaded segments only if `segments`.
+pub(crate) fn parts(
+    file: &ReadCache<&File>,
+    segments: bool,
+) -> object::read::Result<Vec<(u64, u64)>> {
     let header = Header::parse(file)?;
     let endian = header.endian()?;
     let programs = header.program_headers(endian, file)?;
@@ -161,7 +185,8 @@ fn parts(file: &ReadCache<&File>) -> object::read::Result<Vec<(u64, u64)>> {
     let sections = header.sections(endian, file).unwrap_or_default();
     let looked_at = |section: &&elf::SectionHeader64<Endianness>| {
         let kind = section.sh_type(endian);
-        kind == elf::SHT_SYMTAB || sections.section_name(endian, section) == Ok(b".eh_frame")
+        matches!(kind, elf::SHT_SYMTAB | elf::SHT_DYNSYM)
+            || sections.section_name(endian, section) == Ok(b".eh_frame")
     };
     let names = header.shstrndx(endian, file).ok().and_then(|names| headers.get(names as usize));
     let sections = sections.iter().filter(looked_at).chain(names);
@@ -171,7 +196,8 @@ fn parts(file: &ReadCache<&File>) -> object::read::Result<Vec<(u64, u64)>> {
         (header.e_phoff(endian), size_of_val(programs) as u64),
         (header.e_shoff(endian), size_of_val(headers) as u64),
     ];
-    let loaded = programs.iter().filter(|program| program.p_type(endian) == elf::PT_LOAD);
+    let is_wanted = |kind| kind == elf::PT_GNU_EH_FRAME || segments && kind == elf::PT_LOAD;
+    let loaded = programs.iter().filter(|program| is_wanted(program.p_type(endian)));
     let loaded = loaded.map(|program| program.file_range(endian));
     Ok(headers.into_iter().chain(loaded).chain(sections).collect())
 }

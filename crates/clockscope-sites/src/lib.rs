@@ -3,12 +3,14 @@
 //! [`find`] reads an ELF file. [`Stubs`] makes the counting code, and the jumps to it, for a file mapped at a given
 //! address.
 
+mod counter;
 mod elf;
 mod find;
 mod flow;
 mod site;
 mod stubs;
 
+pub use counter::{counter_reads, functions_of};
 pub use elf::{Unreadable, read_parts};
 pub use find::{Found, Left, Why, find};
 pub use site::{COMPARE, Calls, JUMP, NUMBERS, Segment, Site};

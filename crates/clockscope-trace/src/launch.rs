@@ -67,6 +67,7 @@ pub fn trace(
     let keeper = clock_page::keep(&session, plan.force)?;
     let mut observer = counter.observer();
     let mut observing = Observing::start(plan, stage.as_ref(), command, &[], &counter, &session)?;
+    observing.search(plan, Some(path), &[program]);
 
     let mut watchers = observing.watchers();
     let forwarded = signals::forward(program);
@@ -88,13 +89,12 @@ pub fn trace(
         let process = processes.get_mut(0);
         process.declines.push((process.command.clone(), decline));
     }
-    let failure = failure.wait();
 
     session.stop_timing();
     let kept = keeper.map(Timekeeper::stop);
     let seen = observing.finish(&processes);
     drop(stage);
-    if let Some(error) = failure {
+    if let Some(error) = failure.wait() {
         return Ok(Err(error));
     }
     let counted = counter.counted()?;

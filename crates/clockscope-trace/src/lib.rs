@@ -8,6 +8,7 @@ pub mod attach;
 mod clock_page;
 pub mod clock_reads;
 mod counter;
+pub mod counter_reads;
 mod fallback_reads;
 pub mod launch;
 mod observers;

@@ -1,14 +1,18 @@
-//! Observers of a traced program: caller sampling, the timeline, the live view.
+//! Observers of a traced program: caller sampling, the timeline, the live view, the search for counter reads.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use anyhow::Context as _;
 
 use crate::counter::Counter;
+use crate::counter_reads;
 use crate::plan::Plan;
 use crate::sampling::Sampling;
 use crate::timeline::{Moments, Timeline};
 use crate::top::{Stage, Top};
+use clockscope_model::trace::CounterReads;
+use clockscope_tracee::counter_search::{CounterSearch, Others};
 use clockscope_tracee::follow::Following;
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
@@ -19,6 +23,7 @@ pub(crate) struct Observing<'a> {
     sampling: Option<Sampling>,
     timeline: Option<Timeline<'a>>,
     top: Option<Top<'a>>,
+    counters: Option<CounterSearch>,
 }
 
 /// Results of the observers.
@@ -28,6 +33,8 @@ pub(crate) struct Observed {
     pub sampling: Option<Sampling>,
     /// Counts over the run.
     pub timeline: Option<Moments>,
+    /// Files with instructions that read the CPU's counter.
+    pub counters: Vec<CounterReads>,
 }
 
 /// Prepares the output of the live view, if the plan has one. Call it before the program's process is created.
@@ -52,7 +59,15 @@ impl<'a> Observing<'a> {
         let timeline = plan.timeline.then(|| Timeline::new(counter, &plan.filter));
         let top = stage.map(|stage| Top::start(plan, stage, shown, counter, session));
         let top = top.transpose().context("cannot start the live view")?;
-        Ok(Self { sampling, timeline, top })
+        Ok(Self { sampling, timeline, top, counters: None })
+    }
+
+    /// Looks for reads of the CPU's counter in a program to be launched and all that comes from it, or in running processes
+    /// and their traced descendants.
+    pub(crate) fn search(&mut self, plan: &Plan, program: Option<&Path>, processes: &[i32]) {
+        let others = if program.is_some() { Others::Descendants } else { Others::Traced };
+        let search = || CounterSearch::start(program, processes.to_vec(), others);
+        self.counters = plan.count_by.and_then(|_| search());
     }
 
     /// All observers as one watcher.
@@ -75,6 +90,10 @@ impl<'a> Observing<'a> {
         if let Some(top) = self.top {
             top.finish(processes);
         }
-        Observed { sampling: self.sampling, timeline: self.timeline.map(Timeline::finish) }
+        Observed {
+            sampling: self.sampling,
+            timeline: self.timeline.map(Timeline::finish),
+            counters: counter_reads::rows(self.counters),
+        }
     }
 }

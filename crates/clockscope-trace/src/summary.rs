@@ -189,6 +189,7 @@ pub(crate) fn report(mut data: RunData<'_>) -> TraceReport {
         clock_reads: clock_reads(&vdso, &syscalls, same_tick, &context),
         processes_detail: processes_detail(&data, tallies, &time),
         declines: not_counted(&data),
+        counter_reads: seen.counters,
         overhead: Overhead {
             syscall_probe_ps: cost.per_call_ps(),
             bystander_tax_ps: cost.bystander_tax_ps(),

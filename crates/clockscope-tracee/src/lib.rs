@@ -21,6 +21,7 @@
 //! | `processes.rs` | the list of processes and threads |
 //! | `counts.rs` | adds up the slots and histograms of shared pages |
 //! | `observers.rs` | traits for code that observes the tracees |
+//! | `counter_search.rs` | instructions in the program's files that read the CPU's counter |
 //! | `areas.rs` | the code in one process that counts its system calls, and the jumps to it |
 //! | `site_files.rs` | executable mappings of files, and the system calls in these files |
 //! | `site_words.rs` | adds up the system calls and times that the code has counted |
@@ -31,6 +32,7 @@
 mod arch;
 pub mod areas;
 pub mod attach;
+pub mod counter_search;
 pub mod counts;
 pub mod decline;
 pub mod follow;

@@ -8,7 +8,7 @@ use clockscope_sites::Found;
 use clockscope_sys::memory;
 
 /// Larger files are not read. No program is that large.
-const FILE_MAX: u64 = 1 << 30;
+pub(crate) const FILE_MAX: u64 = 1 << 30;
 /// Name of the mapping of the kernel's image, wherever it has been moved.
 pub(crate) const VDSO: &str = "[vdso]";
 
@@ -66,10 +66,16 @@ fn read(pid: i32, mapping: &Executed) -> Option<Vec<u8>> {
         let mut bytes = vec![0; usize::try_from(mapping.end - mapping.start).ok()?];
         return memory::read_exact(pid, mapping.start, &mut bytes).ok().map(|()| bytes);
     }
+    let (file, length) = open(pid, mapping)?;
+    clockscope_sites::read_parts(&file, length).ok()
+}
+
+/// A mapped file and its length, if the file can be read and is still the same.
+pub(crate) fn open(pid: i32, mapping: &Executed) -> Option<(File, u64)> {
     let [by_address, by_name] = mapping.paths(pid);
     let file = File::open(by_address).or_else(|_| File::open(by_name)).ok()?;
     let (length, _) = mapping.state_of(&file.metadata().ok()?)?;
-    (length <= FILE_MAX).then(|| clockscope_sites::read_parts(&file, length).ok())?
+    (length <= FILE_MAX).then_some((file, length))
 }
 
 /// The sites in the file of a mapping.

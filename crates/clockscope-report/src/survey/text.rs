@@ -1,5 +1,6 @@
 //! The survey as text: the processes that read the clock, the most costly first.
 
+use crate::counter_reads;
 use clockscope_model::names::short_clock;
 use clockscope_model::survey::{
     Certainty, ClockRow, Elsewhere, Estimate, Route, SurveyGroup, SurveyReport, SurveyRow,
@@ -165,6 +166,8 @@ pub(crate) fn remarks(report: &SurveyReport) -> Vec<(&'static str, String)> {
         brief(report.visible_from_per_second)
     );
     let mut remarks = vec![("Not seen", unseen)];
+    let counters = counter_reads::sentence(&report.counter_reads, false);
+    remarks.extend(counters.map(|files| ("Can read the counter itself", files)));
     if report.lost_samples > 0 {
         let lost = format!(
             "{} of {} samples, because there were too many processes; a lower --freq or a shorter --duration loses fewer",

@@ -104,6 +104,7 @@ pub fn trace(prepared: Prepared<'_>) -> anyhow::Result<Option<Traced>> {
     let syscalls = observer.as_mut().map(|observer| observer as &mut dyn SyscallObserver);
     let shown = targets.shown();
     let mut observing = Observing::start(plan, stage.as_ref(), &shown, &pids, &counter, &session)?;
+    observing.search(plan, None, &pids);
     let mut watchers = observing.watchers();
     // The service covers attaching and detaching, too; services may nest.
     let service = Service::begin();

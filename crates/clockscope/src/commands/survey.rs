@@ -15,6 +15,7 @@ use clockscope_survey::sampling::{Options, Survey};
 use clockscope_survey::{learn, report};
 use clockscope_sys::ending::Ending;
 use clockscope_sys::proc_text;
+use clockscope_trace::counter_reads;
 
 /// Limits of the duration: a shorter one gives too few samples, a longer one is a mistake.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -50,5 +51,8 @@ fn survey(args: &SurveyArgs) -> Result<SurveyReport> {
         ending.asked().is_none()
     });
     spinner.end();
-    Ok(report::report(&observed.context("cannot survey this host")?, survey.code()))
+    let observed = observed.context("cannot survey this host")?;
+    let running = observed.processes.iter().filter(|process| process.is_running);
+    let counter_reads = counter_reads::of_processes(running.map(|process| process.pid).collect());
+    Ok(SurveyReport { counter_reads, ..report::report(&observed, survey.code()) })
 }

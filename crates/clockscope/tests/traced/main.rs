@@ -21,6 +21,7 @@ mod trace_attach_cycles;
 mod trace_attach_exact;
 mod trace_attach_faults;
 mod trace_callers;
+mod trace_counter;
 mod trace_faults;
 mod trace_follow;
 mod trace_groups;

@@ -1,0 +1,69 @@
+//! Files of the program that read the CPU's counter themselves, which neither the vDSO nor the kernel sees.
+
+use clockscope_model::trace::CounterReads;
+use clockscope_text::lines::cut_middle;
+use clockscope_text::units;
+
+/// Files and functions of a file that are named.
+const FILES: usize = 4;
+const FUNCTIONS: usize = 2;
+/// Columns for a name.
+const NAME: usize = 32;
+
+/// One sentence; `None` if there are no such files. Libraries of the system are in it only if `all`: most programs use
+/// them, and they read the counter once, or seldom.
+pub(super) fn sentence(rows: &[CounterReads], all: bool) -> Option<String> {
+    let rows = rows.iter().filter(|row| all || !row.of_system);
+    let rows: Vec<String> = rows.map(of_file).collect();
+    let shown = if all { rows.len() } else { FILES.min(rows.len()) };
+    let more = match rows.len() - shown {
+        0 => String::new(),
+        more => format!(" and {}", units::counted(more as u64, "more file", "more files")),
+    };
+    (!rows.is_empty()).then(|| format!("{}{more}; not counted", rows[..shown].join(", ")))
+}
+
+fn of_file(row: &CounterReads) -> String {
+    let path = row.file.printable();
+    let name = cut_middle(path.rsplit('/').next().unwrap_or_default(), NAME);
+    let Some(places) = row.places else { return format!("{name} (not searched in time)") };
+    let named = row.functions.iter().take(FUNCTIONS);
+    let mut functions: Vec<String> =
+        named.map(|function| cut_middle(&function.printable(), NAME)).collect();
+    functions.extend((row.functions.len() > FUNCTIONS).then(|| "…".to_owned()));
+    let names =
+        if functions.is_empty() { String::new() } else { ": ".to_owned() + &functions.join(", ") };
+    format!("{name} ({}{names})", units::counted(places, "place", "places"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(file: &str, places: Option<u64>, functions: &[&str], of_system: bool) -> CounterReads {
+        let functions = functions.iter().map(|name| (*name).into()).collect();
+        CounterReads { file: file.into(), places, functions, of_system }
+    }
+
+    #[test]
+    fn files_and_the_first_functions_are_named() {
+        let rows = [
+            row("/opt/pg/postgres", Some(3), &["pg_get_ticks", "a", "b"], false),
+            row("/usr/lib/jvm/libjvm.so", Some(1), &[], false),
+            row("/lib/libc.so.6", Some(2), &["pthread_mutex_lock"], true),
+            row("/opt/huge", None, &[], false),
+        ];
+        let files = "postgres (3 places: pg_get_ticks, a, …), libjvm.so (1 place)";
+        assert_eq!(
+            sentence(&rows, false),
+            Some(format!("{files}, huge (not searched in time); not counted"))
+        );
+        assert!(sentence(&rows, true).is_some_and(|all| all.contains("pthread_mutex_lock")));
+        assert_eq!(sentence(&[], true), None);
+    }
+
+    #[test]
+    fn programs_with_libraries_of_the_system_alone_have_no_line() {
+        assert_eq!(sentence(&[row("/lib/libc.so.6", Some(2), &[], true)], false), None);
+    }
+}

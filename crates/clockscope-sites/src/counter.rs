@@ -1,0 +1,202 @@
+//! Finds the instructions of a file that read the CPU's counter: neither the vDSO nor the kernel sees these reads.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use object::elf::{EM_AARCH64, EM_X86_64, PF_X, PT_LOAD};
+use object::read::ReadCache;
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::{Endianness, Object as _, ObjectSymbol as _};
+
+use crate::elf::{self, damaged};
+use crate::flow::Functions;
+use crate::site::Segment;
+
+type Header = object::elf::FileHeader64<Endianness>;
+
+/// Bytes of code that are read at once.
+const CHUNK: usize = 1 << 20;
+/// Bytes of the longest instruction.
+const LONGEST: usize = 4;
+
+/// Addresses of the instructions that read the counter, in the file's own numbers and ascending order: `rdtsc` and
+/// `rdtscp` on x86-64, `mrs` of `CNTVCT_EL0` and `CNTVCTSS_EL0` on arm64. Large files have the bytes of `rdtsc` by
+/// chance, so on x86-64 only instructions that are reached from the begin of a function count. Of a file of this length,
+/// tables and a few functions are held in memory, but not the code.
+///
+/// # Errors
+///
+/// Those of reading, and `InvalidData` for a file that is damaged, or no ELF file for one of the two.
+pub fn counter_reads(file: &File, length: u64) -> io::Result<Vec<u64>> {
+    let cache = ReadCache::new(file);
+    let (machine, segments) = executed(&cache).map_err(|_| damaged())?;
+    let find: fn(u64, &[u8]) -> Vec<u64> = match machine {
+        EM_X86_64 => patterns,
+        EM_AARCH64 => words,
+        _ => return Err(damaged()),
+    };
+    let mut found = Vec::new();
+    for segment in segments {
+        found.extend(scan(file, &segment, find)?);
+    }
+    if machine == EM_X86_64 && !found.is_empty() {
+        let mut bytes = vec![0; usize::try_from(length).map_err(|_| damaged())?];
+        elf::read_into(&mut bytes, file, elf::parts(&cache, false).map_err(|_| damaged())?)?;
+        let code = elf::read(&bytes).map_err(|_| damaged())?;
+        let functions = Functions::new(&[], &code, &[]);
+        let around = found.iter().flat_map(|address| functions.with(*address));
+        let ranges = around.filter_map(|function| code.place(&(function.start..function.limit)));
+        let ranges = ranges.collect();
+        elf::read_into(&mut bytes, file, ranges)?;
+        let mut functions = Functions::new(&bytes, &code, &[]);
+        found.retain(|address| functions.is_instruction(*address));
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// The file's machine and its executable segments.
+fn executed(file: &ReadCache<&File>) -> object::read::Result<(object::elf::Machine, Vec<Segment>)> {
+    let header = Header::parse(file)?;
+    let endian = header.endian()?;
+    let programs = header.program_headers(endian, file)?.iter();
+    let programs = programs.filter(|program| {
+        program.p_type(endian) == PT_LOAD && program.p_flags(endian).0 & PF_X.0 != 0
+    });
+    let segments = programs.map(|program| {
+        let (offset, size) = program.file_range(endian);
+        Segment { address: program.p_vaddr(endian), offset, size }
+    });
+    Ok((header.e_machine(endian), segments.collect()))
+}
+
+/// Looks at a segment piece by piece. Pieces overlap, so that no instruction is missed; some are found twice.
+fn scan(
+    file: &File,
+    segment: &Segment,
+    find: impl Fn(u64, &[u8]) -> Vec<u64>,
+) -> io::Result<Vec<u64>> {
+    let (mut found, mut done, mut buffer) = (Vec::new(), 0, vec![0; CHUNK + LONGEST]);
+    while done < segment.size {
+        let size = usize::try_from(segment.size - done).unwrap_or(usize::MAX).min(buffer.len());
+        file.read_exact_at(&mut buffer[..size], segment.offset + done)?;
+        found.extend(find(segment.address.wrapping_add(done), &buffer[..size]));
+        done += CHUNK as u64;
+    }
+    Ok(found)
+}
+
+/// Where `rdtsc` (0f 31) and `rdtscp` (0f 01 f9) may stand (Intel SDM, volume 2).
+fn patterns(address: u64, code: &[u8]) -> Vec<u64> {
+    let plain = memchr::memmem::find_iter(code, &[0x0f, 0x31]);
+    let ordered = memchr::memmem::find_iter(code, &[0x0f, 0x01, 0xf9]);
+    plain.chain(ordered).map(|at| address.wrapping_add(at as u64)).collect()
+}
+
+/// Where `mrs` reads `CNTVCT_EL0` or `CNTVCTSS_EL0` (Arm Architecture Reference Manual, DDI 0487, D24.11). Data among
+/// the code equal one of these words by chance in one of 2^26 words.
+fn words(address: u64, code: &[u8]) -> Vec<u64> {
+    let all = code.chunks_exact(4).enumerate();
+    let is_read = |word: &[u8]| {
+        let word = word.first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+        matches!(word & !0x1f, 0xd53b_e040 | 0xd53b_e0c0)
+    };
+    let all = all.filter(|(_, word)| is_read(word));
+    all.map(|(index, _)| address.wrapping_add(index as u64 * 4)).collect()
+}
+
+/// The names of the functions that contain these addresses, each once, in the order of the addresses; those without a
+/// symbol are left out.
+pub fn functions_of(file: &File, addresses: &[u64]) -> Vec<String> {
+    let cache = ReadCache::new(file);
+    let Ok(file) = object::File::parse(&cache) else { return Vec::new() };
+    let mut names: Vec<Option<String>> = vec![None; addresses.len()];
+    for symbol in file.symbols().chain(file.dynamic_symbols()) {
+        let (start, end) = (symbol.address(), symbol.address().saturating_add(symbol.size()));
+        let first = addresses.partition_point(|address| *address < start);
+        let behind = addresses.partition_point(|address| *address < end);
+        for name in names.get_mut(first..behind).unwrap_or_default() {
+            *name = name.take().or_else(|| symbol.name().ok().map(str::to_owned));
+        }
+    }
+    let mut names: Vec<String> = names.into_iter().flatten().collect();
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn file(content: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(content).unwrap();
+        file
+    }
+
+    #[test]
+    fn instructions_are_found_across_pieces_and_at_the_end() {
+        let mut content = vec![0; 2 * CHUNK + 7];
+        let (ordered, plain) = ([0x0f, 0x01, 0xf9], [0x0f, 0x31]);
+        let ordered_at = [0, CHUNK - 2, 2 * CHUNK - 1];
+        let plain_at = [CHUNK + 8, 2 * CHUNK + 5];
+        ordered_at.iter().for_each(|at| content[*at..at + 3].copy_from_slice(&ordered));
+        plain_at.iter().for_each(|at| content[*at..at + 2].copy_from_slice(&plain));
+        let segment = Segment { address: 0x1000, offset: 0, size: content.len() as u64 };
+        let mut found = scan(&file(&content), &segment, patterns).unwrap();
+        found.sort_unstable();
+        found.dedup();
+        let mut all: Vec<u64> =
+            ordered_at.iter().chain(&plain_at).map(|at| *at as u64 + 0x1000).collect();
+        all.sort_unstable();
+        assert_eq!(found, all);
+    }
+
+    #[test]
+    fn only_the_counters_registers_are_reads_on_arm64() {
+        // mrs x1, cntvct_el0; mrs x30, cntvctss_el0; mrs x0, cntfrq_el0; mrs x0, tpidr_el0
+        let code = [0xd53b_e041_u32, 0xd53b_e0de, 0xd53b_e000, 0xd53b_d040];
+        let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert_eq!(words(0x400, &bytes), [0x400, 0x404]);
+    }
+
+    const KERNELS: [&[u8]; 2] = [
+        include_bytes!("../../../fixtures/vdso/x86_64-6.18.so"),
+        include_bytes!("../../../fixtures/vdso/aarch64-5.10.so"),
+    ];
+
+    #[test]
+    fn reads_of_files_for_both_architectures_are_found_and_named() {
+        for (kernel, name) in KERNELS.iter().zip(["__vdso_gettimeofday", "__kernel_clock_gettime"])
+        {
+            let file = file(kernel);
+            let found = counter_reads(&file, kernel.len() as u64).unwrap();
+            assert!(!found.is_empty());
+            let functions = functions_of(&file, &found);
+            assert!(functions.iter().any(|function| function == name), "{functions:?}");
+        }
+    }
+
+    #[test]
+    fn damaged_files_do_no_harm() {
+        for kernel in KERNELS {
+            let length = kernel.len() as u64;
+            let whole = counter_reads(&file(kernel), length).unwrap();
+            // Each word of the file's header and of its program headers, and of the sections' headers at the end.
+            for at in (4..512).chain(kernel.len() - 1024..kernel.len()).step_by(4) {
+                for bad in [0, 1, u32::MAX, 0x7fff_ffff] {
+                    let mut content = kernel.to_vec();
+                    content[at..][..4].copy_from_slice(&bad.to_le_bytes());
+                    let found = counter_reads(&file(&content), length).unwrap_or_default();
+                    assert!(found.is_sorted() && found.len() <= whole.len(), "{at:#x} {bad:#x}");
+                    functions_of(&file(&content), &whole);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Looks for instructions that read the CPU's counter in the files that traced programs execute, while they run.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::site_files::{FILE_MAX, FileKey, VDSO, executed, open};
+use clockscope_sites::{counter_reads, functions_of};
+use clockscope_sys::{access, proc_text};
+
+/// Time between looks at the processes: first, and at most.
+const FIRST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(250);
+/// A process is looked at after 1, 2, 4 and 8 looks at all, and then each time after this many: a second or more.
+const EACH: u32 = 16;
+/// The search of a large file delays the report by at most this long.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A file with instructions that read the counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CounterReads {
+    /// Its path, in the mount namespace of the program.
+    pub path: String,
+    /// Number of the instructions; `None` if the program ended before the file had been searched.
+    pub places: Option<u64>,
+    /// Names of the functions that contain them, as the linker knows them.
+    pub functions: Vec<String>,
+    /// Whether it is a shared library in a directory in which the dynamic loader looks (`ld.so(8)`).
+    pub is_system: bool,
+}
+
+/// Processes that are searched besides the named ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// No others.
+    None,
+    /// All descendants.
+    Descendants,
+    /// The descendants that this process traces. The named ones, too, must be traced.
+    Traced,
+}
+
+/// A search that goes on in a thread.
+#[derive(Debug)]
+pub struct CounterSearch {
+    found: Arc<Mutex<Vec<CounterReads>>>,
+    /// Dropped to end the search.
+    ends: Sender<()>,
+    /// Closed when it has ended.
+    ended: Receiver<()>,
+}
+
+impl CounterSearch {
+    /// Searches the program at this path, which may end before its files can be seen, and the files of these processes.
+    /// `None` if no thread can be made.
+    pub fn start(program: Option<&Path>, processes: Vec<i32>, and: Others) -> Option<Self> {
+        let (ends, until) = channel();
+        let (ending, ended) = channel();
+        let found = Arc::default();
+        let mut search = Search {
+            program: program.and_then(|program| program.canonicalize().ok()),
+            processes,
+            and,
+            looks: HashMap::new(),
+            seen: HashSet::new(),
+            found: Arc::clone(&found),
+        };
+        let work = move || {
+            search.run(&until);
+            drop(ending);
+        };
+        std::thread::Builder::new().name("counter".to_owned()).spawn(work).ok()?;
+        Some(Self { found, ends, ended })
+    }
+
+    /// Ends the search, after a last look at the processes that still run.
+    pub fn finish(self) -> Vec<CounterReads> {
+        drop(self.ends);
+        let _ = self.ended.recv_timeout(PATIENCE);
+        std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+struct Search {
+    program: Option<PathBuf>,
+    processes: Vec<i32>,
+    and: Others,
+    /// How often each process has been seen.
+    looks: HashMap<i32, u32>,
+    seen: HashSet<FileKey>,
+    found: Arc<Mutex<Vec<CounterReads>>>,
+}
+
+impl Search {
+    fn run(&mut self, until: &Receiver<()>) {
+        if let Some(program) = &self.program
+            && let Ok(file) = File::open(program)
+            && let Ok(about) = file.metadata()
+            && about.is_file()
+            && about.len() <= FILE_MAX
+        {
+            self.search(program.to_string_lossy().into_owned(), &file, about.len());
+        }
+        let mut rest = FIRST;
+        while until.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
+            self.look(false);
+            rest = LONGEST.min(rest * 2);
+        }
+        self.look(true);
+    }
+
+    /// Looks at the processes whose turn it is, or at all.
+    fn look(&mut self, at_all: bool) {
+        let mut open = self.processes.clone();
+        while let Some(pid) = open.pop() {
+            let threads =
+                if self.and == Others::None { Vec::new() } else { access::threads_of(pid) };
+            for thread in threads {
+                let children = proc_text::read(format!("/proc/{pid}/task/{thread}/children"));
+                let children = children.unwrap_or_default();
+                open.extend(children.split(' ').filter_map(|child| child.parse::<i32>().ok()));
+            }
+            let looks = self.looks.entry(pid).or_default();
+            *looks += 1;
+            let is_due = at_all || looks.is_power_of_two() || looks.is_multiple_of(EACH);
+            if is_due && (self.and != Others::Traced || is_traced(pid)) {
+                self.look_at(pid);
+            }
+        }
+    }
+
+    /// Searches the files that a process executes and that have not been seen yet.
+    fn look_at(&mut self, pid: i32) {
+        let maps = proc_text::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        for mapping in maps.lines().filter_map(executed) {
+            let is_new = mapping.name != VDSO
+                && self.program.as_deref() != Some(Path::new(&mapping.name))
+                && self.seen.insert(mapping.key.clone());
+            if let Some((file, length)) = open(pid, &mapping).filter(|_| is_new) {
+                self.search(mapping.name, &file, length);
+            }
+        }
+    }
+
+    fn search(&self, path: String, file: &File, length: u64) {
+        let found = || self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_system = is_system(Path::new(&path));
+        found().push(CounterReads { path, places: None, functions: Vec::new(), is_system });
+        let (places, functions) = searched(file, length).unwrap_or_default();
+        let mut found = found();
+        match found.last_mut() {
+            Some(row) if places > 0 => (row.places, row.functions) = (Some(places), functions),
+            _ => drop(found.pop()),
+        }
+    }
+}
+
+/// Whether this process traces another.
+fn is_traced(pid: i32) -> bool {
+    let status = proc_text::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    let tracer = proc_text::field(&status, "TracerPid:").and_then(|tracer| tracer.parse().ok());
+    tracer == Some(std::process::id())
+}
+
+/// Number of the instructions, and names of their functions; `None` if there are none.
+fn searched(file: &File, length: u64) -> Option<(u64, Vec<String>)> {
+    let places = counter_reads(file, length).ok().filter(|places| !places.is_empty())?;
+    Some((places.len() as u64, functions_of(file, &places)))
+}
+
+/// Whether a file is a shared library in one of the loader's own directories, or in that of an architecture below them.
+fn is_system(path: &Path) -> bool {
+    let name = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));
+    let is_own = |directory: &Path| {
+        ["/lib", "/lib64", "/usr/lib", "/usr/lib64"].iter().any(|own| directory == Path::new(own))
+    };
+    let of_architecture = |directory: &Path| {
+        directory.to_string_lossy().contains("-linux-") && directory.parent().is_some_and(is_own)
+    };
+    name && path.parent().is_some_and(|directory| is_own(directory) || of_architecture(directory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_of_the_loaders_directories_are_the_systems() {
+        for (path, is) in [
+            ("/usr/lib/x86_64-linux-gnu/libcrypto.so.3", true),
+            ("/lib/ld-musl-x86_64.so.1", true),
+            ("/usr/lib64/libc.so.6", true),
+            ("/usr/lib/jvm/java-17/lib/server/libjvm.so", false),
+            ("/usr/lib/postgresql/19/bin/postgres", false),
+            ("/usr/lib/systemd/systemd", false),
+            ("/opt/x86_64-linux-gnu/liba.so", false),
+        ] {
+            assert_eq!(is_system(Path::new(path)), is, "{path}");
+        }
+    }
+}
