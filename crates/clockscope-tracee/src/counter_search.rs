@@ -16,6 +16,8 @@ const FIRST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(250);
 /// A process is looked at after 1, 2, 4 and 8 looks at all, and then each time after this many: a second or more.
 const EACH: u32 = 16;
+/// Each thread may have children. Those of a process with more threads are looked for only when the process is looked at.
+const FEW: usize = 32;
 /// The search of a large file delays the report by at most this long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -64,8 +66,8 @@ impl CounterSearch {
             program: program.and_then(|program| program.canonicalize().ok()),
             processes,
             and,
-            looks: HashMap::new(),
-            seen: HashSet::new(),
+            seen: HashMap::new(),
+            files: HashSet::new(),
             found: Arc::clone(&found),
         };
         let work = move || {
@@ -76,7 +78,7 @@ impl CounterSearch {
         Some(Self { found, ends, ended })
     }
 
-    /// Ends the search, after a last look at the processes that still run.
+    /// Ends the search, after a last look at processes that ran before it.
     pub fn finish(self) -> Vec<CounterReads> {
         drop(self.ends);
         let _ = self.ended.recv_timeout(PATIENCE);
@@ -88,9 +90,10 @@ struct Search {
     program: Option<PathBuf>,
     processes: Vec<i32>,
     and: Others,
-    /// How often each process has been seen.
-    looks: HashMap<i32, u32>,
-    seen: HashSet<FileKey>,
+    /// How often each process has been seen, and with how many threads.
+    seen: HashMap<i32, (u32, usize)>,
+    /// Files that have been searched.
+    files: HashSet<FileKey>,
     found: Arc<Mutex<Vec<CounterReads>>>,
 }
 
@@ -109,23 +112,28 @@ impl Search {
             self.look(false);
             rest = LONGEST.min(rest * 2);
         }
-        self.look(true);
+        // The number of a launched program that has ended may be another's by now.
+        if self.and != Others::Descendants {
+            self.look(true);
+        }
     }
 
     /// Looks at the processes whose turn it is, or at all.
     fn look(&mut self, at_all: bool) {
         let mut open = self.processes.clone();
         while let Some(pid) = open.pop() {
-            let threads =
-                if self.and == Others::None { Vec::new() } else { access::threads_of(pid) };
-            for thread in threads {
-                let children = proc_text::read(format!("/proc/{pid}/task/{thread}/children"));
-                let children = children.unwrap_or_default();
-                open.extend(children.split(' ').filter_map(|child| child.parse::<i32>().ok()));
-            }
-            let looks = self.looks.entry(pid).or_default();
+            let (looks, threads) = self.seen.entry(pid).or_default();
             *looks += 1;
             let is_due = at_all || looks.is_power_of_two() || looks.is_multiple_of(EACH);
+            if self.and != Others::None && (is_due || *threads <= FEW) {
+                let all = access::threads_of(pid);
+                *threads = all.len();
+                for thread in all {
+                    let children = proc_text::read(format!("/proc/{pid}/task/{thread}/children"));
+                    let children = children.unwrap_or_default();
+                    open.extend(children.split(' ').filter_map(|child| child.parse::<i32>().ok()));
+                }
+            }
             if is_due && (self.and != Others::Traced || is_traced(pid)) {
                 self.look_at(pid);
             }
@@ -138,8 +146,8 @@ impl Search {
         for mapping in maps.lines().filter_map(executed) {
             let is_new = mapping.name != VDSO
                 && self.program.as_deref() != Some(Path::new(&mapping.name))
-                && self.seen.insert(mapping.key.clone());
-            if let Some((file, length)) = open(pid, &mapping).filter(|_| is_new) {
+                && self.files.insert(mapping.key.clone());
+            if is_new && let Some((file, length)) = open(pid, &mapping) {
                 self.search(mapping.name, &file, length);
             }
         }
