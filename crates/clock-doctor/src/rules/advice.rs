@@ -14,9 +14,9 @@ mod table_tests;
 pub use guards::tsc_guards;
 
 use self::case::Case;
-use super::finding::{Advice, Basis, Finding, Verdict};
-use crate::facts::Facts;
-use crate::rules::catalogue::{Fix, capitalised, filled};
+use super::finding::Basis;
+use super::{Advice, Facts, Finding, Fix, Verdict};
+use crate::rules::catalogue::{capitalised, filled};
 use crate::rules::trust::AIMS_AT_TSC;
 
 /// The sysfs file of the current clocksource, for reading and writing.

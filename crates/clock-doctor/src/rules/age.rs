@@ -1,7 +1,8 @@
 //! The kernel's age from the wording of its messages, if its version is unknown.
 
-use crate::facts::{Evidence, Facts, Kernel};
-use crate::log::event::{Count, Event, EventKind, Mark, UnstableReason};
+use super::{Event, EventKind, Evidence, Facts, UnstableReason};
+use crate::facts::Kernel;
+use crate::log::event::{Count, Mark};
 
 /// Bounds for the kernel's version.
 #[derive(Clone, Debug, PartialEq)]

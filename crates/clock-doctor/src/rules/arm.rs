@@ -1,9 +1,6 @@
 //! ARM: errata and device trees that remove the clock from the vDSO.
 
-use super::finding::{Finding, Severity, Verdict};
-use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, EventKind};
-use crate::rules::catalogue::{Fix, Label};
+use super::{Event, EventKind, Evidence, Facts, Finding, Fix, Label, Severity, Verdict};
 
 /// The erratum of Cortex-A76 and Neoverse-N1 with a workaround that affects 32-bit programs only.
 const COMPAT_ONLY: &str = "1418040";

@@ -1,8 +1,7 @@
 //! Seccomp filters that refuse clock reads which the vDSO leaves to the kernel.
 
-use super::finding::{Finding, State, Verdict};
-use crate::facts::{Evidence, Facts, ReadFilter};
-use crate::rules::catalogue::Label;
+use super::{Evidence, Facts, Finding, Label, State, Verdict};
+use crate::facts::ReadFilter;
 
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {

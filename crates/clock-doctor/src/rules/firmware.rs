@@ -1,11 +1,8 @@
 //! The firmware's changes of counters, and the kernel's lines about HPET and ACPI timer.
 
-use super::finding::{Finding, Severity, Verdict};
 use super::watchdog::episode::{self, Episode};
 use super::watchdog::machine::Machine;
-use crate::facts::{Evidence, Facts};
-use crate::log::event::EventKind;
-use crate::rules::catalogue::{Fix, Label};
+use super::{EventKind, Evidence, Facts, Finding, Fix, Label, Severity, Verdict};
 
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {

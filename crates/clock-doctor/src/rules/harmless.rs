@@ -1,10 +1,7 @@
 //! Log lines that look like faults and are none.
 
-use super::finding::{Finding, State, Verdict};
 use super::state::source::{gives_tsc_up, is_tsc};
-use crate::facts::Facts;
-use crate::log::event::{Event, EventKind, UnstableReason};
-use crate::rules::catalogue::Label;
+use super::{Event, EventKind, Facts, Finding, Label, State, UnstableReason, Verdict};
 
 /// Time, in seconds, in which all changes of clocksource at boot take place, even on a machine with a slow console.
 const BOOT_S: f64 = 120.0;

@@ -8,12 +8,10 @@ pub(super) use self::kvm::breaks_kvm_clock;
 pub(super) use self::vmware::vouches_for_tsc;
 
 use super::age::age;
-use super::finding::{Finding, Severity, Verdict};
-use super::platform;
-use super::{arm, watchdog};
-use crate::facts::{Evidence, Facts, Kernel};
-use crate::log::event::EventKind;
-use crate::rules::catalogue::{Fix, Label};
+use super::{
+    EventKind, Evidence, Facts, Finding, Fix, Label, Severity, Verdict, arm, platform, watchdog,
+};
+use crate::facts::Kernel;
 
 /// A check that is later by more shows a guest that was not run, in nanoseconds.
 const STOOD_NS: i64 = 1_000_000_000;

@@ -1,7 +1,6 @@
 //! Findings that a label implies by the catalogue, and the state if no other fact shows it.
 
-use super::catalogue::Label;
-use super::finding::{Finding, Severity, State, Verdict};
+use super::{Finding, Label, Severity, State, Verdict};
 
 /// Adds implied findings that no rule has found. A mere note implies no other finding, because a measurement
 /// contradicts it.

@@ -1,11 +1,9 @@
 //! The machine's measurements of itself, and properties of the process that measured.
 
-use super::finding::{Finding, Severity, Verdict};
 use super::state::{is_device, trapped};
 use super::watchdog::figures::cost;
-use crate::facts::Facts;
+use super::{Facts, Finding, Fix, Label, Severity, TRUST, Verdict};
 use crate::measured::{Discipline, Measured, WarpMeasured};
-use crate::rules::catalogue::{Fix, Label, TRUST};
 use crate::utc::UNKNOWN_ERROR_US;
 
 /// Number of steps back that are believed: one in some thousand hand-overs is only reported.

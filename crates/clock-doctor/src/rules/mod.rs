@@ -27,8 +27,11 @@ mod watchdog;
 #[cfg(test)]
 mod machines_tests;
 
-use self::finding::{Diagnosis, Finding, Verdict};
-use super::facts::Facts;
+// The words that most rules use: they take them from here.
+use self::catalogue::{Fix, Label, Says, TRUST};
+use self::finding::{Advice, Diagnosis, Finding, Severity, State, Verdict};
+use super::facts::{Evidence, Facts};
+use super::log::event::{Event, EventKind, UnstableReason};
 
 type Rules = fn(&Facts, &Verdict) -> Vec<Finding>;
 

@@ -1,10 +1,10 @@
 //! Kernel parameters on the command line.
 
-use super::finding::{Finding, Severity, State, Verdict};
 use super::state::source::is_tsc;
-use crate::facts::{CommandLine, Facts, Known};
-use crate::log::event::{Event, EventKind, UnstableReason};
-use crate::rules::catalogue::{Fix, Label};
+use super::{
+    Event, EventKind, Facts, Finding, Fix, Label, Severity, State, UnstableReason, Verdict,
+};
+use crate::facts::{CommandLine, Known};
 
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {

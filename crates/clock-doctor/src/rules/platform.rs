@@ -1,7 +1,7 @@
 //! Recognises the machine, hypervisor or cloud.
 
-use crate::facts::{Facts, Known, Log, Sign};
-use crate::log::event::EventKind;
+use super::{EventKind, Facts};
+use crate::facts::{Known, Log, Sign};
 
 /// Hints about the platform, in lower case.
 #[derive(Debug, Default)]

@@ -1,10 +1,8 @@
 //! A log that says that the TSC was given up, beside files that have it: which of them holds for the present.
 
-use super::catalogue::{Fix, Label, TRUST};
-use super::finding::Finding;
 use super::state::source::{gives_tsc_up, is_tsc};
-use crate::facts::{Facts, Log};
-use crate::log::event::{Event, EventKind};
+use super::{Event, EventKind, Facts, Finding, Fix, Label, TRUST};
+use crate::facts::Log;
 
 /// The facts without the lines that the files contradict, and what is to be said of that; `None` if they agree. A kernel
 /// that gave the TSC up has no way back before the next boot, so such a line is not of the time of the files.

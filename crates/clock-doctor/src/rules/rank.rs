@@ -8,8 +8,7 @@ mod order;
 #[cfg(test)]
 mod machines_tests;
 
-use super::finding::{Diagnosis, Finding, Severity, State, Verdict};
-use crate::facts::Facts;
+use super::{Diagnosis, Facts, Finding, Severity, State, Verdict};
 
 /// Orders findings and writes out their advice. A machine with fast clock reads and with notes at most gets no advice,
 /// no warnings and no questions.

@@ -3,11 +3,8 @@
 
 pub(crate) mod warp;
 
-use super::finding::{Finding, Severity, Verdict};
 use super::watchdog::machine::Machine;
-use crate::facts::Facts;
-use crate::log::event::{EventKind, UnstableReason};
-use crate::rules::catalogue::{Fix, Label, TRUST};
+use super::{EventKind, Facts, Finding, Fix, Label, Severity, TRUST, UnstableReason, Verdict};
 
 /// The findings for every reason in the log, except those that other rules judge.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {

@@ -2,13 +2,11 @@
 
 mod missing;
 
-use super::finding::{Finding, Severity, State, Verdict};
 use super::state::is_device;
 use super::state::source::{self, counts_ticks, is_tsc, rank};
-use super::{params, trust};
-use crate::facts::{Evidence, Facts};
-use crate::log::event::EventKind;
-use crate::rules::catalogue::{Fix, Label};
+use super::{
+    EventKind, Evidence, Facts, Finding, Fix, Label, Severity, State, Verdict, params, trust,
+};
 
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {

@@ -6,12 +6,9 @@ pub(super) mod source;
 mod tests;
 
 use self::source::Current;
-use super::finding::{State, Verdict};
-use super::platform;
-use crate::facts::{Facts, Kernel};
-use crate::log::event::EventKind;
+use super::{EventKind, Facts, Label, State, Verdict, platform};
+use crate::facts::Kernel;
 use crate::measured::Measured;
-use crate::rules::catalogue::Label;
 
 /// If a system call takes less than this many times the vDSO's time, the vDSO made the system call itself.
 const FALLBACK_RATIO: f64 = 1.5;

@@ -2,12 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::finding::{Finding, Severity, Verdict};
-use super::platform;
 use super::watchdog::figures::duration;
-use crate::facts::Facts;
-use crate::log::event::EventKind;
-use crate::rules::catalogue::{Fix, Label, capitalised};
+use super::{EventKind, Facts, Finding, Fix, Label, Severity, Verdict, platform};
+use crate::rules::catalogue::capitalised;
 
 /// Time by which a clock is set after a boot, in seconds.
 const BOOT_S: f64 = 300.0;

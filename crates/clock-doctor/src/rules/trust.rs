@@ -1,11 +1,7 @@
 //! Whether any fact proves that a TSC is good. An entry in `available_clocksource` does not: the kernel lists all that
 //! it has not refused yet, and its watchdog overlooks a rate that is off by up to 12 % (2.6.36 to 5.13).
 
-use super::catalogue::{Fix, Label};
-use super::finding::Finding;
-use super::{hosts, platform};
-use crate::facts::Facts;
-use crate::log::event::EventKind;
+use super::{EventKind, Facts, Finding, Fix, Label, hosts, platform};
 
 /// The reason why a TSC cannot simply be used.
 #[derive(Clone, Debug, PartialEq, Eq)]

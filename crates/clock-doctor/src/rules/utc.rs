@@ -1,10 +1,8 @@
 //! The time of day, against clocks outside of this kernel.
 
-use super::finding::{Finding, Severity, Verdict};
-use super::{platform, state};
-use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, EventKind};
-use crate::rules::catalogue::{Fix, Label};
+use super::{
+    Event, EventKind, Evidence, Facts, Finding, Fix, Label, Severity, Verdict, platform, state,
+};
 use crate::utc::{Comparison, Kind, Proof, Reference, SOMETIME, Weighed, Word, duration};
 
 const SECOND: i64 = 1_000_000_000;

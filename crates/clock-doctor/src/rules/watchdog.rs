@@ -21,10 +21,10 @@ use self::episode::Episode;
 use self::interval::Interval;
 use self::machine::Machine;
 use self::rates::Rates;
-use super::finding::{Finding, Severity, Verdict, merged};
-use crate::facts::{Facts, Log};
-use crate::log::event::{EventKind, Mark};
-use crate::rules::catalogue::{Fix, Label};
+use super::finding::merged;
+use super::{EventKind, Facts, Finding, Fix, Label, Severity, Verdict};
+use crate::facts::Log;
+use crate::log::event::Mark;
 
 /// One decision of the watchdog, with the properties of the machine that its remedies depend on.
 #[derive(Clone)]

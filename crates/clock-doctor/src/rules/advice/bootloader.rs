@@ -1,7 +1,7 @@
 //! Adds and removes words of the kernel's command line, by distribution and platform.
 
 use super::case::Case;
-use crate::facts::Facts;
+use crate::rules::Facts;
 use crate::rules::finding::KernelParameters;
 
 /// The family of distributions with the same handling of the command line and packages, by `os-release` or the kernel's

@@ -1,11 +1,9 @@
 //! A machine and the findings that a fix is written out for.
 
-use crate::facts::{Facts, Sign};
+use crate::facts::Sign;
 use crate::rules::age::kernel_since;
-use crate::rules::catalogue::{Label, Says};
-use crate::rules::finding::{Finding, Severity, Verdict};
-use crate::rules::platform;
 use crate::rules::trust::{self, Doubt};
+use crate::rules::{Facts, Finding, Label, Says, Severity, Verdict, platform};
 
 /// The context of a fix that is written out.
 #[derive(Clone, Copy)]

@@ -4,12 +4,10 @@ use super::Draft;
 use super::bootloader::family;
 use super::case::Case;
 use crate::facts::Sign;
-use crate::log::event::EventKind;
-use crate::rules::catalogue::{Fix, Label, Says, capitalised};
-use crate::rules::finding::State;
-use crate::rules::params;
+use crate::rules::catalogue::capitalised;
 use crate::rules::state::source::{counts_ticks, is_tsc, rank};
 use crate::rules::trust::uses_tsc;
+use crate::rules::{EventKind, Fix, Label, Says, State, params};
 use crate::utc::{Kind, Reference};
 
 /// Platforms whose hypervisor belongs to a provider.

@@ -1,8 +1,6 @@
 //! Whether a clock that reads the TSC in user space would be correct on this machine.
 
-use super::super::catalogue::{Label, Says};
-use super::super::finding::Finding;
-use crate::facts::Facts;
+use crate::rules::{Facts, Finding, Label, Says};
 
 /// Whether a program can get correct time from the TSC on this machine: `Ok` if no known fact speaks against it. A TSC
 /// given up by the watchdog is acceptable if the watchdog's own numbers acquit it (a wrapped or slow reference, a torn

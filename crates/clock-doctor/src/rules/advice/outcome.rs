@@ -2,9 +2,8 @@
 
 use super::case::Case;
 use super::{CURRENT, fixes};
-use crate::log::event::{Event, EventKind, UnstableReason};
-use crate::rules::catalogue::Fix;
 use crate::rules::state::source::{gives_tsc_up, is_tsc};
+use crate::rules::{Event, EventKind, Fix, UnstableReason};
 
 /// Clocks of hypervisors, rated above or below tsc.
 const CLOCKS: [&str; 3] = ["kvm-clock", "xen", "hyperv_clocksource_tsc_page"];

@@ -1,10 +1,7 @@
 //! Hyper-V, Azure, WSL: the TSC page, and the reason why Linux does not use plain tsc there.
 
-use crate::facts::Facts;
-use crate::log::event::EventKind;
 use crate::rules::age::age;
-use crate::rules::catalogue::{Fix, Label};
-use crate::rules::finding::{Finding, Severity, Verdict};
+use crate::rules::{EventKind, Facts, Finding, Fix, Label, Severity, Verdict};
 
 /// The findings of these rules.
 pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {

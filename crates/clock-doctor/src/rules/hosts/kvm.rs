@@ -1,12 +1,11 @@
 //! KVM, QEMU, Firecracker: kvm-clock, and the TSC that the host passes through.
 
 use super::flag_evidence;
-use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, EventKind, UnstableReason};
-use crate::rules::catalogue::{Fix, Label};
-use crate::rules::finding::{Finding, Severity, State, Verdict};
-use crate::rules::platform;
 use crate::rules::state::source::lists_tsc;
+use crate::rules::{
+    Event, EventKind, Evidence, Facts, Finding, Fix, Label, Severity, State, UnstableReason,
+    Verdict, platform,
+};
 
 use crate::rules::watchdog::figures::count;
 

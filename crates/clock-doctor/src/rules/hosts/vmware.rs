@@ -1,11 +1,8 @@
 //! VMware, and other platforms that guarantee a good TSC.
 
 use super::flag_evidence;
-use crate::facts::Facts;
-use crate::log::event::{EventKind, UnstableReason};
-use crate::rules::catalogue::{Fix, Label};
-use crate::rules::finding::{Finding, Verdict};
 use crate::rules::state::source::is_tsc;
+use crate::rules::{EventKind, Facts, Finding, Fix, Label, UnstableReason, Verdict};
 
 /// The findings of these rules.
 pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {

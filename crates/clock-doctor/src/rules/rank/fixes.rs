@@ -1,12 +1,9 @@
 //! The advised fixes: those that findings suggest, without those that any finding rules out.
 
-use super::super::advice;
 use super::super::age::kernel_since;
-use super::super::catalogue::{Fix, Says};
-use super::super::finding::{Advice, Finding, Severity, State, Verdict};
 use super::super::state::is_device;
 use super::super::trust::{self, AIMS_AT_TSC, Doubt, uses_tsc};
-use crate::facts::Facts;
+use crate::rules::{Advice, Facts, Finding, Fix, Says, Severity, State, Verdict, advice};
 
 /// Whether any finding rules out that fix.
 pub(super) fn is_forbidden(fix: Fix, findings: &[Finding]) -> bool {

@@ -1,11 +1,8 @@
 //! Tempting changes that would do harm on this machine: an order to follow `Never:`, with the reason.
 
-use super::super::catalogue::{Fix, Label, Says};
-use super::super::finding::{Diagnosis, Finding, Severity};
 use super::super::trust::{self, Doubt};
 use super::fixes::is_forbidden;
-use crate::facts::Facts;
-use crate::log::event::EventKind;
+use crate::rules::{Diagnosis, EventKind, Facts, Finding, Fix, Label, Says, Severity};
 
 /// The warnings that apply to this machine.
 pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {

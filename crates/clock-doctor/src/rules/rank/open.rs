@@ -1,11 +1,11 @@
 //! Help from clockscope until the cause is repaired, and open questions with decisive answers.
 
 use super::super::advice::tsc_guards;
-use super::super::catalogue::{Fix, Label, Says};
-use super::super::finding::{Cost, Diagnosis, Severity, State};
+use super::super::finding::Cost;
 use super::super::watchdog::figures::cost;
-use crate::facts::{Facts, Log};
-use crate::log::event::{EventKind, Role};
+use crate::facts::Log;
+use crate::log::event::Role;
+use crate::rules::{Diagnosis, EventKind, Facts, Fix, Label, Says, Severity, State};
 
 fn says(diagnosis: &Diagnosis, what: Says) -> bool {
     diagnosis.findings.iter().any(|finding| finding.says(what))

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::iter::successors;
 
-use super::super::catalogue::Label;
-use super::super::finding::{Finding, Severity, append, merged};
+use super::super::finding::{append, merged};
+use crate::rules::{Finding, Label, Severity};
 
 /// The findings in order, one for each label; `follows_from` is cleared if its finding is absent.
 pub(super) fn ordered(findings: Vec<Finding>) -> Vec<Finding> {

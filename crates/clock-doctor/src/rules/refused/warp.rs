@@ -1,14 +1,13 @@
 //! CPUs with counters that disagreed when a CPU came up.
 
-use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, EventKind, UnstableReason};
-use crate::rules::catalogue::{Fix, Label, TRUST};
-use crate::rules::finding::{Finding, Severity};
 use crate::rules::state::source::gives_tsc_up;
 use crate::rules::watchdog::figures::{count, duration};
 use crate::rules::watchdog::machine::Machine;
 use crate::rules::watchdog::rates::Rates;
 use crate::rules::watchdog::resume::is_soon;
+use crate::rules::{
+    Event, EventKind, Evidence, Facts, Finding, Fix, Label, Severity, TRUST, UnstableReason,
+};
 
 /// A smaller warp, in ticks, is about the time that handing over the lock takes.
 const SMALL: u64 = 2_000;

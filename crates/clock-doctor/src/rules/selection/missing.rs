@@ -1,12 +1,11 @@
 //! tsc is missing, with or without a reason in the log.
 
-use crate::facts::Facts;
-use crate::log::event::{Event, EventKind};
-use crate::rules::catalogue::{Fix, Label};
-use crate::rules::finding::{Finding, Severity, State, Verdict};
 use crate::rules::state::source::{lists_tsc, tsc_given_up};
 use crate::rules::state::{is_device, is_elsewhere};
-use crate::rules::{arm, params, refused, watchdog};
+use crate::rules::{
+    Event, EventKind, Facts, Finding, Fix, Label, Severity, State, Verdict, arm, params, refused,
+    watchdog,
+};
 
 /// The findings of these rules.
 pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {

@@ -1,7 +1,7 @@
 //! The cost of a read, from published figures: their ratios matter, not the values.
 
-use crate::facts::Facts;
-use crate::rules::finding::{Cost, State};
+use crate::rules::finding::Cost;
+use crate::rules::{Facts, State};
 
 /// The cost of a read of `CLOCK_MONOTONIC`: the measured one, else the published one for the clocksource `source`;
 /// `None` without a published figure.

@@ -1,7 +1,7 @@
 //! The current clocksource: from the file, or from the last line of the log about it.
 
-use crate::facts::{Evidence, Facts};
-use crate::log::event::{Count, Event, EventKind, Role};
+use crate::log::event::{Count, Role};
+use crate::rules::{Event, EventKind, Evidence, Facts};
 
 /// Seconds after the start in which the kernel normally changes clocksource: the refined TSC is registered about a
 /// second after the devices.

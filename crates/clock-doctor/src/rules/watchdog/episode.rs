@@ -4,9 +4,9 @@
 //! cut, and a fragment may begin in the middle. So a line is added to the open decision if it fits: if its place there
 //! is free and its stamp is near.
 
-use crate::facts::{Evidence, Facts};
-use crate::log::event::{Count, Event, EventKind, Mark, Role, UnstableReason};
+use crate::log::event::{Count, Mark, Role};
 use crate::rules::state::source::is_tsc;
+use crate::rules::{Event, EventKind, Evidence, Facts, UnstableReason};
 
 /// Maximum distance of one decision's stamps, in seconds: a slow serial console takes some.
 const NEAR_S: f64 = 5.0;

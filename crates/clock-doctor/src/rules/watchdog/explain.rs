@@ -6,7 +6,7 @@ use super::interval::{FASTEST_HZ, Interval, SLOWEST_HZ};
 use super::labels::CHECK_NS;
 use super::machine::Machine;
 use super::rates::{ACPI_PM_HZ, Origin};
-use crate::rules::catalogue::Label;
+use crate::rules::Label;
 
 /// Texts for the `{NAME}`s of a sentence.
 pub(crate) type Values = Vec<(&'static str, String)>;

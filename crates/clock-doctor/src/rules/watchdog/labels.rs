@@ -1,7 +1,7 @@
 //! Derives labels from one comparison's numbers: pure arithmetic.
 
 use super::interval::{FASTEST_HZ, Interval, SLOWEST_HZ};
-use crate::rules::catalogue::Label;
+use crate::rules::Label;
 
 /// Time between two checks, in nanoseconds (`WATCHDOG_INTERVAL`, half a second).
 pub(crate) const CHECK_NS: f64 = 0.5e9;

@@ -1,10 +1,8 @@
 //! The properties that decide which advice fits: virtual or physical machine, and the kernel.
 
-use crate::facts::{Facts, Kernel};
-use crate::log::event::EventKind;
+use crate::facts::Kernel;
 use crate::rules::age::{Age, age, kernel_since};
-use crate::rules::finding::Verdict;
-use crate::rules::platform;
+use crate::rules::{EventKind, Facts, Verdict, platform};
 
 /// The properties of a machine that advice depends on.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,8 +1,7 @@
 //! The rate of each clocksource, from the kernel's log.
 
-use crate::facts::Facts;
-use crate::log::event::EventKind;
 use crate::rules::state::source::is_tsc;
+use crate::rules::{EventKind, Facts};
 
 /// Rate of the ACPI power management timer, in hertz (`drivers/clocksource/acpi_pm.c`).
 pub(crate) const ACPI_PM_HZ: f64 = 3_579_545.0;

@@ -4,12 +4,9 @@ use super::explain::{self, Values};
 use super::figures::{duration, fine, share};
 use super::interval::Interval;
 use super::labels::{CRYSTAL_PPM, reference_jumped};
+use crate::rules::{EventKind, Evidence, Facts, Finding, Fix, Label};
 
 use super::{Decision, remedies};
-use crate::facts::{Evidence, Facts};
-use crate::log::event::EventKind;
-use crate::rules::catalogue::{Fix, Label};
-use crate::rules::finding::Finding;
 use crate::rules::state::source::counts_ticks;
 
 /// The finding `watchdog-bad-reference`, if the reference is unfit as a judge, or if a second one agrees with the TSC.

@@ -1,8 +1,7 @@
 //! The fixes that a label suggests on this machine, and those that it rules out.
 
 use super::machine::Machine;
-use crate::rules::catalogue::{Fix, Label, TRUST};
-use crate::rules::finding::Finding;
+use crate::rules::{Finding, Fix, Label, TRUST};
 
 /// Fixes that disable the watchdog for the TSC: `tsc=nowatchdog` if the kernel supports it, which keeps the check of
 /// the CPUs' counters; else `tsc=reliable`, which 4.16 to 5.4 ignored for `tsc-early`.

@@ -1,13 +1,10 @@
 //! Whether the TSC was given up because the machine, or the guest, slept or was moved.
 
 use super::figures::duration;
+use crate::rules::{Event, EventKind, Facts, Finding, Label, Severity, UnstableReason};
 
 use super::machine::Machine;
 use super::{Decision, explain, remedies};
-use crate::facts::Facts;
-use crate::log::event::{Event, EventKind, UnstableReason};
-use crate::rules::catalogue::Label;
-use crate::rules::finding::{Finding, Severity};
 use crate::rules::state::source::gives_tsc_up;
 
 /// A loss within this time after waking is a consequence of it, in seconds.

@@ -2,10 +2,7 @@
 
 use super::machine::Machine;
 use super::remedies;
-use crate::facts::Facts;
-use crate::log::event::EventKind;
-use crate::rules::catalogue::Label;
-use crate::rules::finding::Finding;
+use crate::rules::{EventKind, Facts, Finding, Label};
 
 /// The finding `per-cpu-sync-suspicious`, from `CPUs LIST ahead of CPU N`.
 pub(crate) fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
