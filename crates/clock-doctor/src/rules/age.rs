@@ -1,8 +1,6 @@
 //! The kernel's age from the wording of its messages, if its version is unknown.
 
-use super::{Event, EventKind, Evidence, Facts, UnstableReason};
-use crate::facts::Kernel;
-use crate::log::event::{Count, Mark};
+use super::{Count, Event, EventKind, Evidence, Facts, Kernel, Mark, UnstableReason};
 
 /// Bounds for the kernel's version.
 #[derive(Clone, Debug, PartialEq)]

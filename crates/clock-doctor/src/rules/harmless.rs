@@ -1,7 +1,8 @@
 //! Log lines that look like faults and are none.
 
-use super::state::source::{gives_tsc_up, is_tsc};
-use super::{Event, EventKind, Facts, Finding, Label, State, UnstableReason, Verdict};
+use super::{
+    Event, EventKind, Facts, Finding, Label, State, UnstableReason, Verdict, gives_tsc_up, is_tsc,
+};
 
 /// Time, in seconds, in which all changes of clocksource at boot take place, even on a machine with a slow console.
 const BOOT_S: f64 = 120.0;

@@ -9,9 +9,9 @@ pub(super) use self::vmware::vouches_for_tsc;
 
 use super::age::age;
 use super::{
-    EventKind, Evidence, Facts, Finding, Fix, Label, Severity, Verdict, arm, platform, watchdog,
+    EventKind, Evidence, Facts, Finding, Fix, Kernel, Label, Severity, Verdict, arm, platform,
+    watchdog,
 };
-use crate::facts::Kernel;
 
 /// A check that is later by more shows a guest that was not run, in nanoseconds.
 const STOOD_NS: i64 = 1_000_000_000;

@@ -1,8 +1,8 @@
 //! The machine's measurements of itself, and properties of the process that measured.
 
-use super::state::{is_device, trapped};
+use super::state::trapped;
 use super::watchdog::figures::cost;
-use super::{Facts, Finding, Fix, Label, Severity, TRUST, Verdict};
+use super::{Facts, Finding, Fix, Label, Severity, TRUST, Verdict, is_device};
 use crate::measured::{Discipline, Measured, WarpMeasured};
 use crate::utc::UNKNOWN_ERROR_US;
 

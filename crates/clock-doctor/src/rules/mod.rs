@@ -30,8 +30,10 @@ mod machines_tests;
 // The words that most rules use: they take them from here.
 use self::catalogue::{Fix, Label, Says, TRUST};
 use self::finding::{Advice, Diagnosis, Finding, Severity, State, Verdict};
-use super::facts::{Evidence, Facts};
-use super::log::event::{Event, EventKind, UnstableReason};
+use self::state::is_device;
+use self::state::source::{counts_ticks, gives_tsc_up, is_tsc, lists_tsc};
+use super::facts::{Evidence, Facts, Kernel, Known, Log, Sign};
+use super::log::event::{Count, Event, EventKind, Mark, Role, UnstableReason};
 
 type Rules = fn(&Facts, &Verdict) -> Vec<Finding>;
 

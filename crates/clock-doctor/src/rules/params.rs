@@ -1,10 +1,10 @@
 //! Kernel parameters on the command line.
 
-use super::state::source::is_tsc;
 use super::{
-    Event, EventKind, Facts, Finding, Fix, Label, Severity, State, UnstableReason, Verdict,
+    Event, EventKind, Facts, Finding, Fix, Known, Label, Severity, State, UnstableReason, Verdict,
+    is_tsc,
 };
-use crate::facts::{CommandLine, Known};
+use crate::facts::CommandLine;
 
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {

@@ -1,7 +1,6 @@
 //! Recognises the machine, hypervisor or cloud.
 
-use super::{EventKind, Facts};
-use crate::facts::{Known, Log, Sign};
+use super::{EventKind, Facts, Known, Log, Sign};
 
 /// Hints about the platform, in lower case.
 #[derive(Debug, Default)]

@@ -1,8 +1,6 @@
 //! A log that says that the TSC was given up, beside files that have it: which of them holds for the present.
 
-use super::state::source::{gives_tsc_up, is_tsc};
-use super::{Event, EventKind, Facts, Finding, Fix, Label, TRUST};
-use crate::facts::Log;
+use super::{Event, EventKind, Facts, Finding, Fix, Label, Log, TRUST, gives_tsc_up, is_tsc};
 
 /// The facts without the lines that the files contradict, and what is to be said of that; `None` if they agree. A kernel
 /// that gave the TSC up has no way back before the next boot, so such a line is not of the time of the files.

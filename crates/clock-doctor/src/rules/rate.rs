@@ -3,12 +3,10 @@
 use std::fmt::Display;
 
 use super::finding::{append, merged};
-use super::state::is_device;
-use super::state::source::is_tsc;
 use super::watchdog::figures::{a_day, hertz, share};
 use super::watchdog::interval::FASTEST_HZ;
 use super::watchdog::rates::{Rates, from_registration};
-use super::{Event, EventKind, Evidence, Facts, Finding, Fix, Label, Verdict};
+use super::{Event, EventKind, Evidence, Facts, Finding, Fix, Label, Verdict, is_device, is_tsc};
 
 /// Limit beyond which a clock's rate is wrong, in parts per million: time daemons cannot slew more.
 const WRONG_PPM: f64 = 500.0;

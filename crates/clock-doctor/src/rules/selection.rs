@@ -2,10 +2,10 @@
 
 mod missing;
 
-use super::state::is_device;
-use super::state::source::{self, counts_ticks, is_tsc, rank};
+use super::state::source::{self, rank};
 use super::{
-    EventKind, Evidence, Facts, Finding, Fix, Label, Severity, State, Verdict, params, trust,
+    EventKind, Evidence, Facts, Finding, Fix, Label, Severity, State, Verdict, counts_ticks,
+    is_device, is_tsc, params, trust,
 };
 
 /// The findings of these rules.

@@ -22,9 +22,7 @@ use self::interval::Interval;
 use self::machine::Machine;
 use self::rates::Rates;
 use super::finding::merged;
-use super::{EventKind, Facts, Finding, Fix, Label, Severity, Verdict};
-use crate::facts::Log;
-use crate::log::event::Mark;
+use super::{EventKind, Facts, Finding, Fix, Label, Log, Mark, Severity, Verdict};
 
 /// One decision of the watchdog, with the properties of the machine that its remedies depend on.
 #[derive(Clone)]

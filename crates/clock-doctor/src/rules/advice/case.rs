@@ -1,9 +1,8 @@
 //! A machine and the findings that a fix is written out for.
 
-use crate::facts::Sign;
 use crate::rules::age::kernel_since;
 use crate::rules::trust::{self, Doubt};
-use crate::rules::{Facts, Finding, Label, Says, Severity, Verdict, platform};
+use crate::rules::{Facts, Finding, Label, Says, Severity, Sign, Verdict, platform};
 
 /// The context of a fix that is written out.
 #[derive(Clone, Copy)]

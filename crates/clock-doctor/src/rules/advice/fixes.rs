@@ -3,11 +3,10 @@
 use super::Draft;
 use super::bootloader::family;
 use super::case::Case;
-use crate::facts::Sign;
 use crate::rules::catalogue::capitalised;
-use crate::rules::state::source::{counts_ticks, is_tsc, rank};
+use crate::rules::state::source::rank;
 use crate::rules::trust::uses_tsc;
-use crate::rules::{EventKind, Fix, Label, Says, State, params};
+use crate::rules::{EventKind, Fix, Label, Says, Sign, State, counts_ticks, is_tsc, params};
 use crate::utc::{Kind, Reference};
 
 /// Platforms whose hypervisor belongs to a provider.

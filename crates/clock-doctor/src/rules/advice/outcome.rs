@@ -2,8 +2,7 @@
 
 use super::case::Case;
 use super::{CURRENT, fixes};
-use crate::rules::state::source::{gives_tsc_up, is_tsc};
-use crate::rules::{Event, EventKind, Fix, UnstableReason};
+use crate::rules::{Event, EventKind, Fix, UnstableReason, gives_tsc_up, is_tsc};
 
 /// Clocks of hypervisors, rated above or below tsc.
 const CLOCKS: [&str; 3] = ["kvm-clock", "xen", "hyperv_clocksource_tsc_page"];

@@ -1,10 +1,9 @@
 //! KVM, QEMU, Firecracker: kvm-clock, and the TSC that the host passes through.
 
 use super::flag_evidence;
-use crate::rules::state::source::lists_tsc;
 use crate::rules::{
     Event, EventKind, Evidence, Facts, Finding, Fix, Label, Severity, State, UnstableReason,
-    Verdict, platform,
+    Verdict, lists_tsc, platform,
 };
 
 use crate::rules::watchdog::figures::count;

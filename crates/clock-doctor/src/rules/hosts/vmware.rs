@@ -1,8 +1,7 @@
 //! VMware, and other platforms that guarantee a good TSC.
 
 use super::flag_evidence;
-use crate::rules::state::source::is_tsc;
-use crate::rules::{EventKind, Facts, Finding, Fix, Label, UnstableReason, Verdict};
+use crate::rules::{EventKind, Facts, Finding, Fix, Label, UnstableReason, Verdict, is_tsc};
 
 /// The findings of these rules.
 pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {

@@ -1,9 +1,10 @@
 //! The advised fixes: those that findings suggest, without those that any finding rules out.
 
 use super::super::age::kernel_since;
-use super::super::state::is_device;
 use super::super::trust::{self, AIMS_AT_TSC, Doubt, uses_tsc};
-use crate::rules::{Advice, Facts, Finding, Fix, Says, Severity, State, Verdict, advice};
+use crate::rules::{
+    Advice, Facts, Finding, Fix, Says, Severity, State, Verdict, advice, is_device,
+};
 
 /// Whether any finding rules out that fix.
 pub(super) fn is_forbidden(fix: Fix, findings: &[Finding]) -> bool {

@@ -3,9 +3,7 @@
 use super::super::advice::tsc_guards;
 use super::super::finding::Cost;
 use super::super::watchdog::figures::cost;
-use crate::facts::Log;
-use crate::log::event::Role;
-use crate::rules::{Diagnosis, EventKind, Facts, Fix, Label, Says, Severity, State};
+use crate::rules::{Diagnosis, EventKind, Facts, Fix, Label, Log, Role, Says, Severity, State};
 
 fn says(diagnosis: &Diagnosis, what: Says) -> bool {
     diagnosis.findings.iter().any(|finding| finding.says(what))

@@ -1,12 +1,12 @@
 //! CPUs with counters that disagreed when a CPU came up.
 
-use crate::rules::state::source::gives_tsc_up;
 use crate::rules::watchdog::figures::{count, duration};
 use crate::rules::watchdog::machine::Machine;
 use crate::rules::watchdog::rates::Rates;
 use crate::rules::watchdog::resume::is_soon;
 use crate::rules::{
     Event, EventKind, Evidence, Facts, Finding, Fix, Label, Severity, TRUST, UnstableReason,
+    gives_tsc_up,
 };
 
 /// A smaller warp, in ticks, is about the time that handing over the lock takes.

@@ -1,10 +1,10 @@
 //! tsc is missing, with or without a reason in the log.
 
-use crate::rules::state::source::{lists_tsc, tsc_given_up};
-use crate::rules::state::{is_device, is_elsewhere};
+use crate::rules::state::is_elsewhere;
+use crate::rules::state::source::tsc_given_up;
 use crate::rules::{
-    Event, EventKind, Facts, Finding, Fix, Label, Severity, State, Verdict, arm, params, refused,
-    watchdog,
+    Event, EventKind, Facts, Finding, Fix, Label, Severity, State, Verdict, arm, is_device,
+    lists_tsc, params, refused, watchdog,
 };
 
 /// The findings of these rules.

@@ -1,7 +1,6 @@
 //! The current clocksource: from the file, or from the last line of the log about it.
 
-use crate::log::event::{Count, Role};
-use crate::rules::{Event, EventKind, Evidence, Facts};
+use crate::rules::{Count, Event, EventKind, Evidence, Facts, Role};
 
 /// Seconds after the start in which the kernel normally changes clocksource: the refined TSC is registered about a
 /// second after the devices.

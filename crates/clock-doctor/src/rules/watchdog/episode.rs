@@ -4,9 +4,7 @@
 //! cut, and a fragment may begin in the middle. So a line is added to the open decision if it fits: if its place there
 //! is free and its stamp is near.
 
-use crate::log::event::{Count, Mark, Role};
-use crate::rules::state::source::is_tsc;
-use crate::rules::{Event, EventKind, Evidence, Facts, UnstableReason};
+use crate::rules::{Count, Event, EventKind, Evidence, Facts, Mark, Role, UnstableReason, is_tsc};
 
 /// Maximum distance of one decision's stamps, in seconds: a slow serial console takes some.
 const NEAR_S: f64 = 5.0;

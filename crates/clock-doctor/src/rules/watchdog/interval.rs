@@ -2,7 +2,7 @@
 
 use super::episode::Episode;
 use super::rates::{HPET_HZ, Origin, Rate, Rates};
-use crate::log::event::Count;
+use crate::rules::Count;
 
 /// Highest plausible rate of a TSC, in hertz.
 pub(crate) const FASTEST_HZ: f64 = 6.5e9;

@@ -1,8 +1,7 @@
 //! The properties that decide which advice fits: virtual or physical machine, and the kernel.
 
-use crate::facts::Kernel;
 use crate::rules::age::{Age, age, kernel_since};
-use crate::rules::{EventKind, Facts, Verdict, platform};
+use crate::rules::{EventKind, Facts, Kernel, Verdict, platform};
 
 /// The properties of a machine that advice depends on.
 #[derive(Clone, Debug, Default, PartialEq)]

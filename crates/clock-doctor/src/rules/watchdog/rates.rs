@@ -1,7 +1,6 @@
 //! The rate of each clocksource, from the kernel's log.
 
-use crate::rules::state::source::is_tsc;
-use crate::rules::{EventKind, Facts};
+use crate::rules::{EventKind, Facts, is_tsc};
 
 /// Rate of the ACPI power management timer, in hertz (`drivers/clocksource/acpi_pm.c`).
 pub(crate) const ACPI_PM_HZ: f64 = 3_579_545.0;

@@ -4,10 +4,9 @@ use super::explain::{self, Values};
 use super::figures::{duration, fine, share};
 use super::interval::Interval;
 use super::labels::{CRYSTAL_PPM, reference_jumped};
-use crate::rules::{EventKind, Evidence, Facts, Finding, Fix, Label};
+use crate::rules::{EventKind, Evidence, Facts, Finding, Fix, Label, counts_ticks};
 
 use super::{Decision, remedies};
-use crate::rules::state::source::counts_ticks;
 
 /// The finding `watchdog-bad-reference`, if the reference is unfit as a judge, or if a second one agrees with the TSC.
 pub(crate) fn find(decision: &Decision, facts: &Facts) -> Option<Finding> {

@@ -1,11 +1,12 @@
 //! Whether the TSC was given up because the machine, or the guest, slept or was moved.
 
 use super::figures::duration;
-use crate::rules::{Event, EventKind, Facts, Finding, Label, Severity, UnstableReason};
+use crate::rules::{
+    Event, EventKind, Facts, Finding, Label, Severity, UnstableReason, gives_tsc_up,
+};
 
 use super::machine::Machine;
 use super::{Decision, explain, remedies};
-use crate::rules::state::source::gives_tsc_up;
 
 /// A loss within this time after waking is a consequence of it, in seconds.
 const AFTER_S: f64 = 60.0;
