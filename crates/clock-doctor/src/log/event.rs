@@ -197,7 +197,8 @@ impl UnstableReason {
     }
 }
 
-/// The meaning of a line. Names are as in the log, durations in nanoseconds.
+/// The meaning of a line. Names are as in the log, durations in nanoseconds; `name` is that of a clocksource.
+#[allow(missing_docs, reason = "a variant's line describes its fields")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventKind {
     /// `Linux version RELEASE ...`: the boot begins.
@@ -223,13 +224,9 @@ pub enum EventKind {
     /// `tdx: Guest detected`, `SEV: Status: SEV SEV-ES SEV-SNP SecureTSC`: a guest whose TSC its host cannot change, by
     /// the usual name of the technique.
     Confidential(&'static str),
-    /// `CPU0: NAME (family: 0xf, ...)`, `smpboot: CPU0: ...`, `CPU: NAME stepping 02`
-    CpuModel {
-        /// The CPU's name, including the vendor.
-        name: String,
-        /// The family; kernels before 3.3 do not print it.
-        family: Option<u64>,
-    },
+    /// `CPU0: NAME (family: 0xf, ...)`, `smpboot: CPU0: ...`, `CPU: NAME stepping 02`: the name includes the vendor;
+    /// kernels before 3.3 do not print the family.
+    CpuModel { name: String, family: Option<u64> },
     /// `CPUn: Booted secondary processor`, `Booting Linux on physical CPU`: ARM.
     ArmBoot,
     /// `Detected N MHz processor` The rate is in MHz.
@@ -246,15 +243,9 @@ pub enum EventKind {
     NoRateFromHypervisor,
     /// `Skipped synchronization checks as TSC is reliable`
     SyncSkipped,
-    /// `clocksource: NAME: mask: 0x.. max_cycles: 0x.., max_idle_ns: N ns`
-    Registered {
-        /// The clocksource.
-        name: String,
-        /// Most cycles between two readings.
-        max_cycles: u64,
-        /// Longest idle time.
-        max_idle_ns: u64,
-    },
+    /// `clocksource: NAME: mask: 0x.. max_cycles: 0x.., max_idle_ns: N ns`: most cycles between two readings, and the
+    /// longest idle time.
+    Registered { name: String, max_cycles: u64, max_idle_ns: u64 },
     /// `Switched to clocksource NAME`, `Switching to ...`, `Time: NAME clocksource has been installed.`
     Switched(String),
     /// `TSC synchronization [CPU#0 -> CPU#1]:`, which the kernel prints if it failed: `true`. `checking TSC
@@ -268,64 +259,27 @@ pub enum EventKind {
     AdjustCompensated(i64),
     /// `[Firmware Bug]: TSC ADJUST differs ...`, `TSC ADJUST: CPUn: N (NOT) force(d) to 0` `true`: it is `Restoring` a value that changed at run time, after a resume.
     AdjustDiffers(bool),
-    /// `Marking TSC unstable due to REASON`
-    Unstable {
-        /// The reason, by its words.
-        reason: UnstableReason,
-        /// The text is complete. A text that is cut short may continue differently, so it proves nothing about the
-        /// machine.
-        is_whole: bool,
-        /// The text of the reason.
-        text: String,
-    },
+    /// `Marking TSC unstable due to REASON`: the reason by its words, whether its text is complete, and the text. A text
+    /// that is cut short may continue differently, so it proves nothing about the machine.
+    Unstable { reason: UnstableReason, is_whole: bool, text: String },
     /// `Marking clocksource NAME (as) unstable because/due to ...`
-    Marked {
-        /// The clocksource.
-        name: String,
-        /// The reason.
-        why: Mark,
-    },
-    /// `Clocksource NAME unstable (delta = N ns)`: 2.6 to 3.x.
-    OldDelta {
-        /// The clocksource.
-        name: String,
-        /// The difference from the reference.
-        delta_ns: i64,
-    },
+    Marked { name: String, why: Mark },
+    /// `Clocksource NAME unstable (delta = N ns)`: 2.6 to 3.x. The difference from the reference.
+    OldDelta { name: String, delta_ns: i64 },
     /// `'NAME' wd_nsec: N wd_now: X wd_last: X mask: X` and its like with `cs_`, `wd2_`.
     Reading(Role, Count),
-    /// `Clocksource 'tsc' skewed N ns (N ms) over watchdog 'hpet' interval of N ns (N ms)`
-    Skewed {
-        /// The clocksource.
-        name: String,
-        /// The skew; negative if the clocksource was behind.
-        skew_ns: i64,
-        /// The watchdog's reference.
-        reference: String,
-        /// The reference's interval.
-        interval_ns: i64,
-    },
+    /// `Clocksource 'tsc' skewed N ns (N ms) over watchdog 'hpet' interval of N ns (N ms)`: the skew is negative if the
+    /// clocksource was behind; the interval is that of the watchdog's reference.
+    Skewed { name: String, skew_ns: i64, reference: String, interval_ns: i64 },
     /// `Watchdog NAME interval: Nns`, `Clocksource NAME interval: Nns` (7.1): the clocksource, and its interval in
     /// nanoseconds.
     Interval(Role, String, i64),
-    /// `CPU1 N < CPU2 N (cycles)` (7.1)
-    CpuCycles {
-        /// The lower count.
-        first: u64,
-        /// The higher count.
-        second: u64,
-    },
-    /// `read-back delay of Nns ...`
-    ReadDelay {
-        /// The clocksource that was judged, if the line names it (`marking tsc unstable`).
-        name: Option<String>,
-        /// The delay; `None` if it is cut off.
-        nsec: Option<u64>,
-        /// The time between two reads of the reference alone, right after (6.2 and later).
-        alone: Option<u64>,
-        /// The line says that the clocksource is marked unstable because of the delay.
-        marks: bool,
-    },
+    /// `CPU1 N < CPU2 N (cycles)` (7.1): the lower count, and the higher.
+    CpuCycles { first: u64, second: u64 },
+    /// `read-back delay of Nns ...`: the clocksource that was judged, if the line names it (`marking tsc unstable`); the
+    /// delay, `None` if it is cut off; the time between two reads of the reference alone, right after (6.2 and later);
+    /// whether the line says that the clocksource is marked unstable because of the delay.
+    ReadDelay { name: Option<String>, nsec: Option<u64>, alone: Option<u64>, marks: bool },
     /// No consequence: `clock-skew test skipped`, `retried N times`, `read timed out`
     WatchdogNoise,
     /// `Long readout interval, skipping watchdog check: cs_nsec: N wd_nsec: N`: no consequence either. The counts of
@@ -333,27 +287,13 @@ pub enum EventKind {
     LongReadout(Option<(i64, i64)>),
     /// `Clocksource tsc unstable (delta = N ns).  Enable clocksource failover by adding ...`: Red Hat's 2.6.32 keeps it.
     KeptDelta(i64),
-    /// `'NAME' is current clocksource.`, `'NAME' (not 'OTHER') is current clocksource.`, `No current clocksource.`
-    Current {
-        /// The current one; `None` for `No current clocksource`.
-        name: Option<String>,
-        /// The line contains `(not 'OTHER')`.
-        is_other: bool,
-    },
-    /// `CPUs LIST ahead of CPU N`, `CPUs LIST behind CPU N`
-    CpusApart {
-        /// The list, as printed.
-        cpus: String,
-        /// Ahead rather than behind.
-        is_ahead: bool,
-    },
-    /// `Override clocksource NAME is ... HRT compatible`
-    Override {
-        /// The clocksource.
-        name: String,
-        /// The kernel will try again (`deferring`).
-        is_deferred: bool,
-    },
+    /// `'NAME' is current clocksource.`, `'NAME' (not 'OTHER') is current clocksource.`, `No current clocksource.`: its
+    /// name, and whether the line contains `(not 'OTHER')`.
+    Current { name: Option<String>, is_other: bool },
+    /// `CPUs LIST ahead of CPU N`, `CPUs LIST behind CPU N`: the list as printed, and whether it is ahead.
+    CpusApart { cpus: String, is_ahead: bool },
+    /// `Override clocksource NAME is ... HRT compatible`: whether the kernel will try again (`deferring`).
+    Override { name: String, is_deferred: bool },
     /// `TSC freq calibrated by CPUID/MSR differs from what is calibrated by HW timer`
     RateDiffers,
     /// `Previous calibrated TSC freq: N MHz` The rate is in MHz.
