@@ -6,13 +6,12 @@ use std::io::{self, Read};
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-use super::collect::signs::DMIDECODE_FIELDS;
 use super::facts::{Facts, Log, Unread};
 use super::log::event::{Event, EventKind};
 use super::log::reader;
 use super::measured;
 use super::root::Root;
-use super::root::paths::{self, Content};
+use super::root::paths::{self, Content, DMI_FIELDS};
 
 /// The folder in the archive. It does not name the machine.
 const TOP: &str = "clockscope-capture";
@@ -64,11 +63,9 @@ pub fn collect(root: &Root, facts: &Facts) -> io::Result<Capture> {
     }
     if let Some(log) = &facts.log {
         let lines = log.events.len();
-        let whole =
-            log.events.iter().filter(|event| matches!(event.kind, EventKind::CommandLine(_)));
         let mut remark =
             format!("{lines} lines that speak of clocks or the machine, of {}", log.lines);
-        if whole.count() > 0 {
+        if log.events.iter().any(|event| matches!(event.kind, EventKind::CommandLine(_))) {
             remark += &format!("; {COMMAND_LINE}");
         }
         let bytes = rendered(log).into_bytes();
@@ -123,7 +120,7 @@ fn dmidecode(text: &str) -> String {
         let key = line.trim().split(':').next().unwrap_or_default();
         let is_of =
             |(at, name, _): &(&str, &str, &str)| *at == section && (is_head || *name == key);
-        if DMIDECODE_FIELDS.iter().any(is_of) {
+        if DMI_FIELDS.iter().any(is_of) {
             kept.extend([line, "\n"]);
         }
     }

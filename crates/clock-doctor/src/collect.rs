@@ -2,7 +2,7 @@
 
 mod cpu;
 mod log_choice;
-pub(super) mod signs;
+mod signs;
 
 use std::io::Read;
 

@@ -2,18 +2,17 @@
 
 use super::{Files, first_line, first_word};
 use crate::facts::{Evidence, Known, Sign};
-use crate::root::paths;
+use crate::root::paths::{self, DMI_FIELDS};
 
 /// All signs, the strongest first.
 pub(super) fn machine(files: &mut Files) -> Vec<Known<Sign>> {
+    let hypervisor = |text: &str| first_word(text).map(Sign::Hypervisor);
+    let container = |text: &str| first_word(text).map(Sign::Container);
     let mut signs = dmi(files);
-    signs.extend(files.value("sys/hypervisor/type", |text| first_word(text).map(Sign::Hypervisor)));
+    signs.extend(files.value("sys/hypervisor/type", hypervisor));
     signs.extend(files.value("proc/xen/capabilities", |_| Some(Sign::Xen)));
-    signs.extend(device_tree(files, "hypervisor/compatible", |text| {
-        first_word(text).map(Sign::Hypervisor)
-    }));
-    signs
-        .extend(files.value("run/systemd/container", |text| first_word(text).map(Sign::Container)));
+    signs.extend(device_tree(files, "hypervisor/compatible", hypervisor));
+    signs.extend(files.value("run/systemd/container", container));
     signs.extend(files.value("run/.containerenv", |_| Some(Sign::Container("podman".to_owned()))));
     signs
 }
@@ -23,9 +22,9 @@ fn dmi(files: &mut Files) -> Vec<Known<Sign>> {
     let mut found = Vec::new();
     for place in paths::DMI {
         if found.is_empty() {
-            let path = |name: &str| format!("{place}/{name}");
-            let read = |name: &&str| files.value(&path(name), |text| dmi_sign(name, text.trim()));
-            found.extend(paths::DMI_FIELDS.iter().filter_map(read));
+            found.extend(DMI_FIELDS.iter().filter_map(|(.., name)| {
+                files.value(&format!("{place}/{name}"), |text| dmi_sign(name, text.trim()))
+            }));
         }
     }
     for file in paths::DMIDECODE {
@@ -40,18 +39,6 @@ fn dmi_sign(name: &str, value: &str) -> Option<Sign> {
     (!value.is_empty()).then(|| Sign::Dmi(name.to_owned(), value.to_owned()))
 }
 
-/// The fields of `dmidecode`'s output that doctor uses: section, key, and the name of the file in `/sys/class/dmi/id`
-/// with the same content.
-pub(crate) const DMIDECODE_FIELDS: [(&str, &str, &str); 7] = [
-    ("BIOS Information", "Vendor", "bios_vendor"),
-    ("BIOS Information", "Version", "bios_version"),
-    ("System Information", "Manufacturer", "sys_vendor"),
-    ("System Information", "Product Name", "product_name"),
-    ("System Information", "Version", "product_version"),
-    ("Base Board Information", "Manufacturer", "board_vendor"),
-    ("Base Board Information", "Product Name", "board_name"),
-];
-
 fn dmidecode(file: &str, text: &str) -> Vec<Known<Sign>> {
     let mut section = "";
     let mut signs: Vec<Known<Sign>> = Vec::new();
@@ -61,18 +48,12 @@ fn dmidecode(file: &str, text: &str) -> Vec<Known<Sign>> {
             continue;
         }
         let Some((key, value)) = line.trim().split_once(':') else { continue };
-        let field = DMIDECODE_FIELDS.iter().find(|(at, name, _)| (*at, *name) == (section, key));
-        let sign = field.and_then(|(_, _, name)| dmi_sign(name, value.trim()));
+        let field = DMI_FIELDS.iter().find(|(at, name, _)| (*at, *name) == (section, key));
+        let Some((_, _, name)) = field else { continue };
         // A chassis contains several boards; the first one is the machine's.
-        let is_new = |sign: &Sign| match sign {
-            Sign::Dmi(name, _) => {
-                !signs.iter().any(|one| matches!(&one.value, Sign::Dmi(other, _) if other == name))
-            }
-            _ => false,
-        };
-        if let Some(sign) = sign.filter(is_new) {
-            signs.push(Known::new(sign, file, &first_line(line)));
-        }
+        let is_name = |one: &Known<Sign>| matches!(&one.value, Sign::Dmi(it, _) if it == name);
+        let sign = dmi_sign(name, value.trim()).filter(|_| !signs.iter().any(is_name));
+        signs.extend(sign.map(|sign| Known::new(sign, file, &first_line(line))));
     }
     signs
 }

@@ -293,13 +293,8 @@ impl Boots<'_> {
     /// Begins a boot, unless this line is a copy of the one that began it. `version` is `None` at a journal's mark of
     /// another boot.
     fn begin(&mut self, line: u64, version: Option<String>) {
-        let is_copy = match (&self.version, &version) {
-            (Some((before, text)), Some(version)) => {
-                text == version && line - before <= COPIED_WITHIN && self.kept.has_only(is_first)
-            }
-            _ => false,
-        };
-        if is_copy {
+        let known = self.version.as_ref().filter(|(_, text)| Some(text) == version.as_ref());
+        if known.is_some_and(|(at, _)| line - at <= COPIED_WITHIN) && self.kept.has_only(is_first) {
             return;
         }
         let has_version = version.is_some();
@@ -341,14 +336,8 @@ impl Boots<'_> {
 
 /// A line of the first moments, which may come between two `Linux version` lines of one boot.
 fn is_first(kind: &EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::LinuxVersion(_)
-            | EventKind::CommandLine(_)
-            | EventKind::Dmi(_)
-            | EventKind::ArmBoot
-            | EventKind::MachineModel(_)
-    )
+    use EventKind::{ArmBoot, CommandLine, Dmi, LinuxVersion, MachineModel};
+    matches!(kind, LinuxVersion(_) | CommandLine(_) | Dmi(_) | ArmBoot | MachineModel(_))
 }
 
 /// The part of a line for the report.

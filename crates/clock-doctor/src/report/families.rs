@@ -38,10 +38,7 @@ impl Family {
 
     /// Adds a value, if there is one.
     pub(super) fn with_some(self, labels: &[(&str, &str)], value: Option<f64>) -> Family {
-        match value {
-            Some(value) => self.with(labels, value),
-            None => self,
-        }
+        value.into_iter().fold(self, |family, value| family.with(labels, value))
     }
 }
 

@@ -14,15 +14,16 @@ pub enum Content {
 
 /// The two places of a machine's DMI fields; the first is a link to the second.
 pub const DMI: [&str; 2] = ["sys/class/dmi/id", "sys/devices/virtual/dmi/id"];
-/// DMI fields that name a maker or a product; none of them holds a serial number.
-pub(crate) const DMI_FIELDS: [&str; 7] = [
-    "sys_vendor",
-    "product_name",
-    "product_version",
-    "board_vendor",
-    "board_name",
-    "bios_vendor",
-    "bios_version",
+/// DMI fields that name a maker or a product; none of them holds a serial number. Their section and key in the output
+/// of `dmidecode`, and the name of their file.
+pub(crate) const DMI_FIELDS: [(&str, &str, &str); 7] = [
+    ("System Information", "Manufacturer", "sys_vendor"),
+    ("System Information", "Product Name", "product_name"),
+    ("System Information", "Version", "product_version"),
+    ("Base Board Information", "Manufacturer", "board_vendor"),
+    ("Base Board Information", "Product Name", "board_name"),
+    ("BIOS Information", "Vendor", "bios_vendor"),
+    ("BIOS Information", "Version", "bios_version"),
 ];
 /// Files with the output of `dmidecode`.
 pub(crate) const DMIDECODE: [&str; 2] = ["dmidecode", "sos_commands/hardware/dmidecode"];
@@ -102,7 +103,7 @@ static SMALL: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     };
     let single = [&SINGLE[..], &DMIDECODE, &UNAME, &CHRONY_DRIFT, &NTP_DRIFT].concat();
     let mut all: BTreeSet<String> = single.into_iter().map(str::to_owned).collect();
-    all.extend(DMI.iter().flat_map(|at| below(at, &DMI_FIELDS)));
+    all.extend(DMI.iter().flat_map(|at| below(at, &DMI_FIELDS.map(|(.., name)| name))));
     all.extend(DEVICE_TREE.iter().flat_map(|at| below(at, &DEVICE_TREE_FIELDS)));
     all
 });

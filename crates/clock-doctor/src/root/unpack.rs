@@ -171,14 +171,13 @@ struct ZstdFrames<R> {
     packed: R,
     decoder: FrameDecoder,
     is_in_frame: bool,
-    is_at_end: bool,
 }
 
 impl<R: io::BufRead> ZstdFrames<R> {
     fn new(packed: R) -> ZstdFrames<R> {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(WINDOW);
-        ZstdFrames { packed, decoder, is_in_frame: false, is_at_end: false }
+        ZstdFrames { packed, decoder, is_in_frame: false }
     }
 
     /// Begins the next frame; `false` at the end of the file.
@@ -213,11 +212,10 @@ impl<R: io::BufRead> ZstdFrames<R> {
 
 impl<R: io::BufRead> Read for ZstdFrames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while !buffer.is_empty() && !self.is_at_end {
+        while !buffer.is_empty() {
+            self.is_in_frame = self.is_in_frame || self.begin()?;
             if !self.is_in_frame {
-                self.is_in_frame = self.begin()?;
-                self.is_at_end = !self.is_in_frame;
-                continue;
+                break;
             }
             let read = self.decoder.read(buffer)?;
             if read > 0 {

@@ -102,11 +102,7 @@ impl Finding {
 
     /// Adds fixes, best first.
     pub fn fix(mut self, fixes: &[Fix]) -> Finding {
-        for &fix in fixes {
-            if !self.fixes.contains(&fix) {
-                self.fixes.push(fix);
-            }
-        }
+        append(&mut self.fixes, fixes.to_vec());
         self
     }
 

@@ -122,11 +122,8 @@ fn reliable_ignored(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding>
         None => found.tell("unknown-kernel"),
     };
     // The watchdog may still be right, and a newer kernel would no longer ask it.
-    Some(
-        found
-            .fix(&[Fix::Measure, Fix::NewerKernel])
-            .forbid(&[Fix::TscReliable, Fix::TscNowatchdog]),
-    )
+    let found = found.fix(&[Fix::Measure, Fix::NewerKernel]);
+    Some(found.forbid(&[Fix::TscReliable, Fix::TscNowatchdog]))
 }
 
 fn no_tsc(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {

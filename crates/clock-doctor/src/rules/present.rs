@@ -30,15 +30,10 @@ pub(super) fn of(facts: &Facts) -> Option<(Facts, Option<Finding>)> {
         (None, Some(_)) => found.tell("current"),
         (None, None) => found.tell("listed"),
     };
+    use EventKind::{BrokenBiosAdvice, CpusApart, Current};
     let is_of_fault = |event: &Event| {
-        gives_up(event)
-            || event.kind.has_figures()
-            || matches!(
-                event.kind,
-                EventKind::Current { .. }
-                    | EventKind::BrokenBiosAdvice
-                    | EventKind::CpusApart { .. }
-            )
+        let is_beside = matches!(event.kind, Current { .. } | BrokenBiosAdvice | CpusApart { .. });
+        is_beside || gives_up(event) || event.kind.has_figures()
     };
     if let Some(log) = &mut present.log {
         log.events.retain(|event| !is_of_fault(event));

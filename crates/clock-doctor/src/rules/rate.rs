@@ -47,12 +47,8 @@ fn reads_tsc(verdict: &Verdict) -> bool {
 /// the rate only for a TSC that it did not refuse (`quick_pit_calibrate` and `tsc_refine_calibration_work` in
 /// `arch/x86/kernel/tsc.c`, Linux 6.1).
 fn is_settled(facts: &Facts) -> bool {
-    let settles = |kind: &EventKind| {
-        matches!(
-            kind,
-            EventKind::Refined(_) | EventKind::DetectedTsc(_) | EventKind::RateFromHypervisor(_)
-        )
-    };
+    use EventKind::{DetectedTsc, RateFromHypervisor, Refined};
+    let settles = |kind: &_| matches!(kind, Refined(_) | DetectedTsc(_) | RateFromHypervisor(_));
     facts.logged(settles).is_some()
 }
 

@@ -24,22 +24,19 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
 
 /// The findings for a reason; none for reasons of the watchdog, the comparison of CPUs, Hyper-V or a boot parameter.
 fn by_reason(reason: UnstableReason, text: &str, machine: &Machine) -> Vec<Finding> {
+    use UnstableReason::{
+        Backwards, BootParameter, CpuFrequency, HaltsBelowC2, HaltsInC1e, HaltsInIdle, HyperV,
+        HyperVOtherwise, NoTsc, NotCalculated, NotCalibrated, Other, SyncCheck, Unsynchronized,
+        Watchdog,
+    };
     match reason {
-        UnstableReason::Watchdog
-        | UnstableReason::SyncCheck
-        | UnstableReason::HyperV
-        | UnstableReason::BootParameter
-        | UnstableReason::NoTsc => Vec::new(),
-        UnstableReason::Unsynchronized => unsynchronized(machine),
-        UnstableReason::HaltsInIdle | UnstableReason::HaltsInC1e | UnstableReason::HaltsBelowC2 => {
-            vec![halts(reason)]
+        Watchdog | SyncCheck | HyperV | BootParameter | NoTsc => Vec::new(),
+        Unsynchronized => unsynchronized(machine),
+        HaltsInIdle | HaltsInC1e | HaltsBelowC2 => vec![halts(reason)],
+        Backwards => host_backwards(),
+        CpuFrequency | NotCalibrated | NotCalculated | HyperVOtherwise | Other => {
+            vec![refused(reason, text, machine)]
         }
-        UnstableReason::Backwards => host_backwards(),
-        UnstableReason::CpuFrequency
-        | UnstableReason::NotCalibrated
-        | UnstableReason::NotCalculated
-        | UnstableReason::HyperVOtherwise
-        | UnstableReason::Other => vec![refused(reason, text, machine)],
     }
 }
 

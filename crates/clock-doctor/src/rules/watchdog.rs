@@ -197,12 +197,8 @@ fn rate_is_unchecked(facts: &Facts) -> bool {
 
 /// Messages of the watchdog without a consequence for the TSC.
 fn noise(facts: &Facts, delays: &[Episode], others: &[Episode]) -> Option<Finding> {
-    let is_noise = |kind: &EventKind| {
-        matches!(
-            kind,
-            EventKind::WatchdogNoise | EventKind::LongReadout(_) | EventKind::KeptDelta(_)
-        )
-    };
+    use EventKind::{KeptDelta, LongReadout, WatchdogNoise};
+    let is_noise = |kind: &_| matches!(kind, WatchdogNoise | LongReadout(_) | KeptDelta(_));
     let noise = facts.events().filter(|event| is_noise(&event.kind));
     let delayed = delays.iter().filter(|episode| episode.delay.is_some());
     let episodes = delayed.chain(others).flat_map(|one| &one.lines);

@@ -74,22 +74,17 @@ fn rate(message: &str, at: usize) -> Option<EventKind> {
     let rest = &message[at..];
     // The number follows the last colon; names of timers come before it.
     let mhz = || megahertz(rest.rsplit_once(':')?.1);
-    if rest.starts_with("TSC freq read from hypervisor") {
-        return mhz().map(EventKind::RateFromHypervisor);
+    let (begins, has) = (|words| rest.starts_with(words), |words| message.contains(words));
+    match () {
+        () if begins("TSC freq read from hypervisor") => mhz().map(EventKind::RateFromHypervisor),
+        () if has("Failed to get TSC freq from the hypervisor") => {
+            Some(EventKind::NoRateFromHypervisor)
+        }
+        () if begins("TSC freq calibrated by CPUID/MSR differs") => Some(EventKind::RateDiffers),
+        () if has("Previous calibrated TSC freq") => mhz().map(EventKind::PreviousRate),
+        () if begins("TSC freq recalibrated by") => mhz().map(EventKind::Recalibrated),
+        () => None,
     }
-    if message.contains("Failed to get TSC freq from the hypervisor") {
-        return Some(EventKind::NoRateFromHypervisor);
-    }
-    if rest.starts_with("TSC freq calibrated by CPUID/MSR differs") {
-        return Some(EventKind::RateDiffers);
-    }
-    if message.contains("Previous calibrated TSC freq") {
-        return mhz().map(EventKind::PreviousRate);
-    }
-    if rest.starts_with("TSC freq recalibrated by") {
-        return mhz().map(EventKind::Recalibrated);
-    }
-    None
 }
 
 /// `Detected N MHz TSC`, `Detected N MHz processor`

@@ -74,9 +74,13 @@ impl<'a> Case<'a> {
             "xen" => (self.kernel_since(6, 2, None) == Some(false)).then_some(true),
             // 400 in 4.x; later 250 if the host offers an invariant TSC. Red Hat's 8 has the later rating.
             _ => {
-                let refuses = |event: &Event| fix != Fix::Invtsc && refuses_on_hyperv(&event.kind);
+                use EventKind::{HyperVNoInvariantTsc, Unstable};
+                use UnstableReason::HyperV;
+                let refuses =
+                    |it: &_| matches!(it, HyperVNoInvariantTsc | Unstable { reason: HyperV, .. });
+                let is_refused = fix != Fix::Invtsc && self.facts.logged(refuses).is_some();
                 let is_old = self.kernel_since(5, 0, Some(8)) == Some(false);
-                (is_old || self.facts.events().any(refuses)).then_some(true)
+                (is_old || is_refused).then_some(true)
             }
         })
     }
@@ -141,12 +145,4 @@ impl<'a> Case<'a> {
         );
         commands
     }
-}
-
-fn refuses_on_hyperv(kind: &EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::HyperVNoInvariantTsc
-            | EventKind::Unstable { reason: UnstableReason::HyperV, .. }
-    )
 }

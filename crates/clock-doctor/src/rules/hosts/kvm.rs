@@ -85,14 +85,11 @@ fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if !platform::has_hypervisor(facts, &verdict.platforms) || other {
         return None;
     }
+    use UnstableReason::{HaltsBelowC2, HaltsInC1e, HaltsInIdle, Unsynchronized};
     let unseen = |kind: &EventKind| match kind {
-        EventKind::Unstable { reason, is_whole: true, .. } => matches!(
-            reason,
-            UnstableReason::Unsynchronized
-                | UnstableReason::HaltsInIdle
-                | UnstableReason::HaltsInC1e
-                | UnstableReason::HaltsBelowC2
-        ),
+        EventKind::Unstable { reason, is_whole: true, .. } => {
+            matches!(reason, Unsynchronized | HaltsInIdle | HaltsInC1e | HaltsBelowC2)
+        }
         _ => false,
     };
     let refused = facts.logged(unseen);
