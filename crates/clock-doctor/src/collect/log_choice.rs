@@ -83,25 +83,14 @@ fn best(logs: &[Log], release: Option<&str>) -> Option<usize> {
 
 /// Whether a line reports an event rather than hardware.
 fn is_heavy(kind: &EventKind) -> bool {
-    kind.has_figures()
-        || matches!(
-            kind,
-            EventKind::Warp(_)
-                | EventKind::WarpRandom
-                | EventKind::AdjustCompensated(_)
-                | EventKind::AdjustDiffers(_)
-                | EventKind::Unstable { .. }
-                | EventKind::Marked { .. }
-                | EventKind::CpusApart { .. }
-                | EventKind::Override { .. }
-                | EventKind::RateDiffers
-                | EventKind::Recalibrated(_)
-                | EventKind::HotAdded
-                | EventKind::Switched(_)
-                | EventKind::BrokenBiosAdvice
-                | EventKind::Suspended(_)
-                | EventKind::Restored
-        )
+    use EventKind::*;
+    match kind {
+        Warp(_) | WarpRandom | AdjustCompensated(_) | AdjustDiffers(_) | HotAdded => true,
+        Unstable { .. } | Marked { .. } | CpusApart { .. } | BrokenBiosAdvice => true,
+        Switched(_) | Override { .. } | RateDiffers | Recalibrated(_) => true,
+        Suspended(_) | Restored => true,
+        kind => kind.has_figures(),
+    }
 }
 
 fn add_all(mut chosen: Log, others: Vec<Log>, is_same: impl Fn(&Log, &Log) -> bool) -> Log {

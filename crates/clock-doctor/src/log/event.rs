@@ -378,14 +378,8 @@ impl EventKind {
 
     /// Whether the event gives the figures of a watchdog check.
     pub(crate) fn has_figures(&self) -> bool {
-        matches!(
-            self,
-            EventKind::OldDelta { .. }
-                | EventKind::Reading(..)
-                | EventKind::Skewed { .. }
-                | EventKind::Interval(..)
-                | EventKind::CpuCycles { .. }
-                | EventKind::ReadDelay { .. }
-        )
+        use EventKind::*;
+        let is_new = matches!(self, Reading(..) | Skewed { .. } | Interval(..) | CpuCycles { .. });
+        is_new || matches!(self, OldDelta { .. } | ReadDelay { .. })
     }
 }

@@ -104,12 +104,11 @@ fn unstable(facts: &Facts) -> Family {
     }
     let mut times = BTreeMap::from([("tsc", 0_u32)]);
     for event in facts.events() {
+        use EventKind::{Marked, OldDelta, Unstable};
         let name = match &event.kind {
-            EventKind::Marked { name, .. } | EventKind::OldDelta { name, .. } => name,
-            EventKind::Unstable { reason: UnstableReason::Watchdog, is_whole: true, .. } => {
-                continue;
-            }
-            EventKind::Unstable { .. } => "tsc",
+            Marked { name, .. } | OldDelta { name, .. } => name,
+            Unstable { reason: UnstableReason::Watchdog, is_whole: true, .. } => continue,
+            Unstable { .. } => "tsc",
             _ => continue,
         };
         *times.entry(name).or_default() += 1;

@@ -95,53 +95,49 @@ fn message(event: &Event) -> &str {
 /// Formats of `kernel/time/clocksource.c` and `arch/x86/kernel/tsc.c`: the first version read that has them, or the
 /// version after the last one read without them. Stable releases of 5.10 have the read-back check of 5.14.
 fn not_before(event: &Event) -> Option<(u32, u32)> {
+    use EventKind::*;
     let text = message(event);
     match &event.kind {
-        EventKind::Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. } => Some((7, 1)),
-        EventKind::Interval(..) => Some(if text.contains(" interval:") { (7, 1) } else { (5, 11) }),
+        Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. } => Some((7, 1)),
+        Interval(..) => Some(if text.contains(" interval:") { (7, 1) } else { (5, 11) }),
         // `Watchdog remote CPU 3 read timed out`, `Watchdog hpet read timed out`.
-        EventKind::WatchdogNoise if text.contains("read timed out") => Some((7, 1)),
-        EventKind::Marked { .. } if text.contains("watchdog on CPU") => Some((4, 5)),
-        EventKind::Marked { .. } if text.contains("watchdog: Marking") => Some((4, 0)),
-        EventKind::Skewed { .. } => Some((6, 2)),
-        EventKind::Reading(_, Count { nsec: Some(_), .. }) => Some((5, 11)),
-        EventKind::ReadDelay { .. } | EventKind::CpusApart { .. } => Some((5, 10)),
-        EventKind::Registered { name, .. } | EventKind::Switched(name) if name == "tsc-early" => {
-            Some((4, 16))
-        }
-        EventKind::SchedClockUnstable => Some((4, 10)),
-        EventKind::Unstable { reason: UnstableReason::Watchdog, .. } => Some((4, 10)),
-        EventKind::Registered { .. } => Some((4, 2)),
-        EventKind::Switched(_) if text.contains("clocksource: Switched") => Some((4, 2)),
-        EventKind::Unstable { .. } if text.contains("tsc: Marking") => Some((3, 6)),
+        WatchdogNoise if text.contains("read timed out") => Some((7, 1)),
+        Marked { .. } if text.contains("watchdog on CPU") => Some((4, 5)),
+        Marked { .. } if text.contains("watchdog: Marking") => Some((4, 0)),
+        Skewed { .. } => Some((6, 2)),
+        Reading(_, Count { nsec: Some(_), .. }) => Some((5, 11)),
+        ReadDelay { .. } | CpusApart { .. } => Some((5, 10)),
+        Registered { name, .. } | Switched(name) if name == "tsc-early" => Some((4, 16)),
+        SchedClockUnstable => Some((4, 10)),
+        Unstable { reason: UnstableReason::Watchdog, .. } => Some((4, 10)),
+        Registered { .. } => Some((4, 2)),
+        Switched(_) if text.contains("clocksource: Switched") => Some((4, 2)),
+        Unstable { .. } if text.contains("tsc: Marking") => Some((3, 6)),
         _ => None,
     }
 }
 
 fn not_after(event: &Event) -> Option<(u32, u32)> {
+    use EventKind::*;
     let text = message(event);
     match &event.kind {
-        EventKind::Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. } => None,
-        EventKind::Marked { .. } if text.contains("watchdog on CPU") => Some((7, 0)),
-        EventKind::Marked { .. } if text.contains("watchdog: Marking") => Some((4, 8)),
-        EventKind::Reading(_, Count { nsec: Some(_), .. }) | EventKind::Skewed { .. } => {
-            Some((7, 0))
-        }
-        EventKind::OldDelta { .. } => Some((3, 11)),
+        Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. } => None,
+        Marked { .. } if text.contains("watchdog on CPU") => Some((7, 0)),
+        Marked { .. } if text.contains("watchdog: Marking") => Some((4, 8)),
+        Reading(_, Count { nsec: Some(_), .. }) | Skewed { .. } => Some((7, 0)),
+        OldDelta { .. } => Some((3, 11)),
         // Red Hat's 2.6.32.
-        EventKind::KeptDelta(_) => Some((2, 6)),
-        EventKind::Switched(_) if text.contains("has been installed") => Some((2, 6)),
-        EventKind::Switched(_) if text.contains("Switching to clocksource") => Some((3, 11)),
+        KeptDelta(_) => Some((2, 6)),
+        Switched(_) if text.contains("has been installed") => Some((2, 6)),
+        Switched(_) if text.contains("Switching to clocksource") => Some((3, 11)),
         // 3.6 added the prefix `tsc: `.
-        EventKind::Unstable { is_whole: true, .. } if text.starts_with("Marking TSC unstable") => {
-            Some((3, 5))
-        }
-        EventKind::Refined(_) if text.starts_with("Refined TSC") => Some((3, 5)),
-        EventKind::DetectedProcessor(_) if text.starts_with("time.c: ") => Some((2, 6)),
-        EventKind::DetectedProcessor(_) if text.starts_with("Detected ") => Some((3, 5)),
-        EventKind::CalibrationNote if text.starts_with("TSC: ") => Some((3, 5)),
-        EventKind::CalibrationNote if text.starts_with("Fast TSC") => Some((3, 5)),
-        EventKind::SyncSkipped => Some((4, 9)),
+        Unstable { is_whole: true, .. } if text.starts_with("Marking TSC unstable") => Some((3, 5)),
+        Refined(_) if text.starts_with("Refined TSC") => Some((3, 5)),
+        DetectedProcessor(_) if text.starts_with("time.c: ") => Some((2, 6)),
+        DetectedProcessor(_) if text.starts_with("Detected ") => Some((3, 5)),
+        CalibrationNote if text.starts_with("TSC: ") => Some((3, 5)),
+        CalibrationNote if text.starts_with("Fast TSC") => Some((3, 5)),
+        SyncSkipped => Some((4, 9)),
         _ => None,
     }
 }

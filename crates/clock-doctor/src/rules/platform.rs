@@ -81,28 +81,25 @@ impl Hints {
     }
 
     fn line(&mut self, kind: &EventKind) {
+        use EventKind::*;
         match kind {
-            EventKind::Dmi(text) => self.dmi.push(text.to_lowercase()),
-            EventKind::DmiAbsent => self.dmi_absent = true,
-            EventKind::MachineModel(name) => self.board |= !name.contains("virt"),
-            EventKind::Hypervisor(name) if name.contains("bare hardware") => {
-                self.bare_hardware = true;
-            }
-            EventKind::Hypervisor(name) => self.names.push(name.to_lowercase()),
-            EventKind::KvmClock => self.lines.push("kvm"),
-            EventKind::RateFromHypervisor(_) | EventKind::NoRateFromHypervisor => {
-                self.lines.push("vmware");
-            }
-            EventKind::HyperVNoInvariantTsc => self.lines.push("hyperv"),
+            Dmi(text) => self.dmi.push(text.to_lowercase()),
+            DmiAbsent => self.dmi_absent = true,
+            MachineModel(name) => self.board |= !name.contains("virt"),
+            Hypervisor(name) if name.contains("bare hardware") => self.bare_hardware = true,
+            Hypervisor(name) => self.names.push(name.to_lowercase()),
+            KvmClock => self.lines.push("kvm"),
+            RateFromHypervisor(_) | NoRateFromHypervisor => self.lines.push("vmware"),
+            HyperVNoInvariantTsc => self.lines.push("hyperv"),
             // `ARM_ARCH_TIMER_OOL_WORKAROUND` of drivers/clocksource/Kconfig depends on ARM64 (Linux 6.12).
-            EventKind::ArmWorkaround(_) | EventKind::ArmTrapping => self.lines.push("arm64"),
-            EventKind::HostUnstable => self.lines.push("host"),
+            ArmWorkaround(_) | ArmTrapping => self.lines.push("arm64"),
+            HostUnstable => self.lines.push("host"),
             kind if kind.is_about_hyperv() => self.lines.push("hyperv"),
-            EventKind::PvclockUnstable => self.lines.push("xen"),
-            EventKind::OfPlatform(name) => self.lines.push(name),
-            EventKind::Confidential(_) | EventKind::VirtualMachine => self.flag = true,
-            EventKind::CpuModel { name, .. } => self.cpus.push(name.to_lowercase()),
-            EventKind::LinuxVersion(text) => self.kernel.push_str(&text.to_lowercase()),
+            PvclockUnstable => self.lines.push("xen"),
+            OfPlatform(name) => self.lines.push(name),
+            Confidential(_) | VirtualMachine => self.flag = true,
+            CpuModel { name, .. } => self.cpus.push(name.to_lowercase()),
+            LinuxVersion(text) => self.kernel.push_str(&text.to_lowercase()),
             kind => self.sources.extend(kind.clocksources().map(str::to_owned)),
         }
     }

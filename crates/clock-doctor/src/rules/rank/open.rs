@@ -95,14 +95,10 @@ pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
 }
 
 fn has_numbers(facts: &Facts) -> bool {
-    facts.events().any(|event| {
-        matches!(
-            event.kind,
-            EventKind::Reading(Role::Reference, _)
-                | EventKind::Skewed { .. }
-                | EventKind::Interval(Role::Reference, ..)
-                | EventKind::CpuCycles { .. }
-                | EventKind::OldDelta { .. }
-        )
-    })
+    use EventKind::*;
+    let is_number = |kind: &EventKind| match kind {
+        Reading(role, _) | Interval(role, ..) => *role == Role::Reference,
+        kind => matches!(kind, Skewed { .. } | CpuCycles { .. } | OldDelta { .. }),
+    };
+    facts.logged(is_number).is_some()
 }

@@ -52,18 +52,12 @@ pub(in crate::rules) fn counts_ticks(name: &str) -> bool {
 
 /// Whether the line gives tsc up, or implies such a line.
 pub(in crate::rules) fn gives_tsc_up(event: &Event) -> bool {
+    use EventKind::*;
     match &event.kind {
-        EventKind::Marked { name, .. }
-        | EventKind::OldDelta { name, .. }
-        | EventKind::Skewed { name, .. } => is_tsc(name),
-        EventKind::Unstable { .. }
-        | EventKind::Warp(_)
-        | EventKind::WarpRandom
-        | EventKind::SyncCheck(true)
-        | EventKind::HostUnstable
-        | EventKind::SchedClockUnstable => true,
-        EventKind::ReadDelay { name, marks, .. } => *marks && name.as_deref().is_some_and(is_tsc),
-        _ => false,
+        Marked { name, .. } | OldDelta { name, .. } | Skewed { name, .. } => is_tsc(name),
+        Unstable { .. } | HostUnstable | SchedClockUnstable => true,
+        ReadDelay { name, marks, .. } => *marks && name.as_deref().is_some_and(is_tsc),
+        kind => kind.is_warp(),
     }
 }
 

@@ -93,31 +93,25 @@ impl Episode {
         if event.kind.has_figures() {
             self.numbers.push(event.evidence.clone());
         }
-        self.has_comparison |= !matches!(
-            event.kind,
-            EventKind::ReadDelay { .. }
-                | EventKind::Current { .. }
-                | EventKind::Unstable { .. }
-                | EventKind::Reading(Role::SecondReference, _)
-        );
+        use EventKind::{Current, ReadDelay, Reading, Unstable};
+        let is_beside = matches!(event.kind, ReadDelay { .. } | Current { .. } | Unstable { .. });
+        let is_second = matches!(event.kind, Reading(Role::SecondReference, _));
+        self.has_comparison |= !is_beside && !is_second;
         true
     }
 
     /// Stores a line in its place, if that is free.
     fn fits(&mut self, event: &Event) -> bool {
+        use EventKind::*;
         match &event.kind {
-            EventKind::Marked { name, why } => {
-                self.named(name) && put(&mut self.marked, (name.clone(), *why))
-            }
-            EventKind::OldDelta { name, delta_ns } => {
-                self.named(name) && put(&mut self.delta_ns, *delta_ns)
-            }
-            EventKind::Reading(role, count) => match role {
+            Marked { name, why } => self.named(name) && put(&mut self.marked, (name.clone(), *why)),
+            OldDelta { name, delta_ns } => self.named(name) && put(&mut self.delta_ns, *delta_ns),
+            Reading(role, count) => match role {
                 Role::Reference => put(&mut self.reference, count.clone()),
                 Role::SecondReference => put(&mut self.second, count.clone()),
                 Role::Watched => self.named(&count.name) && put(&mut self.watched, count.clone()),
             },
-            EventKind::Skewed { name, skew_ns, reference, interval_ns } => {
+            Skewed { name, skew_ns, reference, interval_ns } => {
                 let fits = self.named(name) && put(&mut self.delta_ns, *skew_ns);
                 if fits {
                     self.reference_interval.get_or_insert((reference.clone(), *interval_ns));
@@ -125,14 +119,12 @@ impl Episode {
                 }
                 fits
             }
-            EventKind::Interval(Role::Watched, name, nsec) => {
+            Interval(Role::Watched, name, nsec) => {
                 self.named(name) && put(&mut self.watched_interval, *nsec)
             }
-            EventKind::Interval(_, name, nsec) => {
-                put(&mut self.reference_interval, (name.clone(), *nsec))
-            }
-            EventKind::CpuCycles { first, second } => put(&mut self.cycles, (*first, *second)),
-            EventKind::ReadDelay { name, nsec, alone, marks } => {
+            Interval(_, name, nsec) => put(&mut self.reference_interval, (name.clone(), *nsec)),
+            CpuCycles { first, second } => put(&mut self.cycles, (*first, *second)),
+            ReadDelay { name, nsec, alone, marks } => {
                 // Harmless delays come several at a time; the last one counts.
                 let replaces = self.delay.is_none_or(|(_, before)| !before)
                     && name.as_ref().is_none_or(|name| self.named(name));
@@ -142,10 +134,8 @@ impl Episode {
                 }
                 replaces
             }
-            EventKind::Current { name, is_other } => {
-                put(&mut self.current, (name.clone(), *is_other))
-            }
-            EventKind::Unstable { reason: UnstableReason::Watchdog, .. } => {
+            Current { name, is_other } => put(&mut self.current, (name.clone(), *is_other)),
+            Unstable { reason: UnstableReason::Watchdog, .. } => {
                 self.is_of_tsc() && !std::mem::replace(&mut self.is_declared, true)
             }
             _ => false,

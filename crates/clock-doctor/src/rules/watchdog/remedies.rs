@@ -15,47 +15,38 @@ fn no_watchdog(machine: &Machine) -> &'static [Fix] {
 
 /// Adds the fixes that the finding's label suggests, best first, and those that it rules out.
 pub(crate) fn add(finding: Finding, machine: &Machine, rate_is_unchecked: bool) -> Finding {
+    use Fix::*;
+    use Label::*;
     let when = |applies: bool, fixes: &'static [Fix]| if applies { fixes } else { &[] };
     let vm = |fixes| when(machine.is_virtual, fixes);
     let no_watchdog = no_watchdog(machine);
-    let keep = when(machine.source.as_deref() == Some("kvm-clock"), &[Fix::Keep]);
-    match finding.label {
-        Label::WatchdogFalsePositiveLikely | Label::TscWatchdogGlitch => {
-            finding.fix(no_watchdog).fix(&[Fix::Reboot])
+    let keep = when(machine.source.as_deref() == Some("kvm-clock"), &[Keep]);
+    let bios_update = when(!machine.is_virtual, &[BiosUpdate]);
+    let newer_kernel = when(machine.since(7, 1) != Some(true), &[NewerKernel]);
+    let fixes: Vec<&[Fix]> = match finding.label {
+        WatchdogFalsePositiveLikely | TscWatchdogGlitch => vec![no_watchdog, &[Reboot]],
+        WatchdogCounterWrapped | WatchdogReadsTorn => {
+            vec![&[FindStall], vm(&[PinVcpus, KvmClock]), no_watchdog]
         }
-        Label::WatchdogCounterWrapped | Label::WatchdogReadsTorn => {
-            finding.fix(&[Fix::FindStall]).fix(vm(&[Fix::PinVcpus, Fix::KvmClock])).fix(no_watchdog)
+        TscWatchdogLongInterval => vec![&[FindStall], vm(&[PinVcpus]), no_watchdog],
+        TscWatchdogReaddelay => vec![no_watchdog, newer_kernel, vm(&[PinVcpus])],
+        TscWatchdogShortInterval | VmPaused => vec![keep, &[Reboot, TscNowatchdog]],
+        TscWentBackwards | AfterResume => {
+            vec![vm(&[SuspendGuests, KvmClock]), bios_update, &[Reboot]]
         }
-        Label::TscWatchdogLongInterval => {
-            finding.fix(&[Fix::FindStall]).fix(vm(&[Fix::PinVcpus])).fix(no_watchdog)
-        }
-        Label::TscWatchdogReaddelay => finding
-            .fix(no_watchdog)
-            .fix(when(machine.since(7, 1) != Some(true), &[Fix::NewerKernel]))
-            .fix(vm(&[Fix::PinVcpus])),
-        Label::TscWatchdogShortInterval | Label::VmPaused => {
-            finding.fix(keep).fix(&[Fix::Reboot, Fix::TscNowatchdog])
-        }
-        label @ (Label::TscWentBackwards | Label::AfterResume) => finding
-            .fix(vm(&[Fix::SuspendGuests, Fix::KvmClock]))
-            .fix(when(!machine.is_virtual, &[Fix::BiosUpdate]))
-            .fix(&[Fix::Reboot])
-            .forbid(when(label == Label::AfterResume, TRUST)),
-        Label::TscJumped => finding.fix(&[Fix::Measure, Fix::FindStall]),
-        Label::PerCpuSyncSuspicious | Label::TscWarpRuntime => {
-            let where_ = if machine.is_virtual { Fix::PinVcpus } else { Fix::BiosUpdate };
-            finding.fix(&[Fix::Measure, where_])
-        }
-        Label::WatchdogBadReference if rate_is_unchecked => finding
-            .fix(&[Fix::Measure, Fix::EnableHpet, Fix::TscRecalibrate])
-            .forbid(&[Fix::TscReliable]),
-        Label::WatchdogBadReference => finding.fix(no_watchdog),
-        Label::NeedsRateMeasurement => finding.fix(&[Fix::Measure]),
-        Label::TscWatchdogSkew => finding
-            .fix(keep)
-            .fix(&[Fix::Measure, Fix::Reboot])
-            .fix(if rate_is_unchecked { &[] } else { no_watchdog })
-            .forbid(when(rate_is_unchecked, &[Fix::TscReliable])),
-        _ => finding,
-    }
+        TscJumped => vec![&[Measure, FindStall]],
+        PerCpuSyncSuspicious | TscWarpRuntime => vec![&[Measure], vm(&[PinVcpus]), bios_update],
+        WatchdogBadReference if rate_is_unchecked => vec![&[Measure, EnableHpet, TscRecalibrate]],
+        WatchdogBadReference => vec![no_watchdog],
+        NeedsRateMeasurement => vec![&[Measure]],
+        TscWatchdogSkew if rate_is_unchecked => vec![keep, &[Measure, Reboot]],
+        TscWatchdogSkew => vec![keep, &[Measure, Reboot], no_watchdog],
+        _ => vec![],
+    };
+    let forbids = match finding.label {
+        AfterResume => TRUST,
+        WatchdogBadReference | TscWatchdogSkew => when(rate_is_unchecked, &[TscReliable]),
+        _ => &[],
+    };
+    finding.fix(&fixes.concat()).forbid(forbids)
 }
