@@ -1,10 +1,8 @@
 //! Interprets a line. Accepts prefixes that changed from version to version, and cut lines; a cut word or number is
 //! never taken as complete.
 
-mod arm;
 mod hosts;
 mod platform;
-mod references;
 mod steps;
 mod tokens;
 mod tsc;
@@ -72,14 +70,14 @@ const KEYWORDS: &[(&str, Parser)] = &[
     ("HPET dysfunctional in PC10", |_, _| Some(EventKind::HpetPc10)),
     ("ounter not counting", |_, _| Some(EventKind::HpetDisabled)),
     ("Will disable the HPET", |_, _| Some(EventKind::HpetDisabled)),
-    ("PM-Timer", references::pm_timer),
-    ("VDSO", references::vdso),
+    ("PM-Timer", platform::pm_timer),
+    ("VDSO", platform::vdso),
     ("Linux version ", platform::version),
     ("ommand line: ", platform::command_line),
     ("DMI", platform::dmi),
     ("Hardware name: ", platform::hardware),
-    ("Machine model: ", arm::machine_model),
-    ("Machine: ", arm::machine_model),
+    ("Machine model: ", platform::machine_model),
+    ("Machine: ", platform::machine_model),
     ("Hypervisor detected: ", hosts::hypervisor),
     ("paravirtualized kernel on ", hosts::hypervisor),
     ("Detected virtualization ", hosts::hypervisor),
@@ -101,7 +99,7 @@ const KEYWORDS: &[(&str, Parser)] = &[
     ("vm created on host with unstable TSC", |_, _| Some(EventKind::HostUnstable)),
     ("Booted secondary processor", |_, _| Some(EventKind::ArmBoot)),
     ("Booting Linux on physical CPU", |_, _| Some(EventKind::ArmBoot)),
-    ("arch_timer: ", arm::timer),
+    ("arch_timer: ", platform::timer),
     ("PM: ", platform::suspended),
     ("Low-level resume complete", platform::suspended),
     // Not parsed, but kept as keywords for the filter: `grep --color` splits keywords by this sequence.

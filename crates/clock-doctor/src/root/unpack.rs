@@ -16,8 +16,9 @@ const RATIO_FROM: u64 = 256 << 20;
 /// Maximum ratio of unpacked to packed size. Logs reach 100 at times. Only padding reaches this ratio; gzip stays below
 /// 1032 even for that.
 const RATIO: u64 = 1000;
-/// Memory for the dictionary of xz and the window of zstd, in bytes: the sizes of `xz -9` and `zstd --long`.
-const WINDOW: u64 = 128 << 20;
+/// Memory for the dictionary of xz and the window of zstd, in KiB: the sizes of `xz -9` and `zstd --long`. The decoder
+/// of xz needs a little more than the dictionary.
+const WINDOW_KIB: u32 = 128 << 10;
 const BUFFER: usize = 64 << 10;
 
 /// The compression of an archive.
@@ -114,7 +115,7 @@ pub(super) fn unpack<'a>(packed: impl Read + 'a, packing: Packing) -> Box<dyn Re
     let unpacked: Box<dyn Read + 'a> = match packing {
         Packing::None => Box::new(packed),
         Packing::Gzip => Box::new(MultiGzDecoder::new(packed)),
-        Packing::Xz => Box::new(XzReader::new_mem_limit(packed, true, xz_limit())),
+        Packing::Xz => Box::new(XzReader::new_mem_limit(packed, true, WINDOW_KIB + 1024)),
         Packing::Zstd => Box::new(ZstdFrames::new(packed)),
     };
     let ratio = if packing == Packing::None { None } else { Some(count) };
@@ -122,11 +123,6 @@ pub(super) fn unpack<'a>(packed: impl Read + 'a, packing: Packing) -> Box<dyn Re
         BUFFER,
         Bounded { inner: unpacked, packed: ratio, unpacked: 0 },
     ))
-}
-
-/// The memory limit in KiB; the decoder needs a little more than the dictionary.
-fn xz_limit() -> u32 {
-    u32::try_from(WINDOW / 1024).unwrap_or(u32::MAX) + 1024
 }
 
 /// Counts the bytes that are read.
@@ -176,7 +172,7 @@ struct ZstdFrames<R> {
 impl<R: io::BufRead> ZstdFrames<R> {
     fn new(packed: R) -> ZstdFrames<R> {
         let mut decoder = FrameDecoder::new();
-        decoder.set_max_window_size(WINDOW);
+        decoder.set_max_window_size(u64::from(WINDOW_KIB) << 10);
         ZstdFrames { packed, decoder, is_in_frame: false }
     }
 
@@ -202,12 +198,6 @@ impl<R: io::BufRead> ZstdFrames<R> {
             }
         }
     }
-
-    fn verify(&self) -> io::Result<()> {
-        let stated = self.decoder.get_checksum_from_data();
-        let is_right = stated.is_none_or(|sum| self.decoder.get_calculated_checksum() == Some(sum));
-        if is_right { Ok(()) } else { Err(io::Error::other("wrong checksum of a zstd frame")) }
-    }
 }
 
 impl<R: io::BufRead> Read for ZstdFrames<R> {
@@ -222,7 +212,10 @@ impl<R: io::BufRead> Read for ZstdFrames<R> {
                 return Ok(read);
             }
             if self.decoder.is_finished() {
-                self.verify()?;
+                let stated = self.decoder.get_checksum_from_data();
+                if stated.is_some() && stated != self.decoder.get_calculated_checksum() {
+                    return Err(io::Error::other("wrong checksum of a zstd frame"));
+                }
                 self.is_in_frame = false;
             } else {
                 let one = BlockDecodingStrategy::UptoBlocks(1);

@@ -141,11 +141,6 @@ impl Fix {
     pub fn page(self) -> &'static Page {
         &PAGES[*FIRST_FIX + self as usize]
     }
-
-    /// Whether the machine or guest has to boot again before the fix helps.
-    pub fn reboots(self) -> bool {
-        !self.page().paragraph("Reboot").is_empty()
-    }
 }
 
 #[cfg(test)]

@@ -42,11 +42,6 @@ impl Finding {
         }
     }
 
-    /// Whether this finding rules out that fix.
-    pub(crate) fn rules_out(&self, fix: Fix) -> bool {
-        self.forbids.contains(&fix) || self.label.bearing().also_forbids.contains(&fix)
-    }
-
     /// Whether the finding's label makes this statement.
     pub(crate) fn says(&self, what: Says) -> bool {
         self.label.bearing().says.contains(&what)

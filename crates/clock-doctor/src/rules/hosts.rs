@@ -16,21 +16,27 @@ use super::{
 /// A check that is later by more shows a guest that was not run, in nanoseconds.
 const STOOD_NS: i64 = 1_000_000_000;
 
+const RULES: [fn(&Facts, &Verdict) -> Option<Finding>; 15] = [
+    kvm::clock_present,
+    kvm::clock_without_vdso,
+    kvm::lacks_invtsc,
+    kvm::snapshots,
+    hyperv::unstable_on_purpose,
+    hyperv::page_needs_kernel,
+    hyperv::wsl_rate,
+    |facts, _| vmware::trusted(facts),
+    vmware::guest_support_missing,
+    missing_nonstop,
+    nested_or_overloaded,
+    migration_risk,
+    old_kernel,
+    xen_clock,
+    emulated_kernel,
+];
+
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
-    let rules = [
-        missing_nonstop,
-        nested_or_overloaded,
-        migration_risk,
-        old_kernel,
-        xen_clock,
-        emulated_kernel,
-    ];
-    let mut found = kvm::find(facts, verdict);
-    found.extend(hyperv::find(facts, verdict));
-    found.extend(vmware::find(facts, verdict));
-    found.extend(rules.iter().filter_map(|rule| rule(facts, verdict)));
-    found
+    RULES.iter().filter_map(|rule| rule(facts, verdict)).collect()
 }
 
 /// Evidence for a flag by itself: the line in the file is far too long to show.

@@ -15,7 +15,6 @@ pub(crate) mod remedies;
 pub(crate) mod resume;
 #[cfg(test)]
 mod simulated_tests;
-pub(crate) mod sync;
 
 use self::episode::Episode;
 use self::interval::Interval;
@@ -61,7 +60,7 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     if findings.is_empty() {
         findings.extend(noise(facts, &episodes, &others));
     }
-    findings.extend(sync::find(facts, &machine));
+    findings.extend(cpus_apart(facts, &machine));
     findings.extend(resume::find(facts, &machine));
     after_resume(merged(findings, Vec::extend))
 }
@@ -173,6 +172,23 @@ fn runtime_warp(decision: &Decision) -> Vec<Finding> {
     let interval = Interval::default();
     let alone = Decision { interval, rate_is_unchecked: false, ..decision.clone() };
     [Label::TscWarpRuntime, Label::PerCpuSyncSuspicious].map(|label| specific(label, &alone)).into()
+}
+
+/// The kernel's comparison of the CPUs' counters after a mark: `per-cpu-sync-suspicious`, from `CPUs LIST ahead of CPU N`.
+fn cpus_apart(facts: &Facts, machine: &Machine) -> Option<Finding> {
+    let apart = facts.events().filter_map(|event| match &event.kind {
+        EventKind::CpusApart { cpus, is_ahead } => Some((&event.evidence, cpus, is_ahead)),
+        _ => None,
+    });
+    let mut apart = apart.peekable();
+    apart.peek()?;
+    let new = remedies::add(Finding::new(Label::PerCpuSyncSuspicious), machine, false);
+    let new = new.tell_if(machine.platforms.contains(&"xen"), "xen");
+    Some(apart.fold(new, |finding, (line, cpus, is_ahead)| {
+        let way = if *is_ahead { "ahead of" } else { "behind" };
+        let one = if cpus.contains([',', '-']) { "CPUs" } else { "CPU" };
+        finding.seen(line).tell_with("apart", &[("one", &one), ("cpus", cpus), ("way", &way)])
+    }))
 }
 
 /// The finding if the early clocksource was judged.

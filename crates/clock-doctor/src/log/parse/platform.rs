@@ -1,6 +1,7 @@
-//! Lines about the kernel, its machine and its CPUs.
+//! Lines about the kernel, its machine, its CPUs, and the devices and clocks beside the TSC. ARM:
+//! `drivers/clocksource/arm_arch_timer.c`, `arch/arm*/kernel/*`.
 
-use super::tokens::{after, hexadecimal, phrase};
+use super::tokens::{after, hexadecimal, last_name, phrase};
 use crate::facts::Kernel;
 use crate::log::event::EventKind;
 
@@ -96,4 +97,41 @@ pub(crate) fn suspended(message: &str, _: usize) -> Option<EventKind> {
         return Some(EventKind::Suspended(true));
     }
     has(&SLEEPS).then_some(EventKind::Suspended(false))
+}
+
+/// `Machine model: NAME` (`drivers/of/fdt.c`), `OF: fdt: Machine model: NAME`, and `Machine: NAME,
+/// model: NAME` of old 32-bit kernels.
+pub(crate) fn machine_model(message: &str, _: usize) -> Option<EventKind> {
+    if let Some(name) = after(message, "Machine model: ") {
+        return Some(EventKind::MachineModel(phrase(name)));
+    }
+    let name = after(message.strip_prefix("Machine: ")?, ", model: ")?;
+    Some(EventKind::MachineModel(phrase(name)))
+}
+
+/// `arch_timer: Enabling local workaround for NAME`, `arch_timer: CPU0: Trapping CNTVCT access`
+pub(crate) fn timer(message: &str, _: usize) -> Option<EventKind> {
+    if message.contains("Trapping CNTVCT access") {
+        return Some(EventKind::ArmTrapping);
+    }
+    let rest = after(message, "arch_timer: Enabling ")?;
+    Some(EventKind::ArmWorkaround(phrase(after(rest, "workaround for ")?)))
+}
+
+/// `drivers/clocksource/acpi_pm.c`
+pub(crate) fn pm_timer(message: &str, at: usize) -> Option<EventKind> {
+    let rest = message[at..].strip_prefix("PM-Timer ")?;
+    const FAULTS: [&str; 5] =
+        ["Bug", "running at invalid rate", "had no reasonable", "had inconsistent", "failed"];
+    FAULTS.iter().any(|fault| rest.starts_with(fault)).then_some(EventKind::PmTimerBad)
+}
+
+/// `clocksource NAME registered with invalid VDSO mode N`, and Xen's line about its own clock.
+pub(crate) fn vdso(message: &str, _: usize) -> Option<EventKind> {
+    if let Some((before, _)) = message.split_once(" registered with invalid VDSO mode") {
+        return last_name(before).map(|name| EventKind::VdsoModeInvalid(name.to_owned()));
+    }
+    let is_it = message.contains("VDSO_CLOCKMODE_PVCLOCK not supported")
+        || message.contains("VCLOCK_PVCLOCK not supported");
+    is_it.then_some(EventKind::PvclockUnstable)
 }

@@ -25,6 +25,11 @@ impl Case<'_> {
         self.because.iter().any(|finding| labels.contains(&finding.label))
     }
 
+    /// Whether one of the findings says this.
+    pub(super) fn says(&self, what: Says) -> bool {
+        self.because.iter().any(|finding| finding.says(what))
+    }
+
     /// The objection to using the TSC as it is.
     pub(super) fn doubt(&self) -> Option<Doubt> {
         trust::doubt(self.facts, &self.verdict.platforms)

@@ -184,21 +184,13 @@ fn no_watchdog<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
     if !case.lacks("tsc=nowatchdog") || !case.lacks("tsc=reliable") {
         return None;
     }
-    let says = |what| case.because.iter().any(|finding| finding.says(what));
-    let is_unproven = says(Says::RateIsDoubtful) || !says(Says::TscIsAcquitted);
+    let is_unproven = case.says(Says::RateIsDoubtful) || !case.says(Says::TscIsAcquitted);
     Some(Draft::default().tag_if(is_unproven, "unproven").needs_kernel(is_unknown))
 }
 
 fn reliable<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
-    const COMPARED: [Label; 5] = [
-        Label::TscWarp,
-        Label::TscWarpSmall,
-        Label::TscWarpHotplug,
-        Label::TscAbsent,
-        Label::CauseNeedsDmesg,
-    ];
     case.lacks("tsc=reliable").then_some(())?;
-    let compared = case.found(&COMPARED);
+    let compared = case.says(Says::ComparisonRefuses);
     let too_old = compared && case.kernel_since(3, 3, None) == Some(false);
     let early = case.kernel_since(5, 5, None) == Some(false)
         && case.kernel_since(4, 16, None) == Some(true);
@@ -267,23 +259,6 @@ fn words_against(source: &str) -> &'static [&'static str] {
 
 /// Whether a finding wants this word removed from the command line.
 pub(super) fn unwanted(case: &Case, word: &str) -> bool {
-    const WORDS: [(&[Label], &[&str]); 6] = [
-        (&[Label::ParamTscUnstable], &["tsc=unstable", "notsc"]),
-        (&[Label::ParamNoHpet], &["nohpet", "hpet=disable"]),
-        (
-            &[Label::ParamNoParavirtualClock],
-            &["no-kvmclock", "no-kvmclock-vsyscall", "nopv", "xen_nopv"],
-        ),
-        (&[Label::ParamVdso, Label::VdsoOff], &["vdso=0", "vdso32=0"]),
-        (&[Label::ParamTscReliable, Label::MigrationRisk, Label::AfterResume], &["tsc=reliable"]),
-        (&[Label::AfterResume], &["clocksource=tsc"]),
-    ];
-    const CHOICES: [Label; 4] = [
-        Label::ParamClocksource,
-        Label::ParamClocksourceUnavailable,
-        Label::TscAvailableNotSelected,
-        Label::BetterSourceAvailable,
-    ];
     let value = word.strip_prefix("clocksource=");
     let keeps_tsc_away = words_against("tsc").contains(&word)
         || value.is_some_and(|name| name != "tsc" && case.facts.lists(name) != Some(false));
@@ -293,9 +268,9 @@ pub(super) fn unwanted(case: &Case, word: &str) -> bool {
     let is_choice =
         value.is_some_and(|value| value != "tsc" || case.facts.lists("tsc") == Some(false));
     let against = || asked_and_unavailable(case).map_or(&[][..], words_against);
-    WORDS.iter().any(|(labels, words)| words.contains(&word) && case.found(labels))
+    case.because.iter().any(|finding| finding.label.bearing().removes.contains(&word))
         || case.found(&[Label::ParamVsyscall]) && word.starts_with("vsyscall=")
-        || is_choice && case.found(&CHOICES)
+        || is_choice && case.says(Says::IsChoice)
         || case.found(&[Label::ParamClocksourceUnavailable]) && against().contains(&word)
 }
 

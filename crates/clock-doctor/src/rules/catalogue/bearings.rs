@@ -24,6 +24,8 @@ pub(crate) struct Bearing {
     /// The kernel version without its cause, and the reason as a clause. If several were found, the least number
     /// counts.
     pub(crate) mended: Option<(u8, (u32, u32), &'static str)>,
+    /// Words that the fix `remove-parameter` takes off the kernel's command line.
+    pub(crate) removes: Vec<&'static str>,
     /// Statements that rules and advice test for.
     pub(crate) says: Vec<Says>,
     /// Findings, and the state of the clock, that this label implies.
@@ -51,6 +53,7 @@ impl Bearing {
                 "implies" => bearing.implies = all(text, Label::named)?,
                 "forbids" => bearing.forbids = all(text, Fix::named)?,
                 "also-forbids" => bearing.also_forbids = all(text, Fix::named)?,
+                "removes" => bearing.removes = text.split(' ').collect(),
                 "says" => bearing.says = all(text, Says::named)?,
                 "never" => bearing.never = Some(numbered()?),
                 "mended" => {

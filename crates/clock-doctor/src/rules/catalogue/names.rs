@@ -98,6 +98,10 @@ named! {
         VdsoIsOpen = "vdso-is-open",
         /// The kernel's log would answer more questions.
         LogIsWanted = "log-is-wanted",
+        /// The kernel compares the CPUs' counters, and may refuse the TSC after that.
+        ComparisonRefuses = "comparison-refuses",
+        /// A choice of a clocksource that could be another one.
+        IsChoice = "is-choice",
     }
 }
 

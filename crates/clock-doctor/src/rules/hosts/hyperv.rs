@@ -3,18 +3,12 @@
 use crate::rules::age::age;
 use crate::rules::{EventKind, Facts, Finding, Fix, Label, Severity, Verdict};
 
-/// The findings of these rules.
-pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
-    let rules = [unstable_on_purpose, page_needs_kernel, wsl_rate];
-    rules.iter().filter_map(|rule| rule(facts, verdict)).collect()
-}
-
 /// The current clocksource asks the hypervisor: old name up to 4.x, and today's.
 fn asks_hypervisor(verdict: &Verdict) -> bool {
     matches!(verdict.source.as_deref(), Some("hyperv_clocksource_msr" | "hyperv_clocksource"))
 }
 
-fn unstable_on_purpose(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+pub(super) fn unstable_on_purpose(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let event = facts.logged(EventKind::is_about_hyperv)?;
     let found = Finding::new(Label::HypervTscUnstableBenign).seen(&event.evidence);
     let unavailable = facts.logged(|kind| *kind == EventKind::HyperVNoInvariantTsc);
@@ -28,7 +22,7 @@ fn unstable_on_purpose(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
 }
 
 /// The page needs 4.12 in the guest; without the page the register remains.
-fn page_needs_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+pub(super) fn page_needs_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let measured = facts.falls_back();
     let page = verdict.source.as_deref() == Some("hyperv_clocksource_tsc_page");
     if !page && !asks_hypervisor(verdict) || measured == Some(false) {
@@ -51,7 +45,7 @@ fn page_needs_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
 
 /// WSL's clock has run at a wrong rate, and stood still, on some hosts, with any clocksource (microsoft/WSL issues
 /// 11790, 10006, 5324, 40783).
-fn wsl_rate(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+pub(super) fn wsl_rate(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     // A known drift answers the question, in either case.
     if !verdict.platforms.contains(&"wsl") || facts.drift_ppm.is_some() {
         return None;

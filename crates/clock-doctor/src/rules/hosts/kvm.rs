@@ -1,18 +1,11 @@
 //! KVM, QEMU, Firecracker: kvm-clock, and the TSC that the host passes through.
 
 use super::flag_evidence;
+use crate::rules::watchdog::figures::count;
 use crate::rules::{
     Event, EventKind, Evidence, Facts, Finding, Fix, Label, Severity, State, UnstableReason,
     Verdict, lists_tsc, platform,
 };
-
-use crate::rules::watchdog::figures::count;
-
-/// The findings of these rules.
-pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
-    let rules = [clock_present, clock_without_vdso, lacks_invtsc, snapshots];
-    rules.iter().filter_map(|rule| rule(facts, verdict)).collect()
-}
 
 /// Evidence of kvm-clock: a line of its driver, or its name in a list.
 pub(super) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
@@ -40,12 +33,12 @@ pub(in crate::rules) fn breaks_kvm_clock(facts: &Facts) -> Option<&Event> {
     facts.logged(is_apart).or_else(|| facts.logged(EventKind::is_warp))
 }
 
-fn clock_present(facts: &Facts, _: &Verdict) -> Option<Finding> {
+pub(super) fn clock_present(facts: &Facts, _: &Verdict) -> Option<Finding> {
     let evidence = clock_evidence(facts)?;
     Some(Finding::new(Label::KvmClockPresent).seen(&evidence))
 }
 
-fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+pub(super) fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let clock = clock_evidence(facts)?;
     // Its rating is higher than that of all other clocksources that remain after tsc was given up.
     let current = verdict.source.as_deref().is_none_or(|name| name == "kvm-clock");
@@ -79,7 +72,7 @@ fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
 }
 
 /// The guest's CPU model has no invariant TSC, and the kernel gave tsc up because of that.
-fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+pub(super) fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let of_others = ["hyperv", "xen", "vmware", "virtualbox"];
     let other = verdict.platforms.iter().any(|name| of_others.contains(name));
     if !platform::has_hypervisor(facts, &verdict.platforms) || other {
@@ -117,7 +110,7 @@ fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     Some(found.fix(&[Fix::Invtsc, Fix::KvmClock]).forbid(&[Fix::TscReliable, Fix::TscNowatchdog]))
 }
 
-fn snapshots(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+pub(super) fn snapshots(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if !verdict.platforms.contains(&"firecracker") {
         return None;
     }

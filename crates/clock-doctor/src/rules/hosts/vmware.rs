@@ -3,17 +3,12 @@
 use super::flag_evidence;
 use crate::rules::{EventKind, Facts, Finding, Fix, Label, UnstableReason, Verdict, is_tsc};
 
-/// The findings of these rules.
-pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
-    trusted(facts).into_iter().chain(guest_support_missing(facts, verdict)).collect()
-}
-
 /// Whether the hypervisor, or the CPU of a confidential guest, guarantees a good TSC.
 pub(in crate::rules) fn vouches_for_tsc(facts: &Facts) -> bool {
     trusted(facts).is_some()
 }
 
-fn trusted(facts: &Facts) -> Option<Finding> {
+pub(super) fn trusted(facts: &Facts) -> Option<Finding> {
     let flag = facts.cpu.flag("tsc_reliable") == Some(true);
     let line = facts.events().find_map(|event| match event.kind {
         EventKind::RateFromHypervisor(mhz) => Some((&event.evidence, mhz)),
@@ -45,7 +40,7 @@ fn trusted(facts: &Facts) -> Option<Finding> {
 }
 
 /// A kernel with VMware support does not watch tsc by the watchdog there.
-fn guest_support_missing(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+pub(super) fn guest_support_missing(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if !verdict.platforms.contains(&"vmware") || facts.cpu.flag("tsc_reliable") == Some(true) {
         return None;
     }

@@ -8,7 +8,8 @@ use crate::rules::{
 
 /// Whether any finding rules out that fix.
 pub(super) fn is_forbidden(fix: Fix, findings: &[Finding]) -> bool {
-    findings.iter().any(|finding| finding.rules_out(fix))
+    let also = |finding: &Finding| finding.label.bearing().also_forbids.contains(&fix);
+    findings.iter().any(|finding| finding.forbids.contains(&fix) || also(finding))
 }
 
 /// The suggested fixes, written out; the main cause's best fix first.
@@ -113,7 +114,7 @@ fn say_measurement_once(written: &mut [Advice]) {
 fn may_ask(finding: &Finding, fix: Fix) -> bool {
     match finding.severity {
         Severity::Ok => false,
-        Severity::Note => !fix.reboots(),
+        Severity::Note => fix.page().paragraph("Reboot").is_empty(),
         Severity::Slow | Severity::Wrong => true,
     }
 }
