@@ -110,21 +110,16 @@ impl<'a> Files<'a> {
 
     /// The content that was found. Records that the file was read, or why it was not.
     fn noted<T>(&mut self, below: &str, found: Result<Option<T>, Unread>) -> Option<T> {
-        match found {
-            Ok(Some(found)) => {
-                if !self.read.iter().any(|read| read == below) {
-                    self.read.push(below.to_owned());
-                }
-                Some(found)
+        let found = found.unwrap_or_else(|unread| {
+            if !self.unread.contains(&unread) {
+                self.unread.push(unread);
             }
-            Ok(None) => None,
-            Err(unread) => {
-                if !self.unread.contains(&unread) {
-                    self.unread.push(unread);
-                }
-                None
-            }
+            None
+        });
+        if found.is_some() && !self.read.iter().any(|read| read == below) {
+            self.read.push(below.to_owned());
         }
+        found
     }
 
     /// A fact from a short file; the evidence is its first line.

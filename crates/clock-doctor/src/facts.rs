@@ -97,10 +97,8 @@ impl CpuFacts {
     /// Whether the flag is present; `None` if it is not seen but may be present.
     pub fn flag(&self, name: &str) -> Option<bool> {
         let flags = &self.flags.as_ref()?.value;
-        match flags.contains(name) {
-            true => Some(true),
-            false => self.flags_are_complete.then_some(false),
-        }
+        let has = flags.contains(name);
+        (has || self.flags_are_complete).then_some(has)
     }
 }
 

@@ -26,15 +26,9 @@ pub(super) fn choose(
     kernel: Option<&Known<Kernel>>,
     kernel_log: Option<(Box<dyn Read + '_>, &str)>,
 ) -> Option<Log> {
-    let own = kernel_log.and_then(|(mut bytes, name)| match reader::read(&mut bytes, name) {
-        Ok(log) => {
-            files.read.push(name.to_owned());
-            Some(log)
-        }
-        Err(error) => {
-            files.unread.push(Unread::of(name, &error));
-            None
-        }
+    let own = kernel_log.and_then(|(mut bytes, name)| {
+        let log = reader::read(&mut bytes, name).map_err(|error| Unread::of(name, &error));
+        files.noted(name, log.map(Some))
     });
     match own {
         // This log contains the whole boot.

@@ -111,9 +111,8 @@ const KEYWORDS: &[(&str, Parser)] = &[
 /// The keywords of the table, followed by those of the time's steps, and by words that only one platform's lines have.
 fn keywords() -> impl Iterator<Item = &'static str> {
     let table = KEYWORDS.iter().map(|(keyword, _)| *keyword);
-    table
-        .chain(steps::STEPS.map(|(start, ..)| start))
-        .chain(hosts::SIGNATURES.map(|(start, _)| start))
+    let steps = steps::STEPS.map(|(start, ..)| start);
+    table.chain(steps).chain(hosts::SIGNATURES.map(|(start, _)| start))
 }
 
 /// Finds keywords. If several begin at the same place, the first one in the table counts.

@@ -68,8 +68,7 @@ fn in_plain(text: &str) -> String {
 
 /// A decimal number without exponent: plugins may print digits and a point only.
 fn fixed(seconds: f64) -> String {
-    let text = format!("{seconds:.12}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    format!("{seconds:.12}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@ mod headline;
 mod paragraph;
 #[cfg(test)]
 mod snapshots_tests;
-mod time;
 
 use super::model::DoctorReport;
 use super::status::NOTHING_TO_MEND;
 use crate::rules::finding::{Severity, State};
+use crate::rules::utc::sentence;
+use crate::utc::duration;
 use clockscope_text::units;
 
 /// `text`, wrapped between words, each line indented by `indent`.
@@ -60,8 +61,7 @@ pub fn render(report: &DoctorReport, options: &TextOptions) -> String {
     out += &headline::evidence(report, options);
     out += &findings::render(report, options);
     out += &advice::render(report, options);
-    for part in [advice::closing(report), time::render(report), findings::remarks(report, options)]
-    {
+    for part in [advice::closing(report), time(report), findings::remarks(report, options)] {
         if !part.is_empty() {
             out += &format!("\n{part}");
         }
@@ -103,4 +103,30 @@ fn colour(report: &DoctorReport) -> &'static str {
         (_, State::Fast) => "\u{1b}[1;32m",
         (_, State::Unknown) => BOLD,
     }
+}
+
+/// A line for each clock that was read, and for each word about the time; empty if the time was not compared.
+fn time(report: &DoctorReport) -> String {
+    let measured = report.measured.as_ref();
+    let Some(utc) = measured.and_then(|measured| measured.utc.as_ref()) else {
+        return String::new();
+    };
+    let mut clauses: Vec<String> = utc
+        .references
+        .iter()
+        .map(|one| match &one.aside {
+            Some(why) => format!("{} does not count: {why}", one.name),
+            None => sentence(one),
+        })
+        .collect();
+    if clauses.is_empty() {
+        clauses.push("there is no clock to compare with".to_owned());
+    }
+    clauses.extend(utc.word.iter().map(|word| match word.age_s {
+        Some(_) => format!("{} states an error of at most {}", word.by, duration(word.error_ns)),
+        None => format!("{} was not told the time", word.by),
+    }));
+    let tai = measured.and_then(|measured| measured.discipline.as_ref()).map_or(0, |it| it.tai_s);
+    clauses.extend((tai != 0).then(|| format!("TAI is {tai} s ahead of UTC")));
+    paragraph::wrapped("Time: ", 6, &format!("{}.", clauses.join("; ")))
 }

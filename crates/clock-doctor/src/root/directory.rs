@@ -66,11 +66,8 @@ impl Directory {
             let entries = self.top.read_dir(path)?.take(NAMES).flatten();
             Ok(entries.filter_map(|entry| entry.file_name().into_string().ok()).collect())
         };
-        let mut names = self
-            .resolved(below, |path| names(path).map_err(Refusal::of))
-            .ok()
-            .flatten()
-            .unwrap_or_default();
+        let found = self.resolved(below, |path| names(path).map_err(Refusal::of));
+        let mut names = found.ok().flatten().unwrap_or_default();
         names.sort();
         names
     }

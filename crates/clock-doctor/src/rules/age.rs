@@ -3,7 +3,6 @@
 use super::{Count, Event, EventKind, Evidence, Facts, Kernel, Mark, UnstableReason};
 
 /// Bounds for the kernel's version.
-#[derive(Clone, Debug, PartialEq)]
 pub(in crate::rules) struct Age {
     /// The lowest possible version.
     pub(in crate::rules) at_least: (u32, u32),
@@ -16,13 +15,6 @@ pub(in crate::rules) struct Age {
 /// The oldest kernel that doctor knows; every log may be of this one.
 const OLDEST: (u32, u32) = (2, 6);
 const UNBOUNDED: (u32, u32) = (u32::MAX, 0);
-
-impl Default for Age {
-    /// Nothing is known.
-    fn default() -> Age {
-        Age { at_least: OLDEST, at_most: UNBOUNDED, evidence: None }
-    }
-}
 
 impl Age {
     /// Whether the kernel is that version or a later one; `None` if unknown.
@@ -65,7 +57,7 @@ pub(in crate::rules) fn age(facts: &Facts) -> Age {
         let (version, evidence) = (kernel.value.version, Some(kernel.evidence.clone()));
         return Age { at_least: version, at_most: version, evidence };
     }
-    let mut age = Age::default();
+    let mut age = Age { at_least: OLDEST, at_most: UNBOUNDED, evidence: None };
     let may_lack_words = facts.log.as_ref().is_some_and(|log| log.may_lack_words);
     for event in facts.events() {
         if let Some(version) = not_before(event) {

@@ -39,8 +39,7 @@ pub struct Page {
 impl Page {
     /// The paragraph under that heading (`What helps`, `But`, `Since`, `Risk`, `Reboot`); empty if there is none.
     pub fn paragraph(&self, heading: &str) -> &'static str {
-        let found = self.paragraphs.iter().find(|(name, _)| *name == heading);
-        found.map_or("", |(_, text)| text)
+        self.paragraphs.iter().find(|(name, _)| *name == heading).map_or("", |(_, text)| text)
     }
 
     /// The meaning and cause of a label, or the effect of a fix and its reason, in whole sentences.

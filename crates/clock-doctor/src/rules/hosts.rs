@@ -134,8 +134,7 @@ fn xen_clock(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if verdict.source.as_deref() != Some("xen") || measured == Some(false) {
         return None;
     }
-    let found = Finding::new(Label::VdsoSupportDependsOnKernel);
-    let found = found.seen_all(&verdict.source_evidence);
+    let found = Finding::new(Label::VdsoSupportDependsOnKernel).seen_all(&verdict.source_evidence);
     let found = match facts.kernel.as_ref() {
         Some(kernel) if !kernel.value.at_least(4, 16) => found
             .seen(&kernel.evidence)

@@ -132,8 +132,7 @@ fn no_tsc(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {
     if word == "notsc" && facts.kernel().is_some_and(|kernel| !kernel.at_least(4, 19)) {
         return Some(found.severity(Severity::Note).tell("no-effect"));
     }
-    let found = found.tell_with("refused", &[("word", &word)]);
-    Some(found.fix(&[Fix::RemoveParameter]))
+    Some(found.tell_with("refused", &[("word", &word)]).fix(&[Fix::RemoveParameter]))
 }
 
 fn no_hpet(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Finding> {

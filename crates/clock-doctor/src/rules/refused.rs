@@ -75,7 +75,7 @@ fn refused(reason: UnstableReason, text: &str, machine: &Machine) -> Finding {
         UnstableReason::NotCalculated if !machine.is_physical => {
             let finding = finding.tell("no-timer");
             // The hypervisor's own clock does not need a rate measured by the guest.
-            match machine.source.as_deref() {
+            match machine.verdict.source.as_deref() {
                 Some("hyperv_clocksource_tsc_page" | "kvm-clock" | "xen") => {
                     finding.severity(Severity::Note).tell("nothing-lost")
                 }

@@ -117,8 +117,7 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
 /// Time counted in timer ticks: every late tick is lost time.
 fn ticks(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let current = verdict.source.as_deref().filter(|name| name.ends_with("jiffies"))?;
-    let found = Finding::new(Label::RateRiskTicks);
-    let found = found.seen_all(&verdict.source_evidence);
+    let found = Finding::new(Label::RateRiskTicks).seen_all(&verdict.source_evidence);
     let found = found.tell_with("ticks", &[("current", &current)]);
     let has = |name: &str| facts.lists(name) == Some(true);
     Some(match () {

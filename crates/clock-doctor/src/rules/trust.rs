@@ -4,7 +4,6 @@
 use super::{EventKind, Facts, Finding, Fix, Label, hosts, platform};
 
 /// The reason why a TSC cannot simply be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Doubt {
     /// The reason, as a clause.
     pub(crate) why: String,

@@ -31,7 +31,7 @@ pub(crate) struct Decision<'a> {
     /// Its comparison.
     pub interval: Interval,
     /// The machine.
-    pub machine: &'a Machine,
+    pub machine: &'a Machine<'a>,
     /// The rate of the TSC was never compared with a timer.
     pub rate_is_unchecked: bool,
 }
@@ -183,7 +183,7 @@ fn cpus_apart(facts: &Facts, machine: &Machine) -> Option<Finding> {
     let mut apart = apart.peekable();
     apart.peek()?;
     let new = remedies::add(Finding::new(Label::PerCpuSyncSuspicious), machine, false);
-    let new = new.tell_if(machine.platforms.contains(&"xen"), "xen");
+    let new = new.tell_if(machine.verdict.platforms.contains(&"xen"), "xen");
     Some(apart.fold(new, |finding, (line, cpus, is_ahead)| {
         let way = if *is_ahead { "ahead of" } else { "behind" };
         let one = if cpus.contains([',', '-']) { "CPUs" } else { "CPU" };

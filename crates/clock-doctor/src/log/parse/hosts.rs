@@ -19,8 +19,7 @@ pub(crate) fn kvm_clock(_: &str, at: usize) -> Option<EventKind> {
 pub(crate) fn xen(message: &str, at: usize) -> Option<EventKind> {
     let rest = message[at..].strip_prefix("Xen version")?;
     let version = rest.trim_start_matches([':', ' ']);
-    let is_it = version.starts_with(|c: char| c.is_ascii_digit());
-    is_it.then_some(EventKind::OfPlatform("xen"))
+    version.starts_with(|c: char| c.is_ascii_digit()).then_some(EventKind::OfPlatform("xen"))
 }
 
 /// Prefixes of lines that only one platform's code prints: `arch/x86/xen/`, `drivers/xen/`, `arch/x86/kernel/kvm.c`,

@@ -88,8 +88,5 @@ pub(crate) fn is_name(name: &str) -> bool {
 /// The rest of a line; without the pager's mark if the line is cut.
 pub(super) fn phrase(text: &str) -> String {
     let text = text.trim().trim_end_matches('>').trim_end();
-    match text.len() <= PHRASE_MAX {
-        true => text.to_owned(),
-        false => text.chars().take(PHRASE_MAX).collect(),
-    }
+    text.chars().take(PHRASE_MAX).collect()
 }

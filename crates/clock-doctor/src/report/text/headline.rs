@@ -99,12 +99,10 @@ fn cost_clause(state: State, cost: &Cost) -> String {
 
 /// A number with two decimals below ten, without trailing zeros.
 fn digits(value: f64) -> String {
-    let text = if value < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") };
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
+    if value >= 10.0 {
+        return format!("{value:.0}");
     }
+    format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The kind of machine, if it is known.

@@ -30,9 +30,7 @@ pub(super) fn wrapped(first: &str, indent: usize, text: &str) -> String {
         column += width(word);
         is_first = false;
     }
-    let mut out = out.trim_end().to_owned();
-    out.push('\n');
-    out
+    out.trim_end().to_owned() + "\n"
 }
 
 /// The words of a text; a command in backticks is one word, including adjacent characters.
@@ -55,12 +53,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 /// reduced to one.
 pub(super) fn quoted(indent: usize, evidence: &Evidence, columns: Option<usize>) -> String {
     let line = printable(&close_gaps(evidence.to_string().trim_end()));
-    let pad = " ".repeat(indent);
-    let line = match columns {
-        Some(columns) => cut_right(&line, columns.max(EVIDENCE_MIN).saturating_sub(indent)),
-        None => line,
-    };
-    format!("{pad}{line}\n")
+    let limit = columns.map_or(usize::MAX, |it| it.max(EVIDENCE_MIN).saturating_sub(indent));
+    format!("{:indent$}{}\n", "", cut_right(&line, limit))
 }
 
 /// `text` with a single space instead of each run of more than [`GAP_MAX`].
@@ -79,8 +73,7 @@ fn close_gaps(text: &str) -> String {
 
 /// A command, exactly as it is to be typed.
 pub(super) fn command(indent: usize, command: &str) -> String {
-    let pad = " ".repeat(indent);
-    command.lines().map(|line| format!("{pad}{}\n", printable(line))).collect()
+    command.lines().map(|line| format!("{:indent$}{}\n", "", printable(line))).collect()
 }
 
 #[cfg(test)]

@@ -67,8 +67,7 @@ impl<'a> Case<'a> {
     /// Whether the kernel rates that clock above tsc; `None` if unknown.
     fn is_above(&self, name: &str, fix: Fix) -> Option<bool> {
         let changes = [Fix::Invtsc, Fix::KvmClock, Fix::ParavirtproviderKvm].contains(&fix);
-        let seen = self.seen_above(name).filter(|_| !changes);
-        seen.or_else(|| match name {
+        self.seen_above(name).filter(|_| !changes).or_else(|| match name {
             "kvm-clock" => self.kvm_clock_is_above(fix == Fix::Invtsc),
             // 299 if the TSC is safe: not in 6.1, but in 6.12.
             "xen" => (self.kernel_since(6, 2, None) == Some(false)).then_some(true),

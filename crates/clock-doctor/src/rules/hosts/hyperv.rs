@@ -28,8 +28,7 @@ pub(super) fn page_needs_kernel(facts: &Facts, verdict: &Verdict) -> Option<Find
     if !page && !asks_hypervisor(verdict) || measured == Some(false) {
         return None;
     }
-    let found = Finding::new(Label::VdsoSupportDependsOnKernel);
-    let found = found.seen_all(&verdict.source_evidence);
+    let found = Finding::new(Label::VdsoSupportDependsOnKernel).seen_all(&verdict.source_evidence);
     match &facts.kernel {
         Some(kernel) if !kernel.value.at_least(4, 12) => {
             let key = if page { "page" } else { "register" };

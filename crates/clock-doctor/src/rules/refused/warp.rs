@@ -144,7 +144,7 @@ fn trust_after_measuring(finding: Finding, machine: &Machine) -> Finding {
 
 /// Advice on an ordinary warp, by platform.
 fn advise(warp: Finding, machine: &Machine) -> Finding {
-    let on = |name: &str| machine.platforms.contains(&name);
+    let on = |name: &str| machine.verdict.platforms.contains(&name);
     if machine.is_virtual {
         let host: &[Fix] = if on("virtualbox") {
             &[Fix::ParavirtproviderKvm, Fix::FewerVcpus]

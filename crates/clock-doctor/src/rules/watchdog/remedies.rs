@@ -1,12 +1,13 @@
 //! The fixes that a label suggests on this machine, and those that it rules out.
 
 use super::machine::Machine;
+use crate::rules::age::kernel_since;
 use crate::rules::{Finding, Fix, Label, TRUST};
 
 /// Fixes that disable the watchdog for the TSC: `tsc=nowatchdog` if the kernel supports it, which keeps the check of
 /// the CPUs' counters; else `tsc=reliable`, which 4.16 to 5.4 ignored for `tsc-early`.
 fn no_watchdog(machine: &Machine) -> &'static [Fix] {
-    match (machine.has_nowatchdog, machine.since(3, 3)) {
+    match (kernel_since(machine.facts, (5, 2), Some(8)), machine.since(3, 3)) {
         (Some(true) | None, _) => &[Fix::TscNowatchdog],
         (Some(false), Some(true)) => &[Fix::Measure, Fix::TscReliable],
         (Some(false), _) => &[Fix::NewerKernel],
@@ -20,7 +21,7 @@ pub(crate) fn add(finding: Finding, machine: &Machine, rate_is_unchecked: bool) 
     let when = |applies: bool, fixes: &'static [Fix]| if applies { fixes } else { &[] };
     let vm = |fixes| when(machine.is_virtual, fixes);
     let no_watchdog = no_watchdog(machine);
-    let keep = when(machine.source.as_deref() == Some("kvm-clock"), &[Keep]);
+    let keep = when(machine.verdict.source.as_deref() == Some("kvm-clock"), &[Keep]);
     let bios_update = when(!machine.is_virtual, &[BiosUpdate]);
     let newer_kernel = when(machine.since(7, 1) != Some(true), &[NewerKernel]);
     let fixes: Vec<&[Fix]> = match finding.label {
