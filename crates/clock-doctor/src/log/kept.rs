@@ -49,8 +49,8 @@ impl Kept {
     /// The events in their original order, and the numbers of events left out.
     pub(crate) fn into_events(mut self) -> (Vec<Event>, LeftOut) {
         let is_mark = |(_, event): &(u64, Event)| matches!(event.kind, EventKind::Marked { .. });
-        if let Some(ends) = self.kinds.get_mut(&None).filter(|ends| ends.last.len() == OF_DECISIONS)
-        {
+        let decisions = self.kinds.get_mut(&None);
+        if let Some(ends) = decisions.filter(|ends| ends.last.len() == OF_DECISIONS) {
             // A decision next to the gap may lack lines, so it is left out as a whole.
             let begun = ends.first.iter().rposition(is_mark).unwrap_or(OF_DECISIONS);
             let next = ends.last.iter().position(is_mark).unwrap_or_default();

@@ -305,9 +305,8 @@ impl Boots<'_> {
         self.is_stamped |= has_version;
         self.kept = Kept::default();
         self.count += u64::from(!was_announced);
-        let entry = self.entry.take();
-        if let Some((_, event)) = entry.filter(|(at, _)| has_version && line - at <= COPIED_WITHIN)
-        {
+        let is_near = |(at, _): &(u64, Event)| has_version && line - at <= COPIED_WITHIN;
+        if let Some((_, event)) = self.entry.take().filter(is_near) {
             self.kept.push(event);
         }
     }

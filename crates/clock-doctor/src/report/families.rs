@@ -4,7 +4,6 @@
 //! part of its name.
 
 /// A metric: its name, its meaning, and its values by labels.
-#[derive(Clone, Debug)]
 pub(super) struct Family {
     name: &'static str,
     help: &'static str,

@@ -99,10 +99,8 @@ fn host(root: &str) -> String {
     let ending =
         ARCHIVES.iter().filter(|ending| name.ends_with(**ending)).map(|ending| ending.len()).max();
     let name = &name[..name.len() - ending.unwrap_or(0)];
-    let Some(rest) = name.strip_prefix("clockscope-").or_else(|| name.strip_prefix("sosreport-"))
-    else {
-        return name.to_owned();
-    };
+    let rest = ["clockscope-", "sosreport-"].iter().find_map(|start| name.strip_prefix(start));
+    let Some(rest) = rest else { return name.to_owned() };
     let is_year = |text: &str| {
         text.starts_with("20") && text.bytes().take(4).filter(u8::is_ascii_digit).count() == 4
     };

@@ -11,7 +11,7 @@ use super::model::DoctorReport;
 use super::status::NOTHING_TO_MEND;
 use crate::rules::finding::{Severity, State};
 use crate::rules::utc::sentence;
-use crate::utc::duration;
+use crate::utc::{Reference, duration};
 use clockscope_text::units;
 
 /// `text`, wrapped between words, each line indented by `indent`.
@@ -108,17 +108,12 @@ fn colour(report: &DoctorReport) -> &'static str {
 /// A line for each clock that was read, and for each word about the time; empty if the time was not compared.
 fn time(report: &DoctorReport) -> String {
     let measured = report.measured.as_ref();
-    let Some(utc) = measured.and_then(|measured| measured.utc.as_ref()) else {
-        return String::new();
+    let Some(utc) = measured.and_then(|it| it.utc.as_ref()) else { return String::new() };
+    let clause = |one: &Reference| match &one.aside {
+        Some(why) => format!("{} does not count: {why}", one.name),
+        None => sentence(one),
     };
-    let mut clauses: Vec<String> = utc
-        .references
-        .iter()
-        .map(|one| match &one.aside {
-            Some(why) => format!("{} does not count: {why}", one.name),
-            None => sentence(one),
-        })
-        .collect();
+    let mut clauses: Vec<String> = utc.references.iter().map(clause).collect();
     if clauses.is_empty() {
         clauses.push("there is no clock to compare with".to_owned());
     }

@@ -5,18 +5,16 @@ use crate::facts::ReadFilter;
 
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
-    let refusing = facts.read_filters.iter().filter(|filter| !filter.refuses.is_empty());
-    refusing.map(|filter| refused(filter, facts, verdict)).collect()
-}
-
-fn refused(filter: &ReadFilter, facts: &Facts, verdict: &Verdict) -> Finding {
-    let finding = filter.refuses.iter().fold(Finding::new(Label::FallbackRefused), |all, one| {
-        all.seen(&Evidence::of("seccomp filter", &format!("{}: {one}", filter.of)))
-    });
-    let measured = facts.falls_back();
-    let falls_back = measured.unwrap_or(verdict.state == State::Slow);
+    let falls_back = facts.falls_back().unwrap_or(verdict.state == State::Slow);
     let key = if falls_back { "refused-now" } else { "refused-later" };
-    finding.tell_with(key, &[("of", &filter.of)])
+    let refused = |filter: &ReadFilter| {
+        let found = Finding::new(Label::FallbackRefused).tell_with(key, &[("of", &filter.of)]);
+        filter.refuses.iter().fold(found, |found, one| {
+            found.seen(&Evidence::of("seccomp filter", &format!("{}: {one}", filter.of)))
+        })
+    };
+    let refusing = facts.read_filters.iter().filter(|filter| !filter.refuses.is_empty());
+    refusing.map(refused).collect()
 }
 
 #[cfg(test)]

@@ -78,14 +78,12 @@ fn calibration(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
 /// A kernel that knows that the HPET stops in deep sleep, and does not use it.
 fn hpet_pc10(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let event = facts.logged(|kind| *kind == EventKind::HpetPc10)?;
-    let lost = facts.events().any(gives_tsc_up);
-    if lost && !verdict.source.as_deref().is_some_and(is_tsc)
-        || verdict.source.as_deref() == Some("hpet")
-    {
+    let (lost, source) = (facts.events().any(gives_tsc_up), verdict.source.as_deref());
+    if lost && !source.is_some_and(is_tsc) || source == Some("hpet") {
         return None;
     }
     let found = Finding::new(Label::HpetPc10Benign).seen(&event.evidence);
-    Some(match verdict.source.as_deref() {
+    Some(match source {
         Some(name) => found.tell_with("unread", &[("name", &name)]),
         None => found,
     })

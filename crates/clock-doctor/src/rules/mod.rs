@@ -59,11 +59,8 @@ pub fn examine(facts: &Facts) -> Diagnosis {
     let (present, contradiction) = present::of(facts).unzip();
     let facts = present.as_ref().unwrap_or(facts);
     let mut verdict = state::verdict(facts);
-    let mut findings: Vec<Finding> = RULES
-        .iter()
-        .flat_map(|find| find(facts, &verdict))
-        .chain(contradiction.flatten())
-        .collect();
+    let found = RULES.iter().flat_map(|find| find(facts, &verdict));
+    let mut findings: Vec<Finding> = found.chain(contradiction.flatten()).collect();
     implied::complete(&mut verdict, &mut findings);
     rank::diagnosis(facts, verdict, findings)
 }

@@ -8,9 +8,7 @@ use crate::facts::CommandLine;
 
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
-    let Some(line) = &facts.command_line else {
-        return refused_by_log(facts).into_iter().collect();
-    };
+    let Some(line) = &facts.command_line else { return Vec::from_iter(refused_by_log(facts)) };
     let mut found = clocksource(facts, verdict, line);
     found.extend(reliable(facts, line));
     found.extend(reliable_ignored(facts, line));
@@ -42,9 +40,7 @@ pub(super) fn asked(facts: &Facts) -> Option<&str> {
 }
 
 fn clocksource(facts: &Facts, verdict: &Verdict, line: &Known<CommandLine>) -> Vec<Finding> {
-    let Some(name) = asked(facts) else {
-        return Vec::new();
-    };
+    let Some(name) = asked(facts) else { return Vec::new() };
     let word = format!("clocksource={name}");
     let first = found(Label::ParamClocksource, line, &word);
     let is_current = verdict.source.as_deref() == Some(name);
@@ -61,9 +57,7 @@ fn clocksource(facts: &Facts, verdict: &Verdict, line: &Known<CommandLine>) -> V
         Some(other) => first.tell_with("other-current", &[("name", &name), ("other", &other)]),
         None => first.tell_with("asks", &[("name", &name)]),
     };
-    let Some(list) = missing else {
-        return vec![first];
-    };
+    let Some(list) = missing else { return vec![first] };
     let others = list.value.join(", ");
     let second = found(Label::ParamClocksourceUnavailable, line, &word).seen(&list.evidence);
     let second = second.tell_with("absent", &[("name", &name), ("others", &others)]);

@@ -140,10 +140,6 @@ impl Hints {
         machine || self.show("hyperv")
     }
 
-    fn is_wsl(&self) -> bool {
-        self.kernel.contains("microsoft") || self.kernel.contains("-wsl2") || self.named("wsl")
-    }
-
     /// The kernel of Docker's virtual machine on a Mac; later ones run on Apple's own hypervisor.
     fn is_hyperkit(&self, facts: &Facts) -> bool {
         let linuxkit = self.kernel.contains("linuxkit");
@@ -214,9 +210,9 @@ fn virtual_platforms(hints: &Hints, facts: &Facts) -> Vec<&'static str> {
     }
     let (vmware, xen) = (hints.show("vmware"), hints.show("xen"));
     let (kvm, qemu) = (hints.show("kvm"), hints.is_qemu());
-    let wsl = hints.is_wsl();
-    let hyperv = wsl || hints.is_hyperv();
     let release = |word: &str| hints.kernel.contains(word);
+    let wsl = release("microsoft") || release("-wsl2") || hints.named("wsl");
+    let hyperv = wsl || hints.is_hyperv();
     let of_aws = (kvm || xen) && !qemu && (release("-aws") || release(".amzn"));
     let by_google = hints.dmi.iter().any(|field| field == "google") && (kvm || hints.flag);
     let tag = hints.dmi("7783-7084-3265-9085-8269-3286-77");

@@ -145,12 +145,15 @@ fn off_by(ppm: f64, evidence: &Evidence, key: &str) -> Option<Finding> {
     is_wrong.then_some(finding)
 }
 
-/// The TSC's rate, measured against the kernel's clock, differs from the kernel's rate.
+/// The TSC's rate, measured against the kernel's clock, differs from the kernel's rate by more than the measurement's
+/// bound.
 fn by_measurement(facts: &Facts) -> Option<Finding> {
     let host = &facts.measured.as_ref()?.host;
     let (kernel, measured) = (host.tsc_hz_kernel?, host.tsc_hz_measured?);
-    let ppm = measured_ppm(kernel, measured, host.tsc_bound_ppm)?;
-    if ppm.abs() <= WRONG_PPM {
+    let ppm = (measured / kernel - 1.0) * 1e6;
+    let is_known = kernel > 0.0 && measured > 0.0 && ppm.is_finite();
+    let is_wrong = is_known && ppm.abs() > WRONG_PPM && ppm.abs() > host.tsc_bound_ppm?;
+    if !is_wrong {
         return None;
     }
     let from = host.tsc_hz_source.as_deref().unwrap_or("the kernel");
@@ -165,15 +168,6 @@ fn by_measurement(facts: &Facts) -> Option<Finding> {
         ("a-day", &a_day(ppm)),
     ];
     Some(finding.tell_with("by-measurement", &values).fix(&[Fix::BiosUpdate]))
-}
-
-/// Difference of two rates in parts per million, if it exceeds the measurement's bound.
-fn measured_ppm(kernel: f64, measured: f64, bound_ppm: Option<f64>) -> Option<f64> {
-    if !(kernel > 0.0 && measured > 0.0) {
-        return None;
-    }
-    let ppm = (measured / kernel - 1.0) * 1e6;
-    (ppm.is_finite() && ppm.abs() > bound_ppm?).then_some(ppm)
 }
 
 #[cfg(test)]

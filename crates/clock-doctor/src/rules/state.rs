@@ -96,9 +96,7 @@ fn refine(seen: (State, String), source: Option<&str>, facts: &Facts) -> (State,
 
 /// The state that files and log suggest.
 fn expected(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (State, String) {
-    let Some(name) = current.name.as_deref() else {
-        return unnamed(facts, current, platforms);
-    };
+    let Some(name) = current.name.as_deref() else { return unnamed(facts, current, platforms) };
     if facts.line_with("vdso=0").is_some() {
         return slow("vdso=0", &[]);
     }
@@ -169,10 +167,8 @@ fn unnamed(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (Sta
         }
     }
     if current.lost.is_some() || current.early.is_none() && source::tsc_given_up(facts).is_some() {
-        return match platforms.contains(&"bare-metal") {
-            true => slow("given-up", &[]),
-            false => unknown("given-up", &[]),
-        };
+        let is_metal = platforms.contains(&"bare-metal");
+        return if is_metal { slow("given-up", &[]) } else { unknown("given-up", &[]) };
     }
     if let Some(name) = &current.early {
         return unknown("only-early", &[("name", name.clone())]);

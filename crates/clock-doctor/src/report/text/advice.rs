@@ -37,12 +37,11 @@ pub(super) fn render(report: &DoctorReport, options: &TextOptions) -> String {
 }
 
 fn numbered(number: usize, advice: &Advice) -> String {
+    // Avoids the repetition in `update the firmware, in the firmware`.
+    let is_in_title =
+        advice.place.rsplit(' ').next().is_some_and(|word| advice.title.contains(word));
     let place = match advice.place.as_str() {
-        "" | HERE => String::new(),
-        // Avoids the repetition in `update the firmware, in the firmware`.
-        place if place.rsplit(' ').next().is_some_and(|word| advice.title.contains(word)) => {
-            String::new()
-        }
+        place if is_in_title || ["", HERE].contains(&place) => String::new(),
         place => format!(", {place}"),
     };
     let title = format!("{}{place} [fix:{}]", capitalised(&advice.title), advice.name);

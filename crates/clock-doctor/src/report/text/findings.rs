@@ -58,9 +58,8 @@ fn rows(report: &DoctorReport, cost: bool) -> Vec<(&FindingRow, usize)> {
             .map_or((0, row.severity >= Severity::Slow), |(_, depth, costs)| (depth + 1, *costs));
         rows.push((row, depth, costs));
     }
-    rows.into_iter()
-        .filter_map(|(row, depth, costs)| (costs == cost).then_some((row, depth)))
-        .collect()
+    let chosen = rows.into_iter().filter(|(.., costs)| *costs == cost);
+    chosen.map(|(row, depth, _)| (row, depth)).collect()
 }
 
 /// Writes findings, and each line of evidence once.
@@ -104,11 +103,8 @@ impl Writer<'_> {
         let file = |line: &Evidence| files.iter().position(|name| *name == line.file);
         // In the order of the log: the most important line may be the last one there.
         new.sort_by_key(|line| (file(line), line.line));
-        let mut out: String = new
-            .iter()
-            .take(LINES_MAX)
-            .map(|line| quoted(indent, line, self.options.columns))
-            .collect();
+        let line = |line: &&Evidence| quoted(indent, line, self.options.columns);
+        let mut out: String = new.iter().take(LINES_MAX).map(line).collect();
         if let Some(more) = new.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
             out += &format!("{}and {more} more\n", " ".repeat(indent));
         }

@@ -41,12 +41,9 @@ impl<'a> Case<'a> {
             return if refused { Vec::new() } else { vec!["tsc"] };
         };
         let is_above = self.is_above(clock, fix);
-        let (tsc, other) =
-            (is_above != Some(true) && !refused, is_above != Some(false) || refused || gives);
-        [("tsc", tsc), (clock, other)]
-            .into_iter()
-            .filter_map(|(name, is)| is.then_some(name))
-            .collect()
+        let tsc = (is_above != Some(true) && !refused).then_some("tsc");
+        let other = (is_above != Some(false) || refused || gives).then_some(clock);
+        tsc.into_iter().chain(other).collect()
     }
 
     /// Whether the kernel will refuse the TSC of such a CPU too, sooner or later.
@@ -116,11 +113,9 @@ impl<'a> Case<'a> {
 
     /// Commands that show the current clocksource, and whether it is fast if it must be.
     pub(super) fn verify_source(&self, expected: &[&str]) -> Vec<String> {
-        let mut commands = vec![format!("cat {CURRENT}   # must print {}", expected.join(", or "))];
-        commands.extend(
-            self.is_fast(expected).then(|| "clockscope doctor   # must say: fast".to_owned()),
-        );
-        commands
+        let source = format!("cat {CURRENT}   # must print {}", expected.join(", or "));
+        let state = "clockscope doctor   # must say: fast".to_owned();
+        if self.is_fast(expected) { vec![source, state] } else { vec![source] }
     }
 
     /// Whether the vDSO reads each of them.

@@ -33,10 +33,8 @@ pub(crate) struct Bearing {
 }
 
 static BEARINGS: LazyLock<Vec<Bearing>> = LazyLock::new(|| {
-    Label::ALL
-        .into_iter()
-        .map(|label| Bearing::of(&label.page().lines).unwrap_or_default())
-        .collect()
+    let of = |label: Label| Bearing::of(&label.page().lines).unwrap_or_default();
+    Label::ALL.into_iter().map(of).collect()
 });
 
 impl Bearing {

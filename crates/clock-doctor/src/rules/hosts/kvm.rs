@@ -99,9 +99,8 @@ pub(super) fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> 
                 return None;
             }
             let words = missing.join(" and no ");
-            found
-                .seen(&flag_evidence(facts, &format!("no {words}")))
-                .tell_with("lacks", &[("words", &words)])
+            let found = found.seen(&flag_evidence(facts, &format!("no {words}")));
+            found.tell_with("lacks", &[("words", &words)])
         }
     };
     // A guest that reads kvm-clock through the vDSO needs no change.

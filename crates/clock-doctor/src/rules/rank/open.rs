@@ -19,7 +19,9 @@ pub(super) fn meanwhile(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     };
     let is_slow = diagnosis.verdict.state == State::Slow && source != Some("arch_sys_counter");
     if is_slow && is_x86 && !says(diagnosis, Says::NoVdso) {
-        let coarse = coarse_cost(facts);
+        // The measured cost, or the usual one.
+        let read = facts.measured.as_ref().and_then(|it| it.read("CLOCK_MONOTONIC_COARSE"));
+        let coarse = read.and_then(|read| read.vdso_ns).map_or("4 to 13 ns".to_owned(), cost);
         let instead = diagnosis.verdict.cost.as_ref().map(instead_of).unwrap_or_default();
         let values = [("coarse", coarse), ("instead", instead)];
         sentences.push(Label::StateSlow.sentence("clock-coarse", &values));
@@ -35,13 +37,6 @@ pub(super) fn meanwhile(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
         sentences.push(Label::TscOffsetMeasured.sentence("measure", &[]));
     }
     sentences
-}
-
-/// The measured cost of a coarse read, or the usual one.
-fn coarse_cost(facts: &Facts) -> String {
-    let measured = facts.measured.as_ref();
-    let read = measured.and_then(|measured| measured.read("CLOCK_MONOTONIC_COARSE"));
-    read.and_then(|read| read.vdso_ns).map_or_else(|| "4 to 13 ns".to_owned(), cost)
 }
 
 fn instead_of(of: &Cost) -> String {

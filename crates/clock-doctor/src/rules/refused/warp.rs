@@ -109,7 +109,11 @@ fn special(seen: &Seen, first: &Event, machine: &Machine) -> Option<Finding> {
     } else {
         match seen.worst? {
             small if small < SMALL => small_warp(machine),
-            large if large >= FIRMWARE && !machine.is_virtual => firmware_warp(),
+            large if large >= FIRMWARE && !machine.is_virtual => {
+                Finding::new(Label::TscWarpFirmware)
+                    .fix(&[Fix::BiosUpdate, Fix::Keep, Fix::PreBootSynchroniser])
+                    .tell("programs")
+            }
             _ => return None,
         }
     };
@@ -122,12 +126,6 @@ fn small_warp(machine: &Machine) -> Finding {
         return finding.fix(&[Fix::BiosUpdate]).tell("physical");
     }
     trust_after_measuring(finding, machine).tell_if(machine.is_virtual, "rounded")
-}
-
-fn firmware_warp() -> Finding {
-    Finding::new(Label::TscWarpFirmware)
-        .fix(&[Fix::BiosUpdate, Fix::Keep, Fix::PreBootSynchroniser])
-        .tell("programs")
 }
 
 /// Suggests `tsc=reliable`, after measuring, if the kernel applies it to the comparison of the CPUs.

@@ -101,12 +101,8 @@ fn by_log(facts: &Facts) -> Current {
     };
     let mut backwards = events.iter().enumerate().rev();
     let found = backwards.find_map(|(at, event)| Some((at, names(event)?)));
-    let Some((at, name)) = found else {
-        return Current::default();
-    };
-    if is_cut(facts, &name) {
-        return Current::default();
-    }
+    let found = found.filter(|(_, name)| !is_cut(facts, name));
+    let Some((at, name)) = found else { return Current::default() };
     let lost = events[at + 1..].iter().find(|event| is_tsc(&name) && gives_tsc_up(event));
     if let Some(mark) = lost {
         // The watchdog's reference is the best of the others, and so what the kernel falls back to.

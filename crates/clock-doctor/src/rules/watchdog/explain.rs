@@ -26,13 +26,11 @@ pub(crate) fn sentences(label: Label, decision: &Decision) -> Vec<String> {
         ];
         values.extend(figures.map(|(name, ticks)| (name, count(ticks))));
     }
-    let mut said: Vec<String> = match label {
+    let keys = match label {
         Label::WatchdogCounterWrapped => wrapped(interval, machine, &mut values),
         _ => keys(label, decision),
-    }
-    .iter()
-    .map(|key| label.sentence(key, &values))
-    .collect();
+    };
+    let mut said: Vec<String> = keys.iter().map(|key| label.sentence(key, &values)).collect();
     if label == Label::WatchdogCounterWrapped && !said.is_empty() && interval.reference_is_inferred
     {
         said.push(inferred(interval));
@@ -58,9 +56,7 @@ fn keys(label: Label, decision: &Decision) -> Vec<&'static str> {
         Label::TscWatchdogShortInterval if interval.skew_ns.is_none() => vec!["apart"],
         Label::TscWatchdogShortInterval => vec!["apart", "noise"],
         Label::VmPaused if interval.skew_ns.is_some_and(|skew| skew > 0.0) => vec!["stopped"],
-        Label::VmPaused if interval.elapsed_ns.is_some_and(|elapsed| elapsed > 0.0) => {
-            vec!["went-on"]
-        }
+        Label::VmPaused if interval.elapsed_ns.is_some_and(|ns| ns > 0.0) => vec!["went-on"],
         Label::VmPaused => vec!["set-back"],
         Label::TscJumped => {
             let mut keys: Vec<&str> = self::both(interval).map(|_| "both").into_iter().collect();
@@ -83,9 +79,7 @@ fn keys(label: Label, decision: &Decision) -> Vec<&'static str> {
         }
         Label::WatchdogFalsePositiveLikely if both.is_some() => vec!["crystals"],
         Label::NeedsRateMeasurement => match both {
-            None if interval.elapsed_ns.is_some() && interval.implied_hz.is_some() => {
-                vec!["implied"]
-            }
+            None if has_elapsed && interval.implied_hz.is_some() => vec!["implied"],
             None => vec!["no-figures"],
             Some(_) if interval.second_agrees() == Some(true) => vec!["both", "second"],
             Some(skew) if interval.doubt_ns > skew.abs() => vec!["both", "rounded"],

@@ -32,8 +32,10 @@ pub(crate) fn find(decision: &Decision, facts: &Facts) -> Option<Finding> {
     } else if name == "xen" {
         keys.push("xen");
     }
-    if let Some(line) = stopped_hpet(name, facts) {
-        lines.push(line);
+    // An HPET that stops, if it may have been the reference.
+    let stops = facts.logged(|kind| *kind == EventKind::HpetPc10);
+    if let Some(event) = stops.filter(|_| matches!(name, "hpet" | "")) {
+        lines.push(&event.evidence);
         keys.push("pc10");
         if machine.since(5, 16) != Some(true) {
             fixes.push(Fix::HpetDisable);
@@ -53,12 +55,6 @@ pub(crate) fn find(decision: &Decision, facts: &Facts) -> Option<Finding> {
     let mut finding = remedies::add(Finding::new(label).fix(&fixes), machine, is_doubtful);
     finding.detail = keys.iter().map(|key| label.sentence(key, &values)).collect();
     Some(finding.seen_all(lines.into_iter().chain(episode.lines.first())))
-}
-
-/// The line that the HPET stops, if the HPET may have been the reference.
-fn stopped_hpet<'a>(reference: &str, facts: &'a Facts) -> Option<&'a Evidence> {
-    let line = facts.logged(|kind| *kind == EventKind::HpetPc10)?;
-    matches!(reference, "hpet" | "").then_some(&line.evidence)
 }
 
 fn second(interval: &Interval, values: &mut Values) -> Option<&'static str> {
