@@ -1,69 +1,47 @@
 //! The clocks of `clock_gettime(2)` by number and by name.
 
-use core::fmt;
+use crate::numbered::numbered;
 
-/// A POSIX clock id with a fixed number on Linux.
-///
-/// Dynamic ids (per-process CPU clocks, file-descriptor clocks) are negative and are not listed.
-///
-/// # References
-///
-/// - `clock_gettime(2)`, `include/uapi/linux/time.h` (Linux 6.18)
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-#[repr(i32)]
-pub enum ClockId {
+numbered! {
+    /// A POSIX clock id with a fixed number on Linux.
+    ///
+    /// Dynamic ids (per-process CPU clocks, file-descriptor clocks) are negative and are not listed.
+    ///
+    /// # References
+    ///
+    /// - `clock_gettime(2)`, `include/uapi/linux/time.h` (Linux 6.18)
+    #[repr(i32)]
+    pub enum ClockId;
+    /// Every clock with a fixed number, in the order of the numbers.
+    pub const ALL;
+    /// The name in C, for example `CLOCK_MONOTONIC`.
+    pub const fn name;
+
     /// Wall-clock time since the Unix epoch; steps and slews.
-    #[doc(alias = "CLOCK_REALTIME")]
-    Realtime = 0,
+    Realtime = 0, alias = "CLOCK_REALTIME",
     /// Time since boot without suspend; slews, never steps.
-    #[doc(alias = "CLOCK_MONOTONIC")]
-    Monotonic = 1,
+    Monotonic = 1, alias = "CLOCK_MONOTONIC",
     /// CPU time of the process.
-    #[doc(alias = "CLOCK_PROCESS_CPUTIME_ID")]
-    ProcessCputime = 2,
+    ProcessCputime = 2, alias = "CLOCK_PROCESS_CPUTIME_ID",
     /// CPU time of the thread.
-    #[doc(alias = "CLOCK_THREAD_CPUTIME_ID")]
-    ThreadCputime = 3,
+    ThreadCputime = 3, alias = "CLOCK_THREAD_CPUTIME_ID",
     /// The counter at its nominal rate; neither slews nor steps.
-    #[doc(alias = "CLOCK_MONOTONIC_RAW")]
-    MonotonicRaw = 4,
+    MonotonicRaw = 4, alias = "CLOCK_MONOTONIC_RAW",
     /// `CLOCK_REALTIME` as of the last timer tick.
-    #[doc(alias = "CLOCK_REALTIME_COARSE")]
-    RealtimeCoarse = 5,
+    RealtimeCoarse = 5, alias = "CLOCK_REALTIME_COARSE",
     /// `CLOCK_MONOTONIC` as of the last timer tick.
-    #[doc(alias = "CLOCK_MONOTONIC_COARSE")]
-    MonotonicCoarse = 6,
+    MonotonicCoarse = 6, alias = "CLOCK_MONOTONIC_COARSE",
     /// Time since boot including suspend.
-    #[doc(alias = "CLOCK_BOOTTIME")]
-    Boottime = 7,
+    Boottime = 7, alias = "CLOCK_BOOTTIME",
     /// `CLOCK_REALTIME`, for alarms that wake the machine.
-    #[doc(alias = "CLOCK_REALTIME_ALARM")]
-    RealtimeAlarm = 8,
+    RealtimeAlarm = 8, alias = "CLOCK_REALTIME_ALARM",
     /// `CLOCK_BOOTTIME`, for alarms that wake the machine.
-    #[doc(alias = "CLOCK_BOOTTIME_ALARM")]
-    BoottimeAlarm = 9,
+    BoottimeAlarm = 9, alias = "CLOCK_BOOTTIME_ALARM",
     /// International atomic time since the Unix epoch.
-    #[doc(alias = "CLOCK_TAI")]
-    Tai = 11,
+    Tai = 11, alias = "CLOCK_TAI",
 }
 
 impl ClockId {
-    /// Every clock with a fixed number, in the order of the numbers.
-    pub const ALL: [Self; 11] = [
-        Self::Realtime,
-        Self::Monotonic,
-        Self::ProcessCputime,
-        Self::ThreadCputime,
-        Self::MonotonicRaw,
-        Self::RealtimeCoarse,
-        Self::MonotonicCoarse,
-        Self::Boottime,
-        Self::RealtimeAlarm,
-        Self::BoottimeAlarm,
-        Self::Tai,
-    ];
-
     /// The clock with this number, if it is one of the fixed ones.
     pub fn from_raw(raw: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|clock| clock.as_raw() == raw)
@@ -74,23 +52,6 @@ impl ClockId {
         self as i32
     }
 
-    /// The name in C, for example `CLOCK_MONOTONIC`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Realtime => "CLOCK_REALTIME",
-            Self::Monotonic => "CLOCK_MONOTONIC",
-            Self::ProcessCputime => "CLOCK_PROCESS_CPUTIME_ID",
-            Self::ThreadCputime => "CLOCK_THREAD_CPUTIME_ID",
-            Self::MonotonicRaw => "CLOCK_MONOTONIC_RAW",
-            Self::RealtimeCoarse => "CLOCK_REALTIME_COARSE",
-            Self::MonotonicCoarse => "CLOCK_MONOTONIC_COARSE",
-            Self::Boottime => "CLOCK_BOOTTIME",
-            Self::RealtimeAlarm => "CLOCK_REALTIME_ALARM",
-            Self::BoottimeAlarm => "CLOCK_BOOTTIME_ALARM",
-            Self::Tai => "CLOCK_TAI",
-        }
-    }
-
     /// The coarse clock of the same family, read at the last timer tick, if there is one.
     pub const fn coarse(self) -> Option<Self> {
         match self {
@@ -98,12 +59,6 @@ impl ClockId {
             Self::Monotonic | Self::MonotonicCoarse => Some(Self::MonotonicCoarse),
             _ => None,
         }
-    }
-}
-
-impl fmt::Display for ClockId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

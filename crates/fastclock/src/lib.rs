@@ -139,6 +139,7 @@ mod kernel_clock;
 mod line;
 #[cfg(feature = "std")]
 mod mock;
+mod numbered;
 pub mod page;
 #[cfg(feature = "std")]
 mod pair;
