@@ -10,15 +10,6 @@
     ),
     path = "linux.rs"
 )]
-#[cfg_attr(
-    not(all(
-        target_os = "linux",
-        target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        not(fastclock_portable)
-    )),
-    path = "elsewhere.rs"
-)]
-mod this;
+mod source;
 
-pub use this::*;
+pub use source::*;

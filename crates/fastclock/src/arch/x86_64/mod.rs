@@ -4,22 +4,8 @@ use core::arch::asm;
 use core::arch::x86_64::_rdtsc;
 use core::mem::offset_of;
 
-use crate::line::TickLength;
 use crate::page::{Counter, Slot, Steep};
 use crate::units::Ticks;
-
-/// Whether counters of this architecture usually tick faster than 1 GHz; slower ones take the long
-/// form.
-pub(crate) const TICKS_ARE_SHORT: bool = true;
-
-/// Ticks to nanoseconds by a full multiplication, which is rare here. Generic, so that the vDSO
-/// image, which is linked to no library, gets its own copy of the code.
-#[cold]
-#[inline(never)]
-#[allow(clippy::extra_unused_type_parameters, reason = "makes it a part of the crate that calls")]
-pub(crate) fn along<Caller>(tick: TickLength, passed: u64) -> u64 {
-    tick.nanos(passed)
-}
 
 /// [`Counter::ordered_in`] with the instructions that read the counter.
 ///

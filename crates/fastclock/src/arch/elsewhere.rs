@@ -1,7 +1,0 @@
-//! Systems other than Linux, and CPUs whose counter is not known.
-
-#[path = "../clock/never_alone.rs"]
-pub(crate) mod alone;
-#[doc(hidden)]
-#[path = "../sys/portable.rs"]
-pub mod sys;
