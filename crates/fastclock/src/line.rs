@@ -36,7 +36,6 @@ impl TickLength {
 
     /// The length of this many ticks in nanoseconds, rounded down; wraps beyond 584 years.
     #[inline(always)]
-    #[allow(clippy::cast_possible_truncation, reason = "the upper half has 64 bits")]
     pub const fn nanos(self, ticks: u64) -> u64 {
         let fraction = (ticks as u128 * self.fraction as u128) >> 64;
         ticks.wrapping_mul(self.whole).wrapping_add(fraction as u64)
@@ -82,7 +81,6 @@ pub struct Bound {
 impl Bound {
     /// The bound this many ticks after the base, in nanoseconds, rounded up.
     #[inline(always)]
-    #[allow(clippy::cast_possible_truncation, reason = "the upper half has 64 bits")]
     pub const fn after(self, ticks: u64) -> u64 {
         let grown = (ticks as u128 * self.growth as u128) >> 64;
         self.at_base.saturating_add(grown as u64).saturating_add(1)

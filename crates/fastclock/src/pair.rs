@@ -1,6 +1,5 @@
 //! A clock page, and beside it the state of this process alone.
 
-use core::fmt;
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -18,11 +17,12 @@ pub(crate) const OWN_AT: usize = LARGEST_PAGE;
 
 /// A clock page and, in a page of memory after it, the state of this process: one pointer leads to
 /// both.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Pair {
     pub(crate) page: Page,
-    gap: Gap,
+    /// Unused addresses.
+    pub(crate) gap: [u8; OWN_AT - SIZE],
     /// Zero in the beginning, and again in a forked child.
     pub(crate) trust: Trust,
     /// Zero in the beginning, and again in a forked child.
@@ -33,21 +33,6 @@ const _: () = {
     assert!(core::mem::offset_of!(Pair, trust) == OWN_AT);
     assert!(size_of::<Pair>() == OWN_AT + SIZE);
 };
-
-/// Unused addresses.
-struct Gap([u8; OWN_AT - SIZE]);
-
-impl Default for Gap {
-    fn default() -> Self {
-        Self([0; OWN_AT - SIZE])
-    }
-}
-
-impl fmt::Debug for Gap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.0.len())
-    }
-}
 
 /// Counters of reasons and events. Threads that the kernel answers should not wait for each other's
 /// cache lines, so each thread counts in one of several shards.

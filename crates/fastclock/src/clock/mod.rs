@@ -112,11 +112,9 @@ impl Clock {
 
     pub(crate) fn on_page_or_alone(path: &Path) -> Self {
         let attached = Self::from_path(path).map_err(|error| error.reason);
-        let answers =
-            attached.and_then(|clock| match clock.slow(PageClock::Monotonic, false).declined {
-                None => Ok(clock),
-                Some(reason) => Err(reason),
-            });
+        let answers = attached.and_then(|clock| {
+            clock.slow(PageClock::Monotonic, false).declined.map_or(Ok(clock), Err)
+        });
         answers.unwrap_or_else(|reason| Self { host_page: Some(reason), ..Self::alone() })
     }
 
@@ -133,12 +131,8 @@ impl Clock {
     /// allocation.
     #[must_use]
     pub fn alone() -> Self {
-        match Alone::new() {
-            Some(alone) => {
-                Self::made(Mapping::anonymous(), Source::Alone, Some(alone), Decline::Starting)
-            }
-            None => Self::declined(Decline::NoCounter),
-        }
+        let Some(alone) = Alone::new() else { return Self::declined(Decline::NoCounter) };
+        Self::made(Mapping::anonymous(), Source::Alone, Some(alone), Decline::Starting)
     }
 
     /// The clock that [`Instant`](crate::Instant) reads: one per process, made by
@@ -377,10 +371,7 @@ impl Clock {
     #[inline(always)]
     fn nanos(&self, clock: PageClock, order: Order) -> Nanos {
         let read = |pair| self.reader(pair, true).at_once(clock, order);
-        match self.mapping.opened().and_then(read) {
-            Some(time) => time,
-            None => self.slow(clock, true).time,
-        }
+        self.mapping.opened().and_then(read).unwrap_or_else(|| self.slow(clock, true).time)
     }
 
     /// As separate fields: a structure would be assembled in memory, which costs a nanosecond.

@@ -371,13 +371,8 @@ impl Discipline {
     }
 
     fn prove(&mut self) {
-        if !self.proven
-            && self.baseline.len() >= 3
-            && self.baseline.span() >= self.settings.baseline
-        {
-            self.proven = true;
-        }
         // Later rates are compared with this one, so it must be well known.
+        self.proven |= self.baseline.len() >= 3 && self.baseline.span() >= self.settings.baseline;
     }
 
     fn half_width(&self, reading: &Reading, tick: u128) -> i64 {
@@ -422,7 +417,6 @@ fn in_ppb(part: u128, whole: u128) -> u32 {
     u32::try_from(ppb.saturating_add(1)).unwrap_or(u32::MAX)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "a double has digits enough for a rate")]
 fn as_nanos(wide: u128) -> f64 {
     wide as f64 / (1_u128 << 64) as f64
 }

@@ -163,13 +163,11 @@ impl Content {
             base.store(Nanos(self.line.mono.0.saturating_add(self.offset(clock).0)));
         }
         store(&slot.grace, self.grace.0);
-        store(
-            &slot.reason,
-            match self.state {
-                State::Running => 0,
-                State::Ended(reason) => u64::from(reason.as_raw()),
-            },
-        );
+        let reason = match self.state {
+            State::Running => 0,
+            State::Ended(reason) => u64::from(reason.as_raw()),
+        };
+        store(&slot.reason, reason);
         let previous = self.previous.unwrap_or_default();
         store(&slot.previous_base, previous.base.0);
         store(&slot.previous_whole, previous.tick.whole);

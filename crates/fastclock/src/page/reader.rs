@@ -69,7 +69,6 @@ impl Steep {
 
     /// The line's value at `ticks`, rounded down.
     #[inline(always)]
-    #[allow(clippy::cast_possible_truncation, reason = "the upper half has 64 bits")]
     pub(super) const fn at(self, ticks: u64) -> u64 {
         let [low, high] = self.intercept;
         let wide = (high as u128) << 64 | low as u128;
@@ -127,21 +126,14 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     /// The time in nanoseconds.
     #[inline(always)]
     pub fn nanos(&self, clock: PageClock, order: Order) -> Nanos {
-        match self.hit(clock, order, Want::Nanos) {
-            Some(hit) => Nanos(hit.nanos as i64),
-            None => self.slow(clock).time,
-        }
+        self.at_once(clock, order).unwrap_or_else(|| self.slow(clock).time)
     }
 
     /// The time in nanoseconds and its bound.
     #[inline(always)]
     pub fn bounded(&self, clock: PageClock, order: Order) -> Bounded {
-        match self.hit(clock, order, Want::Bound) {
-            Some(hit) => Bounded {
-                time: Nanos(hit.nanos as i64),
-                bound: Nanos(hit.bound as i64),
-                declined: None,
-            },
+        match self.bounded_at_once(clock, order) {
+            Some((time, bound)) => Bounded { time, bound, declined: None },
             None => self.slow(clock),
         }
     }

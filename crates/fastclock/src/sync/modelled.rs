@@ -61,10 +61,9 @@ macro_rules! word {
             }
 
             pub(crate) fn load(&self, order: Ordering) -> $number {
-                match self.modelled.get() {
-                    Some(word) => word.load(order),
-                    None => self.plain.load(Relaxed),
-                }
+                self.modelled
+                    .get()
+                    .map_or_else(|| self.plain.load(Relaxed), |word| word.load(order))
             }
 
             pub(crate) fn store(&self, value: $number, order: Ordering) {
@@ -74,24 +73,24 @@ macro_rules! word {
                         left => LEFT.set(left - 1),
                     }
                 }
-                match self.modelled.get() {
-                    Some(word) => word.store(value, order),
-                    None => self.plain.store(value, Relaxed),
-                }
+                self.modelled.get().map_or_else(
+                    || self.plain.store(value, Relaxed),
+                    |word| word.store(value, order),
+                )
             }
 
             pub(crate) fn fetch_add(&self, value: $number, order: Ordering) -> $number {
-                match self.modelled.get() {
-                    Some(word) => word.fetch_add(value, order),
-                    None => self.plain.fetch_add(value, Relaxed),
-                }
+                self.modelled.get().map_or_else(
+                    || self.plain.fetch_add(value, Relaxed),
+                    |word| word.fetch_add(value, order),
+                )
             }
 
             pub(crate) fn fetch_max(&self, value: $number, order: Ordering) -> $number {
-                match self.modelled.get() {
-                    Some(word) => word.fetch_max(value, order),
-                    None => self.plain.fetch_max(value, Relaxed),
-                }
+                self.modelled.get().map_or_else(
+                    || self.plain.fetch_max(value, Relaxed),
+                    |word| word.fetch_max(value, order),
+                )
             }
 
             pub(crate) fn compare_exchange(
@@ -101,10 +100,10 @@ macro_rules! word {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$number, $number> {
-                match self.modelled.get() {
-                    Some(word) => word.compare_exchange(current, new, success, failure),
-                    None => self.plain.compare_exchange(current, new, Relaxed, Relaxed),
-                }
+                self.modelled.get().map_or_else(
+                    || self.plain.compare_exchange(current, new, Relaxed, Relaxed),
+                    |word| word.compare_exchange(current, new, success, failure),
+                )
             }
         }
     };

@@ -15,8 +15,8 @@ use std::time::SystemTime;
 use crate::attach_error::AttachError;
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
-use crate::page::{self, Counter};
-use crate::pair::Pair;
+use crate::page::{self, Counter, Page, Trust};
+use crate::pair::{Counts, Pair};
 use crate::units::{Nanos, Ticks};
 
 pub(crate) use now as now_by_syscall;
@@ -103,7 +103,8 @@ pub(crate) struct Mapping(Box<Pair>);
 
 impl Mapping {
     pub(crate) fn anonymous() -> Self {
-        Self(Box::default())
+        let (page, trust, counts) = (Page::new(), Trust::new(), Counts::default());
+        Self(Box::new(Pair { page, gap: [], trust, counts }))
     }
 
     pub(crate) fn of_path(_: &Path) -> Result<Self, AttachError> {

@@ -36,18 +36,15 @@ pub fn boot_id() -> Option<[u64; 2]> {
 }
 
 fn parse_uuid(text: &[u8]) -> Option<[u64; 2]> {
-    let mut number = 0_u128;
-    let mut digits = 0;
-    for byte in text.trim_ascii().iter().filter(|byte| **byte != b'-') {
-        let digit = char::from(*byte).to_digit(16)?;
-        number = number << 4 | u128::from(digit);
-        digits += 1;
-    }
-    let half = |number: u128| u64::try_from(number & u128::from(u64::MAX)).ok();
-    if digits != 32 {
-        return None;
-    }
-    Some([half(number >> 64)?, half(number)?])
+    let mut digits = text.trim_ascii().iter().filter(|byte| **byte != b'-');
+    let mut half = || {
+        (0..16).try_fold(0, |number, _| {
+            let digit = char::from(*digits.next()?).to_digit(16)?;
+            Some(number << 4 | u64::from(digit))
+        })
+    };
+    let id = [half()?, half()?];
+    digits.next().is_none().then_some(id)
 }
 
 #[cfg(test)]
