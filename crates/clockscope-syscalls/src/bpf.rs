@@ -45,7 +45,7 @@ use super::kernel_types::{FUNC, TYPEDEF, Types};
 use super::loader::Aligned;
 use super::loader::{self, Loaded, numbers, words};
 use super::tally::{Abi, LAYOUT, SyscallTally};
-use clockscope_sys::bpf::kernel_types::KernelTypes;
+use clockscope_sys::bpf::kernel_types::of_this_kernel;
 use clockscope_sys::bpf::maps::{self, Map, Mapped};
 use clockscope_sys::bpf::programs::{Attached, Program, Purpose};
 use clockscope_sys::{identity, tracefs};
@@ -133,7 +133,7 @@ impl BpfCounter {
     /// The reason, as a clause.
     pub fn start(options: &BpfOptions) -> Result<Self, BpfDecline> {
         let object = OBJECT.ok_or(BpfDecline::NotBuilt)?;
-        let bytes = KernelTypes::of_this_kernel().map_err(|_| BpfDecline::NoBtf)?;
+        let bytes = of_this_kernel().map_err(|_| BpfDecline::NoBtf)?;
         let types = Types::parse(&bytes).ok_or(BpfDecline::NoBtf)?;
         let refused = |error: io::Error| BpfDecline::from_error("share the counts", &error);
         let cpus = maps::cpu_numbers().map_err(refused)?;

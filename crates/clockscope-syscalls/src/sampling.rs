@@ -5,7 +5,7 @@
 
 use std::io;
 
-use clockscope_sys::bpf::kernel_types::KernelTypes;
+use clockscope_sys::bpf::kernel_types::of_this_kernel;
 use clockscope_sys::bpf::maps::Map;
 use clockscope_sys::bpf::programs::{Program, Purpose};
 use clockscope_sys::cpu_samples::{self, CpuTimer};
@@ -110,7 +110,7 @@ impl CpuSampler {
         let refused =
             |what: &'static str| move |error: io::Error| BpfDecline::from_error(what, &error);
         let object = OBJECT.ok_or(BpfDecline::NotBuilt)?;
-        let bytes = KernelTypes::of_this_kernel().map_err(|_| BpfDecline::NoBtf)?;
+        let bytes = of_this_kernel().map_err(|_| BpfDecline::NoBtf)?;
         let types = Types::parse(&bytes).ok_or(BpfDecline::NoBtf)?;
         let cpus = cpu_samples::online_cpus().map_err(refused("list the CPUs"))?;
         let own = std::process::id().to_ne_bytes();

@@ -66,13 +66,10 @@ impl Program {
             Err(error) => error,
         };
         let mut log = vec![0; LOG_BYTES];
-        match load(name, purpose, instructions, license, &mut log) {
-            Ok(program) => Ok(program),
-            Err(_) => Err(io::Error::new(
-                error.kind(),
-                format!("{error}\n{}", String::from_utf8_lossy(&log).trim_end_matches('\0')),
-            )),
-        }
+        load(name, purpose, instructions, license, &mut log).map_err(|_| {
+            let said = String::from_utf8_lossy(&log);
+            io::Error::new(error.kind(), format!("{error}\n{}", said.trim_end_matches('\0')))
+        })
     }
 
     /// Attaches the program to its tracepoint.
