@@ -22,8 +22,9 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -76,7 +77,9 @@ impl Service {
     /// Begins to serve, with a sentinel if there is none.
     pub fn begin() -> Self {
         let duty = DUTY.with_borrow_mut(|current| {
-            let duty = current.upgrade().unwrap_or_else(|| Rc::new(Duty::begin()));
+            let before = || scheduling(0).unwrap_or((libc::SCHED_OTHER, 0));
+            let begun = || Rc::new(Duty { before: before(), sentinel: Sentinel::post() });
+            let duty = current.upgrade().unwrap_or_else(begun);
             *current = Rc::downgrade(&duty);
             duty
         });
@@ -130,13 +133,6 @@ impl Service {
     }
 }
 
-impl Duty {
-    fn begin() -> Self {
-        let before = scheduling(0).unwrap_or((libc::SCHED_OTHER, 0));
-        Self { before, sentinel: Sentinel::post() }
-    }
-}
-
 impl Drop for Duty {
     fn drop(&mut self) {
         self.sentinel = None;
@@ -166,6 +162,7 @@ pub fn take_the_highest() -> Option<i32> {
 #[derive(Debug)]
 struct Sentinel {
     shared: Arc<Watch>,
+    end: Sender<()>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -175,8 +172,6 @@ struct Watch {
     is_due: AtomicBool,
     /// The watched thread has a raised priority.
     is_above: AtomicBool,
-    over: Mutex<bool>,
-    ended: Condvar,
 }
 
 impl Sentinel {
@@ -188,20 +183,17 @@ impl Sentinel {
         let time = File::open(format!("/proc/self/task/{thread}/schedstat")).ok()?;
         let shared = Arc::new(Watch { is_due: AtomicBool::new(true), ..Watch::default() });
         let watch = Arc::clone(&shared);
-        let stand = move || {
-            if let Some(priority) = take_the_highest() {
-                watch.stand((thread, priority), &stat, &time);
-            }
-        };
+        let (end, ended) = channel();
+        let stand = move || watch.stand(thread, &stat, &time, &ended);
         let posted = std::thread::Builder::new().name("sentinel".to_owned()).spawn(stand).ok()?;
-        Some(Self { shared, thread: Some(posted) })
+        Some(Self { shared, end, thread: Some(posted) })
     }
 }
 
 impl Drop for Sentinel {
     fn drop(&mut self) {
-        *self.shared.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.shared.ended.notify_all();
+        // An error says that the sentinel has ended by itself.
+        let _ = self.end.send(());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -209,19 +201,12 @@ impl Drop for Sentinel {
 }
 
 impl Watch {
-    /// Checks `thread` until `over` is set; raises it to `priority` if it cannot run.
-    fn stand(&self, (thread, priority): (i32, i32), stat: &File, time: &File) {
+    /// Checks `thread` until it is `ended`; raises it to the highest priority if it cannot run. Does nothing without the
+    /// privilege.
+    fn stand(&self, thread: i32, stat: &File, time: &File, ended: &Receiver<()>) {
+        let Some(priority) = take_the_highest() else { return };
         let (mut last, mut looks) = (None, 0_u32);
-        loop {
-            let over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
-            let (over, _) = self
-                .ended
-                .wait_timeout_while(over, LOOK, |over| !*over)
-                .unwrap_or_else(PoisonError::into_inner);
-            if *over {
-                return;
-            }
-            drop(over);
+        while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
             let seen = wants_to_run(stat).then(|| time_on_cpu(time)).flatten();
             if seen.is_some() && seen == last {
                 set(thread, (FIRST, priority));
