@@ -34,7 +34,6 @@ impl Route {
 }
 
 /// A clock, counter or system call by a route.
-#[derive(Debug)]
 pub struct Path {
     /// Name in reports.
     pub name: PathName,

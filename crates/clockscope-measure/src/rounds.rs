@@ -49,7 +49,6 @@ pub trait Measurable {
 }
 
 /// The paths of this process, and the start of their measurement.
-#[derive(Debug)]
 pub struct Paths<'a> {
     paths: &'a [Path],
     start: Instant,

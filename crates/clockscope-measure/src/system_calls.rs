@@ -6,7 +6,7 @@ use clockscope_sys::system_calls::{Once, SystemCall, TABLE};
 use clockscope_text::names::NoSuchName;
 
 /// Rows with their measured calls, whose answers are checked again.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Answers(Vec<(&'static SystemCall, Once)>);
 
 impl Answers {
@@ -24,7 +24,7 @@ impl Answers {
 }
 
 /// Paths to measure.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Chosen {
     /// The chosen paths; `bench` has the loop without a call before them.
     pub paths: Vec<Path>,
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest_and_the_list() {
-        let error = paths(&words("getppid getpidd")).unwrap_err().to_string();
+        let error = paths(&words("getppid getpidd")).err().unwrap().to_string();
         assert!(
             error.starts_with(
                 "no system call to measure is called \"getpidd\"; did you mean getpid? \
@@ -120,7 +120,7 @@ mod tests {
             ),
             "{error}"
         );
-        let error = paths(&words("perf_event_open")).unwrap_err().to_string();
+        let error = paths(&words("perf_event_open")).err().unwrap().to_string();
         assert!(!error.contains("did you mean"), "{error}");
     }
 
@@ -138,6 +138,6 @@ mod tests {
         let changed = Answers(vec![(&STRICT, once)]).changed();
         assert_eq!(changed.len(), 1);
         assert!(changed[0].reason.starts_with("it stopped working"), "{}", changed[0].reason);
-        assert!(prepared(&STRICT).unwrap_err().starts_with("the kernel refuses it here"));
+        assert!(prepared(&STRICT).err().unwrap().starts_with("the kernel refuses it here"));
     }
 }

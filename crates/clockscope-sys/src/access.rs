@@ -54,13 +54,8 @@ pub fn cpu_time(pid: i32) -> Option<Duration> {
     if pid <= 0 {
         return None; // it would be that of this process
     }
-    let clock = !pid << 3 | 2;
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a local of the right type.
-    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
-        return None;
-    }
-    let (seconds, nanos) = (u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?);
+    let time = fastclock::sys::gettime(!pid << 3 | 2).ok()?;
+    let (seconds, nanos) = (u64::try_from(time.sec).ok()?, u32::try_from(time.nsec).ok()?);
     Some(Duration::new(seconds, nanos))
 }
 

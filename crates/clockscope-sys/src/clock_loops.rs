@@ -62,13 +62,6 @@ pub fn instant() -> Loop {
 #[repr(align(16))]
 struct Answer<T>(MaybeUninit<T>);
 
-impl<T> Answer<T> {
-    #[inline(always)]
-    fn as_mut_ptr(&mut self) -> *mut T {
-        self.0.as_mut_ptr()
-    }
-}
-
 #[inline(always)]
 fn answer<T>() -> Answer<T> {
     Answer(MaybeUninit::uninit())
@@ -86,20 +79,20 @@ pub fn by_libc(call: Call) -> Result<Loop, NoLoop> {
             let id = clock.as_raw();
             // SAFETY: the pointer is to a local of the type that the function writes.
             Loop::around(move || unsafe {
-                libc::clock_gettime(id, answer().as_mut_ptr());
+                libc::clock_gettime(id, answer().0.as_mut_ptr());
             })
         }
         // SAFETY: as above.
         Call::Gettimeofday => Loop::around(|| unsafe {
-            libc::gettimeofday(answer().as_mut_ptr(), std::ptr::null_mut());
+            libc::gettimeofday(answer().0.as_mut_ptr(), std::ptr::null_mut());
         }),
         // SAFETY: as above.
         Call::Time => Loop::around(|| unsafe {
-            libc::time(answer().as_mut_ptr());
+            libc::time(answer().0.as_mut_ptr());
         }),
         // SAFETY: as above.
         Call::ClockGetres => Loop::around(|| unsafe {
-            libc::clock_getres(libc::CLOCK_MONOTONIC, answer().as_mut_ptr());
+            libc::clock_getres(libc::CLOCK_MONOTONIC, answer().0.as_mut_ptr());
         }),
         // SAFETY: takes nothing.
         Call::Getcpu => Loop::around(|| unsafe {
@@ -132,7 +125,7 @@ pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loop, NoLoop> {
             let function = unsafe { std::mem::transmute::<*const (), ClockFunction>(pointer) };
             // SAFETY: the pointer is to a local of the type that the function writes.
             Loop::around(move || unsafe {
-                function(id, answer().as_mut_ptr());
+                function(id, answer().0.as_mut_ptr());
             })
         }
         Call::ClockGetres => {
@@ -140,7 +133,7 @@ pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loop, NoLoop> {
             let function = unsafe { std::mem::transmute::<*const (), ClockFunction>(pointer) };
             // SAFETY: as above.
             Loop::around(move || unsafe {
-                function(libc::CLOCK_MONOTONIC, answer().as_mut_ptr());
+                function(libc::CLOCK_MONOTONIC, answer().0.as_mut_ptr());
             })
         }
         Call::Gettimeofday => {
@@ -148,7 +141,7 @@ pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loop, NoLoop> {
             let function = unsafe { std::mem::transmute::<*const (), DayFunction>(pointer) };
             // SAFETY: as above.
             Loop::around(move || unsafe {
-                function(answer().as_mut_ptr(), std::ptr::null_mut());
+                function(answer().0.as_mut_ptr(), std::ptr::null_mut());
             })
         }
         Call::Time => {
@@ -156,7 +149,7 @@ pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loop, NoLoop> {
             let function = unsafe { std::mem::transmute::<*const (), TimeFunction>(pointer) };
             // SAFETY: as above.
             Loop::around(move || unsafe {
-                function(answer().as_mut_ptr());
+                function(answer().0.as_mut_ptr());
             })
         }
         Call::Getcpu => {
@@ -164,7 +157,7 @@ pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loop, NoLoop> {
             let function = unsafe { std::mem::transmute::<*const (), CpuFunction>(pointer) };
             // SAFETY: as above.
             Loop::around(move || unsafe {
-                function(answer().as_mut_ptr(), answer().as_mut_ptr(), std::ptr::null_mut());
+                function(answer().0.as_mut_ptr(), answer().0.as_mut_ptr(), std::ptr::null_mut());
             })
         }
     })
@@ -184,17 +177,17 @@ pub fn by_syscall(call: Call) -> Result<Loop, NoLoop> {
         // SAFETY: in each closure the pointers are to locals of the type that the kernel writes.
         Call::Gettimeofday => Loop::around(move || unsafe {
             let mut time = answer::<libc::timeval>();
-            raw_syscall::two(number, time.as_mut_ptr().expose_provenance(), 0);
+            raw_syscall::two(number, time.0.as_mut_ptr().expose_provenance(), 0);
         }),
         // SAFETY: as above.
         Call::Time => Loop::around(move || unsafe {
             let mut time = answer::<libc::time_t>();
-            raw_syscall::one(number, time.as_mut_ptr().expose_provenance());
+            raw_syscall::one(number, time.0.as_mut_ptr().expose_provenance());
         }),
         // SAFETY: as above.
         Call::Getcpu => Loop::around(move || unsafe {
             let (mut cpu, mut node) = (answer::<libc::c_uint>(), answer::<libc::c_uint>());
-            let (cpu, node) = (cpu.as_mut_ptr(), node.as_mut_ptr());
+            let (cpu, node) = (cpu.0.as_mut_ptr(), node.0.as_mut_ptr());
             raw_syscall::three(number, cpu.expose_provenance(), node.expose_provenance(), 0);
         }),
     })
@@ -206,7 +199,7 @@ fn by_number(number: libc::c_long, clock: ClockId) -> Loop {
     // SAFETY: the pointer is to a local of the type that the kernel writes.
     Loop::around(move || unsafe {
         let mut time = answer::<libc::timespec>();
-        raw_syscall::two(number, id, time.as_mut_ptr().expose_provenance());
+        raw_syscall::two(number, id, time.0.as_mut_ptr().expose_provenance());
     })
 }
 
@@ -215,15 +208,15 @@ fn refusal(call: Call) -> Result<(), NoLoop> {
     let status = match call {
         // SAFETY: the pointer is to a local of the type that is written.
         Call::ClockGettime(clock) => unsafe {
-            libc::clock_gettime(clock.as_raw(), answer().as_mut_ptr())
+            libc::clock_gettime(clock.as_raw(), answer().0.as_mut_ptr())
         },
         // SAFETY: as above.
         Call::ClockGetres => unsafe {
-            libc::clock_getres(libc::CLOCK_MONOTONIC, answer().as_mut_ptr())
+            libc::clock_getres(libc::CLOCK_MONOTONIC, answer().0.as_mut_ptr())
         },
         // SAFETY: as above.
         Call::Gettimeofday => unsafe {
-            libc::gettimeofday(answer().as_mut_ptr(), std::ptr::null_mut())
+            libc::gettimeofday(answer().0.as_mut_ptr(), std::ptr::null_mut())
         },
         // SAFETY: takes nothing.
         Call::Getcpu => unsafe { libc::sched_getcpu() },

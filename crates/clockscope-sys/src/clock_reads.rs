@@ -42,10 +42,7 @@ const UNWRITTEN: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: -1 };
 /// A reading through the C library; `None` on an error.
 #[inline]
 pub fn by_libc(clock: ClockId) -> Option<Timespec> {
-    let mut time = UNWRITTEN;
-    // SAFETY: the pointer is to a local of the right type.
-    let status = unsafe { libc::clock_gettime(clock.as_raw(), &raw mut time) };
-    (status == 0).then_some((time.tv_sec, time.tv_nsec))
+    VdsoClock(libc::clock_gettime).read(clock)
 }
 
 /// A reading by the system call instruction itself; `None` on an error.

@@ -47,12 +47,6 @@ impl Loop {
     }
 }
 
-impl std::fmt::Debug for Loop {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Loop")
-    }
-}
-
 /// The turn's counter passes through a register whose value the compiler cannot know, so the compiler neither unrolls
 /// nor removes the loop.
 #[inline(always)]

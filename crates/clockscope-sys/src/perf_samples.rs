@@ -74,10 +74,9 @@ pub fn open(subject: SampledEvent, thread: i32, cpu: i32, ring: impl AsFd) -> io
 pub fn redirect(event: &OwnedFd, ring: impl AsFd) -> io::Result<()> {
     let output = ring.as_fd().as_raw_fd();
     // SAFETY: takes two descriptors that are open.
-    check(unsafe {
-        libc::ioctl(event.as_raw_fd(), PERF_EVENT_IOC_SET_OUTPUT as libc::Ioctl, output)
-    })?;
-    Ok(())
+    let done =
+        unsafe { libc::ioctl(event.as_raw_fd(), PERF_EVENT_IOC_SET_OUTPUT as libc::Ioctl, output) };
+    check(done).map(drop)
 }
 
 /// Opens an event that has no ring yet.

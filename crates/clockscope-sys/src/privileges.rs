@@ -29,13 +29,8 @@ pub fn user(name: &str) -> io::Result<User> {
     let mut strings = vec![0; 64 << 10];
     // SAFETY: the name ends in a zero byte, and the pointers and the size are those of locals.
     let error = unsafe {
-        libc::getpwnam_r(
-            text.as_ptr(),
-            entry.as_mut_ptr(),
-            strings.as_mut_ptr(),
-            strings.len(),
-            &raw mut found,
-        )
+        let (into, room) = (entry.as_mut_ptr(), strings.as_mut_ptr());
+        libc::getpwnam_r(text.as_ptr(), into, room, strings.len(), &raw mut found)
     };
     if !found.is_null() {
         // SAFETY: filled in by the call, and valid when zeroed.

@@ -39,19 +39,16 @@ pub fn compare(path: &Path) -> io::Result<Compared> {
 /// # Safety
 ///
 /// The request writes a `T`, and any bytes are a valid `T`.
-unsafe fn ask<T>(device: &File, request: Ioctl, value: &mut T) -> io::Result<()> {
+unsafe fn ask<T>(device: &File, request: Ioctl, mut value: T) -> io::Result<T> {
     // SAFETY: the kernel reads and writes only the `T`, as the caller guarantees.
-    super::check(unsafe { libc::ioctl(device.as_raw_fd(), request, std::ptr::from_mut(value)) })?;
-    Ok(())
+    super::check(unsafe { libc::ioctl(device.as_raw_fd(), request, &raw mut value) })?;
+    Ok(value)
 }
 
 fn together(device: &File) -> io::Result<Compared> {
     // SAFETY: all-zero is a value of this plain struct, and the request writes such a struct.
-    let both = unsafe {
-        let mut both: libc::ptp_sys_offset_precise = std::mem::zeroed();
-        ask(device, libc::PTP_SYS_OFFSET_PRECISE, &mut both)?;
-        both
-    };
+    let both: libc::ptp_sys_offset_precise =
+        unsafe { ask(device, libc::PTP_SYS_OFFSET_PRECISE, std::mem::zeroed())? };
     let behind_ns = nanos(&both.device).saturating_sub(nanos(&both.sys_realtime));
     Ok(Compared { behind_ns, error_ns: TOGETHER_NS })
 }
@@ -59,10 +56,8 @@ fn together(device: &File) -> io::Result<Compared> {
 fn between(device: &File) -> io::Result<Compared> {
     // SAFETY: as in `together`.
     let all = unsafe {
-        let mut all: ptp_sys_offset_extended = std::mem::zeroed();
-        all.n_samples = SAMPLES;
-        ask(device, libc::PTP_SYS_OFFSET_EXTENDED, &mut all)?;
-        all
+        let wanted = ptp_sys_offset_extended { n_samples: SAMPLES, ..std::mem::zeroed() };
+        ask(device, libc::PTP_SYS_OFFSET_EXTENDED, wanted)?
     };
     narrowest(all.ts.iter().take(SAMPLES as usize).map(|times| times.each_ref().map(nanos)))
 }
@@ -70,10 +65,8 @@ fn between(device: &File) -> io::Result<Compared> {
 fn in_turns(device: &File) -> io::Result<Compared> {
     // SAFETY: as in `together`; the request is declared as one that only reads, and writes the struct as well.
     let all = unsafe {
-        let mut all: ptp_sys_offset = std::mem::zeroed();
-        all.n_samples = SAMPLES;
-        ask(device, libc::PTP_SYS_OFFSET, &mut all)?;
-        all
+        let wanted = ptp_sys_offset { n_samples: SAMPLES, ..std::mem::zeroed() };
+        ask(device, libc::PTP_SYS_OFFSET, wanted)?
     };
     let times = &all.ts[..2 * SAMPLES as usize + 1];
     narrowest(times.windows(3).step_by(2).map(|three| [&three[0], &three[1], &three[2]].map(nanos)))

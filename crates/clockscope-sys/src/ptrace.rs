@@ -42,17 +42,10 @@ pub(crate) fn call(
     address: usize,
     data: usize,
 ) -> io::Result<i64> {
+    let pointer = without_provenance_mut::<libc::c_void>;
     // SAFETY: for the requests made in this file and for registers `address` and `data` are numbers, or point to
     // memory of the right size that outlives the call.
-    let result = unsafe {
-        libc::ptrace(
-            request,
-            pid,
-            without_provenance_mut::<libc::c_void>(address),
-            without_provenance_mut::<libc::c_void>(data),
-        )
-    };
-    check(result)
+    check(unsafe { libc::ptrace(request, pid, pointer(address), pointer(data)) })
 }
 
 /// A signal or a set of options as `ptrace` takes it.
@@ -311,12 +304,11 @@ pub fn syscall_info(pid: i32) -> io::Result<SyscallStop> {
 pub fn has_seccomp_filter(pid: i32) -> Option<bool> {
     let mut metadata = [0_u64; 2];
     let size = size_of_val(&metadata);
-    match call(SECCOMP_GET_METADATA, pid, size, metadata.as_mut_ptr().expose_provenance()) {
+    let asked = call(SECCOMP_GET_METADATA, pid, size, metadata.as_mut_ptr().expose_provenance());
+    match asked.map_err(|error| error.raw_os_error()) {
         Ok(_) => Some(true),
-        Err(error) => match error.raw_os_error() {
-            Some(libc::EINVAL | libc::ENOENT) => Some(false),
-            _ => None,
-        },
+        Err(Some(libc::EINVAL | libc::ENOENT)) => Some(false),
+        Err(_) => None,
     }
 }
 

@@ -116,19 +116,13 @@ impl Child {
             0 => child(calling, turns),
             pid => {
                 let mut child = Self { pid, ended: false };
-                child.started()?;
+                child.wait()?;
+                ptrace::set_options(pid, libc::PTRACE_O_EXITKILL)?;
+                // Between `raise` and the mark the C library executes a few hundred instructions.
+                child.run(&(0..0), 100_000, &mut HashMap::new(), &mut |_| ())?;
                 Ok(child)
             }
         }
-    }
-
-    /// Waits for the child's first stop and advances it to the first mark.
-    fn started(&mut self) -> io::Result<()> {
-        self.wait()?;
-        ptrace::set_options(self.pid, libc::PTRACE_O_EXITKILL)?;
-        let mut known = HashMap::new();
-        // Between `raise` and the mark the C library executes a few hundred instructions.
-        self.run(&(0..0), 100_000, &mut known, &mut |_| ()).map(drop)
     }
 
     /// Executes up to and including the next mark; the mark does not count. `known` caches by address whether the
@@ -151,7 +145,8 @@ impl Child {
                 None => ptrace::is_syscall(self.pid, pc)?,
             };
             known.insert(pc, is_syscall);
-            self.step()?;
+            ptrace::single_step(self.pid, 0)?;
+            self.wait()?;
             if is_syscall && is_mark(&registers) {
                 return Ok(steps);
             }
@@ -168,11 +163,6 @@ impl Child {
             steps.syscalls += u64::from(is_syscall);
         }
         Err(io::ErrorKind::TimedOut.into())
-    }
-
-    fn step(&mut self) -> io::Result<()> {
-        ptrace::single_step(self.pid, 0)?;
-        self.wait()
     }
 
     /// Waits for a stop. Signals from other processes are not passed on: the child does not live long.

@@ -129,13 +129,11 @@ impl Waiting {
     /// When the child has died.
     pub fn go(mut self) -> io::Result<Failure> {
         self.until_ready()?;
-        match (self.go.take(), self.failure.take()) {
-            (Some(mut go), Some(failure)) => {
-                go.write_all(&[GO])?;
-                Ok(Failure(failure))
-            }
-            _ => Err(io::ErrorKind::BrokenPipe.into()),
-        }
+        let (Some(mut go), Some(failure)) = (self.go.take(), self.failure.take()) else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        go.write_all(&[GO])?;
+        Ok(Failure(failure))
     }
 }
 
@@ -158,10 +156,8 @@ impl Failure {
     /// The error of `execve`, or `None` when the program has started. Waits until the child has done either.
     pub fn wait(mut self) -> Option<io::Error> {
         let mut number = [0; 4];
-        self.0
-            .read_exact(&mut number)
-            .ok()
-            .map(|()| io::Error::from_raw_os_error(i32::from_ne_bytes(number)))
+        self.0.read_exact(&mut number).ok()?;
+        Some(io::Error::from_raw_os_error(i32::from_ne_bytes(number)))
     }
 }
 

@@ -35,7 +35,6 @@ pub struct SystemCall {
 }
 
 /// A system call, ready to be made.
-#[derive(Debug)]
 pub struct PreparedCall {
     /// The loop around it.
     pub calling: Loop,
@@ -45,12 +44,6 @@ pub struct PreparedCall {
 
 /// One call, with the kernel's answer.
 pub struct Once(Box<dyn Fn() -> isize + Send + Sync>);
-
-impl std::fmt::Debug for Once {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Once")
-    }
-}
 
 const fn row(name: &'static str, prepare: fn() -> io::Result<PreparedCall>) -> SystemCall {
     SystemCall { name, expected_error: None, by_libc: false, prepare }
@@ -152,15 +145,9 @@ fn getppid_by_libc() -> io::Result<PreparedCall> {
 fn read_of(from: Shared) -> impl Fn() -> isize + Send + Sync + Clone + 'static {
     move || {
         let mut byte = 0_u8;
+        let into = (&raw mut byte).expose_provenance();
         // SAFETY: the pointer is to one byte of a local.
-        unsafe {
-            raw_syscall::three(
-                libc::SYS_read,
-                from.argument(),
-                (&raw mut byte).expose_provenance(),
-                1,
-            )
-        }
+        unsafe { raw_syscall::three(libc::SYS_read, from.argument(), into, 1) }
     }
 }
 
@@ -195,15 +182,9 @@ fn write() -> io::Result<PreparedCall> {
     let null = Shared::new(File::options().write(true).open("/dev/null")?);
     Ok(PreparedCall::of(move || {
         let byte = b'x';
+        let from = (&raw const byte).expose_provenance();
         // SAFETY: the pointer is to one byte of a local.
-        unsafe {
-            raw_syscall::three(
-                libc::SYS_write,
-                null.argument(),
-                (&raw const byte).expose_provenance(),
-                1,
-            )
-        }
+        unsafe { raw_syscall::three(libc::SYS_write, null.argument(), from, 1) }
     }))
 }
 
@@ -220,14 +201,9 @@ fn fstat() -> io::Result<PreparedCall> {
     let file = file()?;
     Ok(PreparedCall::of(move || {
         let mut stat = MaybeUninit::<libc::stat>::uninit();
+        let into = stat.as_mut_ptr().expose_provenance();
         // SAFETY: the pointer is to a local of the type that the call fills in.
-        unsafe {
-            raw_syscall::two(
-                libc::SYS_fstat,
-                file.argument(),
-                stat.as_mut_ptr().expose_provenance(),
-            )
-        }
+        unsafe { raw_syscall::two(libc::SYS_fstat, file.argument(), into) }
     }))
 }
 

@@ -1,7 +1,7 @@
 //! The terminal: its width, its single keys, and protection of the screen from other output.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Seek as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -168,12 +168,7 @@ impl Drop for SetAside {
         // If the terminal is gone, the output is lost.
         let Some(mut terminal) = terminal else { return };
         if self.written.rewind().is_ok() {
-            let mut bytes = [0; 1 << 16];
-            while let Ok(length @ 1..) = self.written.read(&mut bytes) {
-                if terminal.write_all(&bytes[..length]).is_err() {
-                    break;
-                }
-            }
+            let _ = io::copy(&mut self.written, &mut terminal);
         }
     }
 }

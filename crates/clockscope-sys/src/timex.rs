@@ -30,21 +30,13 @@ pub struct Timex {
 pub fn read() -> io::Result<Timex> {
     // SAFETY: all-zero is a value of this plain struct, and `modes` 0 asks only for reading; the
     // kernel fills it in.
-    let (state, timex) = unsafe {
+    let timex = unsafe {
         let mut timex: libc::timex = std::mem::zeroed();
-        let state = libc::adjtimex(&raw mut timex);
-        (state, timex)
+        super::check(libc::adjtimex(&raw mut timex))?;
+        timex
     };
-    super::check(state)?;
-    Ok(Timex {
-        freq: timex.freq,
-        tick: timex.tick,
-        offset: timex.offset,
-        maxerror: timex.maxerror,
-        esterror: timex.esterror,
-        status: timex.status,
-        tai: timex.tai,
-    })
+    let libc::timex { freq, tick, offset, maxerror, esterror, status, tai, .. } = timex;
+    Ok(Timex { freq, tick, offset, maxerror, esterror, status, tai })
 }
 
 impl Timex {

@@ -131,19 +131,17 @@ impl Callable {
     }
 
     /// Whether this function enters the kernel, on a thread whose system calls are forbidden.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a C int is in the low half of the register"
+    )]
     fn fenced_path(&self) -> Path {
         let [a, b, c] = self.arguments;
         // SAFETY: `function` is an entry of this process's own vDSO, and the arguments are integers, and addresses in
         // memory that is large enough and outlives the call. Functions ignore arguments beyond their own.
         let status = unsafe { (self.function)(a, b, c) };
-        if as_int(status) == -FENCED { Path::Syscall } else { Path::Fast }
+        if status as i32 == -FENCED { Path::Syscall } else { Path::Fast }
     }
-}
-
-/// The C int that a function returned, in the low half of the register.
-#[expect(clippy::cast_possible_truncation, reason = "the other half has no meaning")]
-const fn as_int(status: libc::c_long) -> i32 {
-    status as i32
 }
 
 /// Makes these system calls fail with [`FENCED`] on this thread; false if that fails.

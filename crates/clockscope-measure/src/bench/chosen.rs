@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn what_is_neither_is_told() {
         let request = Request { names: vec!["monotonix".to_owned()], ..Request::default() };
-        let error = choose(&request).unwrap_err().to_string();
+        let error = choose(&request).err().unwrap().to_string();
         assert!(error.contains("did you mean monotonic"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! Runs a measurement, from its plan to the report.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, bail};
 
@@ -14,7 +14,6 @@ use clockscope_report::bench::notes;
 use clockscope_sys::affinity;
 
 /// The part of a plan that this machine can measure.
-#[derive(Debug)]
 pub struct Measurement {
     start: Instant,
     plan: Plan,
@@ -58,7 +57,8 @@ impl Measurement {
             report.instructions = Some(instructions);
             report.notes.extend(notes);
         }
-        report.method.elapsed_ms = millis(self.start.elapsed());
+        let elapsed_ms = self.start.elapsed().as_millis();
+        report.method.elapsed_ms = u64::try_from(elapsed_ms).unwrap_or(u64::MAX);
         Ok(report)
     }
 }
@@ -74,10 +74,6 @@ fn cpu(wanted: Option<u32>, allowed: io::Result<Vec<u32>>) -> Result<u32> {
         // If the allowed CPUs are unknown, the launch finds out.
         _ => Ok(wanted),
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use clockscope_text::date;
 /// Longest time over which the rate of the TSC is measured.
 const BASELINE: Duration = Duration::from_millis(50);
 /// A bound that is good enough for the rules, which ask for differences of 100 and 500 ppm.
-const CLOSE_PPM: f64 = 10.0;
+pub(crate) const CLOSE_PPM: f64 = 10.0;
 /// Batches of clock reads, and calls in each, for comparing reads by the vDSO and by system call. Every report waits for
 /// them: half a millisecond, or ten if a read takes 2.5 us.
 const BATCHES: u32 = 20;
@@ -30,16 +30,12 @@ const CALLS: u64 = 100;
 
 /// Describes this host; takes about 60 ms, most of them for the rate of the TSC.
 pub fn collect() -> HostState {
-    collect_beside(0.0, || ()).0
+    collect_while(|| (), 0.0).0
 }
 
 /// Describes this host and does other work meanwhile. Waits only if the rate of the TSC is not known within
-/// [`CLOSE_PPM`] by then.
-pub(crate) fn collect_while<T>(work: impl FnOnce() -> T) -> (HostState, T) {
-    collect_beside(CLOSE_PPM, work)
-}
-
-fn collect_beside<T>(enough_ppm: f64, work: impl FnOnce() -> T) -> (HostState, T) {
+/// `enough_ppm` by then.
+pub(crate) fn collect_while<T>(work: impl FnOnce() -> T, enough_ppm: f64) -> (HostState, T) {
     let started = Instant::now();
     let first = anchor();
     let mut state = without_tsc_rate();
@@ -98,7 +94,8 @@ fn tsc_hz_kernel() -> Option<(f64, &'static str)> {
         let (shift, mult) = perf_clock::scale()?;
         Some((hz_from_scale(shift, mult), "perf event page"))
     };
-    let by_log = || Some((hz_from_log(&identity::kernel_log()?)?, "kernel log"));
+    let log = || identity::read_kernel_log().ok();
+    let by_log = || Some((hz_from_log(&String::from_utf8_lossy(&log()?))?, "kernel log"));
     by_page().or_else(by_log).or_else(identity::counter_hz)
 }
 
@@ -154,7 +151,7 @@ mod tests {
     #[test]
     fn the_rate_is_close_or_as_close_as_the_longest_time_makes_it() {
         let started = Instant::now();
-        let (state, seven) = collect_while(|| 7);
+        let (state, seven) = collect_while(|| 7, CLOSE_PPM);
         let is_close = state.tsc_bound_ppm.is_none_or(|bound| bound <= CLOSE_PPM);
         assert!(seven == 7 && (is_close || started.elapsed() >= BASELINE), "{state:?}");
     }

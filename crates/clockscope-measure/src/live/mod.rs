@@ -9,7 +9,7 @@ mod utc;
 use std::path::Path;
 use std::time::Instant;
 
-use crate::host::{self, files};
+use crate::host::{self, CLOSE_PPM, files};
 use clock_doctor::facts::Facts;
 use clock_doctor::measured::{Discipline, Measured};
 use clockscope_model::host::HostState;
@@ -46,7 +46,7 @@ pub fn measure() -> Measured {
     }
     let start = Instant::now();
     let mut unmeasured = Vec::new();
-    let (host, reads) = host::collect_while(|| reads::all(&mut unmeasured));
+    let (host, reads) = host::collect_while(|| reads::all(&mut unmeasured), CLOSE_PPM);
     let hz = host.tsc_hz_measured.or(host.tsc_hz_kernel);
     let warp = counters::compare(hz, &mut unmeasured);
     let others = others(host, unmeasured);

@@ -3,8 +3,8 @@
 //! Each function returns right behind the instruction, as those of every C library do.
 
 /// Defines one function for each number of arguments.
-macro_rules! system_call {
-    ($(#[$about:meta])* $name:ident($($argument:ident in $register:tt),*)) => {
+macro_rules! system_calls {
+    ($($(#[$about:meta])* $name:ident($($argument:ident in $register:tt),*);)*) => {$(
         $(#[$about])*
         #[inline(never)]
         pub(crate) unsafe fn $name(number: libc::c_long $(, $argument: usize)*) -> isize {
@@ -21,42 +21,38 @@ macro_rules! system_call {
             }
             answer
         }
-    };
+    )*};
 }
 
-system_call! {
+system_calls! {
     /// A call without arguments.
     ///
     /// # Safety
     ///
     /// The call's effect on the process must be sound.
-    none()
-}
-system_call! {
+    none();
+
     /// A call with one argument.
     ///
     /// # Safety
     ///
     /// The call's effect on the process must be sound, and a pointer must be valid.
-    one(first in "x0")
-}
-system_call! {
+    one(first in "x0");
+
     /// A call with two arguments.
     ///
     /// # Safety
     ///
     /// As [`one`].
-    two(first in "x0", second in "x1")
-}
-system_call! {
+    two(first in "x0", second in "x1");
+
     /// A call with three arguments.
     ///
     /// # Safety
     ///
     /// As [`one`].
-    three(first in "x0", second in "x1", third in "x2")
-}
-system_call! {
+    three(first in "x0", second in "x1", third in "x2");
+
     /// A call with six arguments; calls with four and five take it too.
     ///
     /// # Safety
@@ -65,5 +61,5 @@ system_call! {
     six(
         first in "x0", second in "x1", third in "x2",
         fourth in "x3", fifth in "x4", sixth in "x5"
-    )
+    );
 }

@@ -5,8 +5,8 @@
 //! as the call itself, so a loop around the bare instruction would measure too little.
 
 /// Defines one function for each number of arguments.
-macro_rules! system_call {
-    ($(#[$about:meta])* $name:ident($($argument:ident in $register:tt),*)) => {
+macro_rules! system_calls {
+    ($($(#[$about:meta])* $name:ident($($argument:ident in $register:tt),*);)*) => {$(
         $(#[$about])*
         #[inline(never)]
         pub(crate) unsafe fn $name(number: libc::c_long $(, $argument: usize)*) -> isize {
@@ -25,42 +25,38 @@ macro_rules! system_call {
             }
             answer
         }
-    };
+    )*};
 }
 
-system_call! {
+system_calls! {
     /// A call without arguments.
     ///
     /// # Safety
     ///
     /// The call's effect on the process must be sound.
-    none()
-}
-system_call! {
+    none();
+
     /// A call with one argument.
     ///
     /// # Safety
     ///
     /// The call's effect on the process must be sound, and a pointer must be valid.
-    one(first in "rdi")
-}
-system_call! {
+    one(first in "rdi");
+
     /// A call with two arguments.
     ///
     /// # Safety
     ///
     /// As [`one`].
-    two(first in "rdi", second in "rsi")
-}
-system_call! {
+    two(first in "rdi", second in "rsi");
+
     /// A call with three arguments.
     ///
     /// # Safety
     ///
     /// As [`one`].
-    three(first in "rdi", second in "rsi", third in "rdx")
-}
-system_call! {
+    three(first in "rdi", second in "rsi", third in "rdx");
+
     /// A call with six arguments; calls with four and five take it too.
     ///
     /// # Safety
@@ -69,5 +65,5 @@ system_call! {
     six(
         first in "rdi", second in "rsi", third in "rdx",
         fourth in "r10", fifth in "r8", sixth in "r9"
-    )
+    );
 }
