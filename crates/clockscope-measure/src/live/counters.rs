@@ -67,11 +67,11 @@ fn each(pairs: usize) -> Duration {
 
 /// Measures one pair; a step back is measured again, twelve times as long.
 fn one_pair(
-    source: &dyn Readable,
+    source: &Readable,
     pair: (u32, u32),
     each: Duration,
 ) -> std::io::Result<(Warp, Option<Offset>)> {
-    let warp = |time| warp::measure(|| source.read(), pair, &warp::patiently(time));
+    let warp = |time| warp::measure(source, pair, &warp::patiently(time));
     let mut found = warp(each)?;
     if found.count() > 0 {
         found = found.and(warp(12 * each)?);

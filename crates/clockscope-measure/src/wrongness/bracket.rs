@@ -18,16 +18,16 @@ pub struct Bracket {
 impl Bracket {
     /// Takes the four readings.
     #[inline]
-    pub fn take(reference: &dyn Readable, clock: &dyn Readable) -> Self {
-        let before = reference.read();
-        let value = clock.read();
-        let after = reference.read();
-        let again = reference.read();
+    pub fn take(reference: &Readable, clock: &Readable) -> Self {
+        let before = reference();
+        let value = clock();
+        let after = reference();
+        let again = reference();
         Self { before, value, after, again }
     }
 
     /// The tightest of `tries` brackets.
-    pub fn tightest(reference: &dyn Readable, clock: &dyn Readable, tries: u32) -> Self {
+    pub fn tightest(reference: &Readable, clock: &Readable, tries: u32) -> Self {
         let mut best = Self::take(reference, clock);
         for _ in 1..tries {
             let bracket = Self::take(reference, clock);
@@ -67,7 +67,7 @@ impl Bracket {
 }
 
 /// Limit for the width of a usual bracket: four times the median of some brackets, at least 200.
-pub(crate) fn usual_limit(reference: &dyn Readable, clock: &dyn Readable) -> i64 {
+pub(crate) fn usual_limit(reference: &Readable, clock: &Readable) -> i64 {
     const BRACKETS: usize = 101;
     const LIMIT_MIN: i64 = 200;
     let mut widths: Vec<i64> =

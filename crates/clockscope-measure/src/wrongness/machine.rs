@@ -19,7 +19,7 @@ pub struct Subject {
     /// Unit of the readings: `ns` or `ticks`.
     pub unit: &'static str,
     /// The routes with their readers, the fastest first; never empty.
-    pub routes: Vec<(Route, Arc<dyn Readable>)>,
+    pub routes: Vec<(Route, Arc<Readable>)>,
     /// Resolution according to `clock_getres`, in nanoseconds.
     pub getres_ns: Option<u64>,
     /// For a coarse clock, the precise clock of its family.
@@ -32,7 +32,7 @@ pub struct Subject {
 
 impl Subject {
     /// The reader of the fastest route.
-    pub fn source(&self) -> &dyn Readable {
+    pub fn source(&self) -> &Readable {
         &*self.routes[0].1
     }
 }
@@ -108,7 +108,7 @@ impl MachineClocks {
     }
 
     /// The reader of the fastest route to the subject with this name.
-    pub fn source(&self, name: &str) -> Option<&dyn Readable> {
+    pub fn source(&self, name: &str) -> Option<&Readable> {
         self.subject(name).map(Subject::source)
     }
 
@@ -123,7 +123,7 @@ impl MachineClocks {
 
 fn clock_subject(clock: ClockId, vdso: Option<VdsoClock>) -> Option<Subject> {
     clock_reads::by_syscall(clock)?;
-    let mut routes: Vec<(Route, Arc<dyn Readable>)> = Vec::new();
+    let mut routes: Vec<(Route, Arc<Readable>)> = Vec::new();
     if let Some(vdso) = vdso.filter(|vdso| vdso.read(clock).is_some()) {
         routes.push((Route::Vdso, Arc::new(clock_by(move || vdso.read(clock)))));
     }
@@ -148,12 +148,12 @@ fn clock_subject(clock: ClockId, vdso: Option<VdsoClock>) -> Option<Subject> {
 }
 
 fn counter_subjects() -> Vec<Subject> {
-    let mut sources: Vec<Arc<dyn Readable>> =
+    let mut sources: Vec<Arc<Readable>> =
         vec![Arc::new(clock_reads::counter), Arc::new(clock_reads::counter_fenced)];
     if tsc::has_rdtscp() {
         sources.push(Arc::new(|| tsc::after().0.cast_signed()));
     }
-    let subject = |(name, source): (&&'static str, Arc<dyn Readable>)| Subject {
+    let subject = |(name, source): (&&'static str, Arc<Readable>)| Subject {
         name,
         unit: TICKS,
         routes: vec![(Route::Tsc, source)],
@@ -202,7 +202,7 @@ mod tests {
         let machine = MachineClocks::this();
         let monotonic = machine.subject("CLOCK_MONOTONIC").unwrap();
         assert!(monotonic.routes.iter().any(|(route, _)| *route == Route::Syscall));
-        assert!(monotonic.source().read() > 0);
+        assert!(monotonic.source()() > 0);
         assert!(!machine.default_names().contains(&"CLOCK_REALTIME_ALARM"));
         assert!(machine.source(ORDERED).is_some());
     }

@@ -16,7 +16,7 @@ use std::time::Instant;
 use self::machine::{COUNTERS, MachineClocks, ORDERED, Subject, pairs};
 use self::plan::{Budget, WrongnessPlan};
 use self::rate::Anchor;
-use self::source::{InTurn, NANOS, TICKS};
+use self::source::{NANOS, TICKS, in_turn};
 use clockscope_model::wrongness::{RateRow, SCHEMA, WrongnessReport};
 use clockscope_sys::affinity;
 use clockscope_sys::warp;
@@ -152,7 +152,7 @@ impl<'a> Run<'a> {
             }
             let (steps, backward) = (order.steps, order.backward);
             if subject.routes.len() > 1 {
-                order::measure(&mut order, &InTurn::new(&subject.routes), false, budget.order);
+                order::measure(&mut order, &in_turn(&subject.routes), false, budget.order);
                 order.steps = steps;
             }
             self.found.clocks.push(rows::clock(subject, order, backward));
@@ -186,7 +186,7 @@ impl<'a> Run<'a> {
         let time = warp::patiently(budget.warp);
         for subject in self.compared() {
             for pair in cpus {
-                match warp::measure(|| subject.source().read(), *pair, &time) {
+                match warp::measure(subject.source(), *pair, &time) {
                     Ok(found) => self.found.warps.push(rows::warp(subject, *pair, &found)),
                     Err(error) => return self.decline("warp", error.to_string()),
                 }

@@ -37,14 +37,10 @@ impl Offset {
     /// Combines the results of two sets of exchanges.
     pub fn and(self, other: Self) -> Self {
         let tighter = if other.shortest < self.shortest { other } else { self };
-        Self {
-            interval: (
-                self.interval.0.max(other.interval.0),
-                self.interval.1.min(other.interval.1),
-            ),
-            exchanges: self.exchanges + other.exchanges,
-            ..tighter
-        }
+        let least = self.interval.0.max(other.interval.0);
+        let most = self.interval.1.min(other.interval.1);
+        let exchanges = self.exchanges + other.exchanges;
+        Self { interval: (least, most), exchanges, ..tighter }
     }
 
     /// Whether an offset of zero contradicts some exchange.
@@ -76,11 +72,7 @@ const LONGER: u32 = 8;
 /// # References
 ///
 /// - `clocksource_verify_percpu` in `kernel/time/clocksource.c` (Linux 6.18)
-pub fn measure(
-    source: &dyn Readable,
-    cpus: (u32, u32),
-    time: Duration,
-) -> io::Result<Option<Offset>> {
+pub fn measure(source: &Readable, cpus: (u32, u32), time: Duration) -> io::Result<Option<Offset>> {
     let table = Table { turn: AtomicU64::new(0), answer: AtomicI64::new(0) };
     let (offset, ()) =
         on_two_cpus(cpus, || serve(source, &table, time), || answer(source, &table))?;
@@ -88,7 +80,7 @@ pub fn measure(
 }
 
 /// The first CPU: reads, asks, waits and reads again.
-fn serve(source: &dyn Readable, table: &Table, time: Duration) -> Option<Offset> {
+fn serve(source: &Readable, table: &Table, time: Duration) -> Option<Offset> {
     let start = Instant::now();
     let mut turn = 1;
     let mut found: Option<Offset> = None;
@@ -97,12 +89,12 @@ fn serve(source: &dyn Readable, table: &Table, time: Duration) -> Option<Offset>
         elapsed >= time * LONGER || elapsed >= time && is_enough
     };
     while !is_over(start.elapsed(), found.as_ref()) {
-        let a = source.read();
+        let a = source();
         table.turn.store(turn, Ordering::Release);
         while table.turn.load(Ordering::Acquire) == turn {
             std::hint::spin_loop();
         }
-        let c = source.read();
+        let c = source();
         let offset = Offset::of(a, table.answer.load(Ordering::Relaxed), c);
         found = Some(found.map_or(offset, |found| found.and(offset)));
         turn += 2;
@@ -112,13 +104,13 @@ fn serve(source: &dyn Readable, table: &Table, time: Duration) -> Option<Offset>
 }
 
 /// The second CPU: reads when asked.
-fn answer(source: &dyn Readable, table: &Table) {
+fn answer(source: &Readable, table: &Table) {
     let mut turn = 1;
     loop {
         match table.turn.load(Ordering::Acquire) {
             END => return,
             asked if asked == turn => {
-                table.answer.store(source.read(), Ordering::Relaxed);
+                table.answer.store(source(), Ordering::Relaxed);
                 table.turn.store(turn + 1, Ordering::Release);
                 turn += 2;
             }

@@ -68,13 +68,13 @@ impl ReadingOrder {
 /// # References
 ///
 /// - `tools/testing/selftests/timers/inconsistency-check.c` (Linux 6.18)
-pub fn measure(order: &mut ReadingOrder, source: &dyn Readable, is_coarse: bool, time: Duration) {
+pub fn measure(order: &mut ReadingOrder, source: &Readable, is_coarse: bool, time: Duration) {
     let mut readings = [0; BURST];
     let mut before = None;
     let start = Instant::now();
     loop {
         for reading in &mut readings {
-            *reading = source.read();
+            *reading = source();
         }
         order.add(&readings, before);
         before = is_coarse.then_some(readings[BURST - 1]);

@@ -31,7 +31,7 @@ pub struct Rate {
 }
 
 /// Reads both clocks at one moment.
-pub fn anchor(reference: &dyn Readable, clock: &dyn Readable) -> Anchor {
+pub fn anchor(reference: &Readable, clock: &Readable) -> Anchor {
     let best = Bracket::tightest(reference, clock, TRIES);
     Anchor { reference: best.middle(), clock: best.value, width: best.width() }
 }

@@ -1,5 +1,5 @@
-//! Sources of readings: a clock by a route, or a counter. They implement a trait, so a test can substitute a
-//! clock with a known fault.
+//! Sources of readings: a clock by a route, or a counter. They are functions, so a test can substitute a clock
+//! with a known fault.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,45 +12,23 @@ pub(crate) const NANOS: &str = "ns";
 /// Unit of a counter's readings in JSON.
 pub(crate) const TICKS: &str = "ticks";
 
-/// A source that can be read repeatedly.
-pub trait Readable: Send + Sync {
-    /// A reading, in the unit of the subject.
-    fn read(&self) -> i64;
-}
-
-impl<F: Fn() -> i64 + Send + Sync> Readable for F {
-    #[inline]
-    fn read(&self) -> i64 {
-        self()
-    }
-}
+/// Gives a reading, in the unit of the subject.
+pub type Readable = dyn Fn() -> i64 + Send + Sync;
 
 /// A clock by a route. `read` returns a reading, or `None` if the clock returns an error. If a clock becomes
 /// unreadable, its readings are -1 ns, which no clock returns.
-pub(crate) fn clock_by(read: impl Fn() -> Option<Timespec> + Send + Sync) -> impl Readable {
+pub(crate) fn clock_by(
+    read: impl Fn() -> Option<Timespec> + Send + Sync,
+) -> impl Fn() -> i64 + Send + Sync {
     move || {
         let (seconds, nanos) = read().unwrap_or((0, -1));
         seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
     }
 }
 
-/// All routes to a clock, each reading by the next route.
-pub(crate) struct InTurn<'a> {
-    routes: &'a [(Route, Arc<dyn Readable>)],
-    next: AtomicUsize,
-}
-
-impl<'a> InTurn<'a> {
-    /// Starts with the first route; `routes` must not be empty.
-    pub(crate) fn new(routes: &'a [(Route, Arc<dyn Readable>)]) -> Self {
-        Self { routes, next: AtomicUsize::new(0) }
-    }
-}
-
-impl Readable for InTurn<'_> {
-    #[inline]
-    fn read(&self) -> i64 {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        self.routes[turn % self.routes.len()].1.read()
-    }
+/// All routes to a clock, each reading by the next route. There must be one at least.
+pub(crate) fn in_turn(routes: &[(Route, Arc<Readable>)]) -> impl Fn() -> i64 + Send + Sync + use<> {
+    let routes: Vec<Arc<Readable>> = routes.iter().map(|(_, source)| Arc::clone(source)).collect();
+    let next = AtomicUsize::new(0);
+    move || routes[next.fetch_add(1, Ordering::Relaxed) % routes.len()]()
 }

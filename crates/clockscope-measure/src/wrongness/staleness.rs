@@ -39,11 +39,8 @@ impl Staleness {
             self.ahead_max_ns = self.ahead_max_ns.max(bracket.value.abs_diff(bracket.after));
         }
         let age = (bracket.middle() - bracket.value).max(0).cast_unsigned();
-        if is_idle {
-            self.idle.add(age)
-        } else {
-            self.busy.add(age)
-        }
+        let ages = if is_idle { &mut self.idle } else { &mut self.busy };
+        ages.add(age);
         true
     }
 }
@@ -51,9 +48,9 @@ impl Staleness {
 /// A coarse clock and the precise clock of its family.
 pub struct Coarse<'a> {
     /// The clock under test.
-    pub clock: &'a dyn Readable,
+    pub clock: &'a Readable,
     /// The precise clock of the same family.
-    pub reference: &'a dyn Readable,
+    pub reference: &'a Readable,
 }
 
 /// Samples one clock without pause.

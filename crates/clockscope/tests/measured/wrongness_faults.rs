@@ -54,15 +54,12 @@ fn report_of_two_cpus(
 }
 
 /// A source whose readings are changed by a function.
-struct Bent<F> {
-    real: Arc<dyn Readable>,
-    bend: Arc<F>,
-}
-
-impl<F: Fn(i64) -> i64 + Send + Sync> Readable for Bent<F> {
-    fn read(&self) -> i64 {
-        (self.bend)(self.real.read())
-    }
+fn changed(
+    real: &Arc<Readable>,
+    bend: impl Fn(i64) -> i64 + Send + Sync + 'static,
+) -> Arc<Readable> {
+    let real = Arc::clone(real);
+    Arc::new(move || bend(real()))
 }
 
 /// This machine, with all routes of one clock bent.
@@ -71,7 +68,8 @@ fn bent<F: Fn(i64) -> i64 + Send + Sync + 'static>(name: &str, bend: F) -> Machi
     let bend = Arc::new(bend);
     let subject = machine.subjects.iter_mut().find(|subject| subject.name == name).unwrap();
     for (_, source) in &mut subject.routes {
-        *source = Arc::new(Bent { real: Arc::clone(source), bend: Arc::clone(&bend) });
+        let bend = Arc::clone(&bend);
+        *source = changed(source, move |now| bend(now));
     }
     machine
 }
@@ -228,7 +226,7 @@ fn a_route_that_disagrees_with_the_kernel_is_found() {
     let mut machine = MachineClocks::this();
     let subject = machine.subjects.iter_mut().find(|s| s.name == "CLOCK_TAI").unwrap();
     let first = &mut subject.routes[0];
-    first.1 = Arc::new(Bent { real: Arc::clone(&first.1), bend: Arc::new(|now| now - 50_000_000) });
+    first.1 = changed(&first.1, |now| now - 50_000_000);
     let report = report(&machine, &["CLOCK_TAI"]);
     assert_eq!(faults(&report), [("backward", "CLOCK_TAI")], "{:?}", report.faults);
     assert!(report.faults[0].sentence.contains("only from one route to another"));
