@@ -65,16 +65,6 @@ pub fn labelled_in(label: &str, text: &str, width: usize) -> String {
     wrapped(label, INDENT, text, width)
 }
 
-/// A paragraph in which every line begins with `indent` blanks; ends with a line end.
-pub fn hanging(indent: usize, text: &str, width: usize) -> String {
-    wrapped(String::new(), indent, text, width)
-}
-
-/// [`hanging`], with an arrow in front of the text.
-pub fn pointed(indent: usize, text: &str, width: usize) -> String {
-    wrapped(format!("{:indent$}->", ""), indent + 3, text, width)
-}
-
 /// A paragraph in which every line but the first begins with two blanks; ends with a line end. Words are split at blanks
 /// only, so a no-break space holds two together.
 pub fn paragraph(text: &str) -> String {

@@ -16,16 +16,20 @@ pub fn nanos(ns: u64) -> String {
 
 /// [`picos`], for products and sums that need more than 64 bits.
 pub fn picos_wide(ps: u128) -> String {
-    for (unit, name) in UNITS {
-        for decimals in [2, 1, 0] {
-            let digits = ps.saturating_mul(10_u128.pow(decimals)).saturating_add(unit / 2) / unit;
-            if digits < 1_000 {
-                return format!("{} {name}", with_decimals(digits, decimals));
-            }
-        }
+    let said = |(unit, name)| Some(format!("{} {name}", three_digits(ps, unit)?));
+    if let Some(said) = UNITS.into_iter().find_map(said) {
+        return said;
     }
     let seconds = ps.saturating_add(UNITS[3].0 / 2) / UNITS[3].0;
     if seconds < 1_000_000_000_000 { format!("{seconds} s") } else { format!("{seconds:.2e} s") }
+}
+
+/// A number in this unit with three digits, or `None` if it has more before the point.
+fn three_digits(number: u128, unit: u128) -> Option<String> {
+    [2, 1, 0].into_iter().find_map(|decimals| {
+        let digits = number.saturating_mul(10_u128.pow(decimals)).saturating_add(unit / 2) / unit;
+        (digits < 1_000).then(|| with_decimals(digits, decimals))
+    })
 }
 
 /// `digits / 10^decimals`, without zeros at the end.
@@ -60,17 +64,9 @@ pub fn brief(number: u64) -> String {
     if number < 10_000 {
         return count(number);
     }
-    let mut unit = 1_000_u128;
-    for prefix in PREFIXES {
-        for decimals in [2, 1, 0] {
-            let digits = (u128::from(number) * 10_u128.pow(decimals) + unit / 2) / unit;
-            if digits < 1_000 {
-                return format!("{}{prefix}", with_decimals(digits, decimals));
-            }
-        }
-        unit *= 1_000;
-    }
-    count(number)
+    let units = (1..).map(|power| 1_000_u128.pow(power));
+    let said = |(prefix, unit)| Some(three_digits(number.into(), unit)? + prefix);
+    PREFIXES.into_iter().zip(units).find_map(said).unwrap_or_else(|| count(number))
 }
 
 fn group(digits: &str) -> String {
@@ -86,36 +82,25 @@ fn group(digits: &str) -> String {
 
 /// A share (1 is the whole) in percent: `62 %`, `3.1 %`, `0.04 %`, `less than 0.01 %`.
 pub fn share(part: f64) -> String {
-    let percent = part * 100.0;
-    if !percent.is_finite() {
-        "an unknown share".to_owned()
-    } else if percent <= 0.0 {
-        "0 %".to_owned()
-    } else if percent < 0.01 {
-        "less than 0.01 %".to_owned()
-    } else if percent < 0.995 {
-        format!("{percent:.2} %")
-    } else if percent < 9.95 {
-        format!("{percent:.1} %")
-    } else if percent < 1e6 {
-        format!("{percent:.0} %")
-    } else {
-        format!("{percent:.1e} %")
+    match part * 100.0 {
+        percent if !percent.is_finite() => "an unknown share".to_owned(),
+        ..=0.0 => "0 %".to_owned(),
+        ..0.01 => "less than 0.01 %".to_owned(),
+        percent @ ..0.995 => format!("{percent:.2} %"),
+        percent @ ..9.95 => format!("{percent:.1} %"),
+        percent @ ..1e6 => format!("{percent:.0} %"),
+        percent => format!("{percent:.1e} %"),
     }
 }
 
 /// Events per second: `0.25`, `4.5`, `433,000`; `None` if the value is negative or not finite.
 pub fn rate(per_second: f64) -> Option<String> {
-    if !per_second.is_finite() || per_second < 0.0 {
-        None
-    } else if per_second < 1.0 {
-        Some(format!("{per_second:.2}"))
-    } else if per_second < 99.95 {
-        Some(format!("{per_second:.1}"))
-    } else if per_second < 1e12 {
-        Some(group(&format!("{per_second:.0}")))
-    } else {
-        Some(format!("{per_second:.2e}"))
+    match per_second {
+        _ if !per_second.is_finite() || per_second < 0.0 => None,
+        ..1.0 => Some(format!("{per_second:.2}")),
+        ..99.95 => Some(format!("{per_second:.1}")),
+        ..1e12 => Some(group(&format!("{per_second:.0}"))),
+        _ => Some(format!("{per_second:.2e}")),
     }
 }
 

@@ -14,9 +14,7 @@ use clockscope_model::callers::{CalledRow, Callers, Waits};
 use clockscope_model::names;
 use clockscope_model::trace::{DeclineRow, Missing, TraceReport};
 use clockscope_text::foreign::printable;
-use clockscope_text::lines::{
-    cut_left, cut_middle, hanging, labelled_in, pointed, width as columns,
-};
+use clockscope_text::lines::{cut_left, cut_middle, labelled_in, width as columns, wrapped};
 use clockscope_text::names::listed as first_of;
 use clockscope_text::units;
 
@@ -344,8 +342,8 @@ pub fn lines_to_change(report: &TraceReport, sites: &[Site], options: CallersOpt
     if !rest.is_empty() {
         let share: f64 = rest.iter().map(|site| site.share).sum();
         let more = units::counted(rest.len() as u64, "more call site", "more call sites");
-        out +=
-            &hanging(INDENT, &format!("{more} with {} of the reads", units::share(share)), width);
+        let more = format!("{more} with {} of the reads", units::share(share));
+        out += &wrapped(String::new(), INDENT, &more, width);
     }
     out
 }
@@ -413,12 +411,13 @@ fn entry(
             facts += &format!(", {} of {name}", units::share(ns / whole as f64));
         }
     }
-    out += &hanging(INDENT, &facts, width);
+    out += &wrapped(String::new(), INDENT, &facts, width);
     for advice in &site.advice {
         let is_old = said.contains(&discriminant(advice));
         let sentence = if is_old { advice.again() } else { advice.sentence() };
         said.push(discriminant(advice));
-        out += &pointed(INDENT, &printable(&sentence), width);
+        let arrow = format!("{:INDENT$}->", "");
+        out += &wrapped(arrow, INDENT + 3, &printable(&sentence), width);
     }
     out
 }
