@@ -42,8 +42,10 @@ impl Kind {
 /// A report that can be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    kind: Kind,
-    json: String,
+    /// The command that made the report.
+    pub kind: Kind,
+    /// The text of `--format json`, of any length.
+    pub json: String,
 }
 
 /// The reason why a file is not a report that can be shown, with a remedy.
@@ -105,11 +107,6 @@ impl Head {
 }
 
 impl Document {
-    /// A report that was just made, of any length; `json` is the text of `--format json`.
-    pub fn new(kind: Kind, json: String) -> Self {
-        Self { kind, json }
-    }
-
     /// Parses the text of `--format json`; a byte order mark may precede it.
     ///
     /// # Errors
@@ -150,16 +147,6 @@ impl Document {
             _ => ReadError::NotJson(error.line(), error.column(), what),
         }
     }
-
-    /// The command that made the report.
-    pub fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    /// The report's text, without blanks around it.
-    pub fn json(&self) -> &str {
-        &self.json
-    }
 }
 
 #[cfg(test)]
@@ -168,7 +155,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn read(text: &str) -> Result<Kind, ReadError> {
-        Document::parse(text.as_bytes()).map(|document| document.kind())
+        Document::parse(text.as_bytes()).map(|document| document.kind)
     }
 
     #[test]

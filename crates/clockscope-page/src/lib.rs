@@ -32,7 +32,7 @@ const SCRIPT: &str = concat!(
 /// `beside` has the sentences of the page that are not in the report. `text` is for readers without script;
 /// its lines stay as they are.
 pub fn page(document: &Document, title: &str, beside: &Value, text: &str) -> String {
-    let kind = document.kind().name();
+    let kind = document.kind.name();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
@@ -48,7 +48,7 @@ pub fn page(document: &Document, title: &str, beside: &Value, text: &str) -> Str
         policy = policy(),
         title = escape(title),
         text = escape(text),
-        report = embedded(document.json()),
+        report = embedded(&document.json),
         beside = embedded(&beside.to_string()),
     )
 }

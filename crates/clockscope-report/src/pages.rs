@@ -48,7 +48,7 @@ pub struct Parts {
 ///
 /// None that the models can cause; otherwise an error of `serde_json`.
 pub fn of_report<R: Page>(report: &R, host: Option<&HostState>) -> Result<String> {
-    let document = Document::new(R::KIND, serde_json::to_string(report)?);
+    let document = Document { kind: R::KIND, json: serde_json::to_string(report)? };
     Ok(page(&document, report, host))
 }
 
@@ -58,7 +58,7 @@ pub fn of_report<R: Page>(report: &R, host: Option<&HostState>) -> Result<String
 ///
 /// When a field of the report is missing or of the wrong kind.
 pub fn of_document(document: &Document, host: Option<&HostState>) -> Result<String> {
-    Ok(match document.kind() {
+    Ok(match document.kind {
         Kind::Trace => page::<TraceReport>(document, &model(document)?, host),
         Kind::Bench => page::<BenchReport>(document, &model(document)?, host),
         Kind::Wrongness => page::<WrongnessReport>(document, &model(document)?, host),
@@ -72,7 +72,7 @@ fn page<R: Page>(document: &Document, report: &R, host: Option<&HostState>) -> S
 }
 
 pub(crate) fn model<R: Page>(document: &Document) -> Result<R> {
-    serde_json::from_slice(document.json().as_bytes()).map_err(|error| {
+    serde_json::from_slice(document.json.as_bytes()).map_err(|error| {
         let name = R::KIND.name();
         anyhow!(printable(&error.to_string()))
             .context(format!("not as clockscope {name} prints it"))

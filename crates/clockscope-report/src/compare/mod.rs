@@ -47,7 +47,7 @@ pub enum Content {
 /// One line with the remedy.
 pub fn parse(bytes: &[u8]) -> Result<Content> {
     let document = Document::parse(bytes)?;
-    Ok(match document.kind() {
+    Ok(match document.kind {
         Kind::Bench => Content::Bench(Box::new(model(&document)?)),
         Kind::Trace => Content::Trace(Box::new(model(&document)?)),
         other => bail!(
