@@ -43,14 +43,9 @@ pub struct BestControl {
 impl BestControl {
     /// Returns the best of `batches`; `None` if there are none.
     pub fn of<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Option<Self> {
-        batches.into_iter().fold(None, |best: Option<Self>, batch| {
-            Some(Self {
-                before_ns: best
-                    .map_or(u64::MAX, |best| best.before_ns)
-                    .min(batch.control_before_ns),
-                after_ns: best.map_or(u64::MAX, |best| best.after_ns).min(batch.control_after_ns),
-            })
-        })
+        let of = |batch: &Batch| (batch.control_before_ns, batch.control_after_ns);
+        let best = batches.into_iter().map(of).reduce(|a, b| (a.0.min(b.0), a.1.min(b.1)));
+        best.map(|(before_ns, after_ns)| Self { before_ns, after_ns })
     }
 
     /// For one path of a run whose best loop before a batch takes `before_ns`: the loop after its batches is as much

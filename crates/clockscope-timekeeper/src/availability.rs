@@ -42,7 +42,7 @@ pub(crate) struct Availability {
     /// The statistics so far.
     pub report: Report,
     /// Why the page does not answer; `None` if it does.
-    declined: Option<Decline>,
+    pub declined: Option<Decline>,
     since: Nanos,
 }
 
@@ -50,11 +50,6 @@ impl Availability {
     /// Starts at this time of `CLOCK_MONOTONIC`. The page does not answer, or still answers from an earlier writer.
     pub(crate) fn new(now: Nanos, declined: Option<Decline>) -> Self {
         Self { report: Report::default(), declined, since: now }
-    }
-
-    /// Why the page does not answer.
-    pub(crate) const fn declined(&self) -> Option<Decline> {
-        self.declined
     }
 
     /// Duration of the present state.

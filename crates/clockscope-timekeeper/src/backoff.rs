@@ -20,12 +20,8 @@ impl Backoff {
     /// Time for which the counter must be right before its page answers again, in addition to the discipline's own
     /// baseline.
     pub(crate) fn penalty(&self) -> Duration {
-        match self.failures.checked_sub(1) {
-            None => Duration::ZERO,
-            Some(doublings) => {
-                FIRST.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX)).min(LONGEST)
-            }
-        }
+        let doubled = |doublings: u32| (FIRST * (1_u32 << doublings)).min(LONGEST);
+        self.failures.checked_sub(1).map_or(Duration::ZERO, doubled)
     }
 
     /// Records a failure of the counter, after its page had answered for this long.

@@ -2,6 +2,7 @@
 
 use std::io::{PipeReader, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -130,11 +131,10 @@ impl<'a> Keep<'a> {
         let is_counter = name.is_some_and(counter_probe::is_the_counter);
         let made_from_counter = is_counter || name.is_some_and(guards::is_made_from_the_counter);
         let options = Options { early: options.early && is_counter, ..options };
-        let settings = if options.early {
-            Settings { baseline: EARLY_BASELINE, ..Settings::default() }
-        } else {
-            Settings::default()
-        };
+        let mut settings = Settings::default();
+        if options.early {
+            settings.baseline = EARLY_BASELINE;
+        }
         Self {
             options,
             shared,
@@ -154,7 +154,7 @@ impl<'a> Keep<'a> {
     }
 
     fn answers(&self) -> bool {
-        self.availability.declined().is_none()
+        self.availability.declined.is_none()
     }
 
     /// Time between two comparisons.
@@ -182,7 +182,8 @@ impl<'a> Keep<'a> {
         }
         self.availability.report.looks += 1;
         let Report { looks, lines, .. } = self.availability.report;
-        self.shared.tell(Pulse { looks, lines, declined: self.availability.declined() });
+        let pulse = Pulse { looks, lines, declined: self.availability.declined };
+        *self.shared.pulse.lock().unwrap_or_else(PoisonError::into_inner) = Some(pulse);
     }
 
     /// Changes of this machine that the clocks do not show.
@@ -296,12 +297,12 @@ impl<'a> Keep<'a> {
         if self.answers() {
             let answered = self.availability.lasted(time);
             self.backoff.fail(reason, answered);
-        } else if self.availability.declined() == Some(Decline::Starting) {
+        } else if self.availability.declined == Some(Decline::Starting) {
             self.backoff.fail(reason, Duration::ZERO);
         }
         let (old, ticks) = (self.writer.current().copied(), look_ticks());
         self.note_bound(old.as_ref(), ticks);
-        if self.availability.declined() != Some(reason) {
+        if self.availability.declined != Some(reason) {
             self.writer.end(&CpuCounter, LEAD_TICKS, reason);
         }
         self.inherited = false;

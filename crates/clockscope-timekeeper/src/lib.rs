@@ -73,12 +73,6 @@ struct Shared {
     pulse: Mutex<Option<Pulse>>,
 }
 
-impl Shared {
-    fn tell(&self, pulse: Pulse) {
-        *self.pulse.lock().unwrap_or_else(PoisonError::into_inner) = Some(pulse);
-    }
-}
-
 /// The thread that keeps a page up to date.
 #[derive(Debug)]
 pub struct Timekeeper {
