@@ -14,10 +14,7 @@ pub const AT_SYSINFO_EHDR: u64 = 33;
 ///
 /// - `getauxval(3)`, `proc_pid_auxv(5)`
 pub fn parse(bytes: &[u8], class: Class) -> Vec<(u64, u64)> {
-    let width = match class {
-        Class::Elf32 => 4,
-        Class::Elf64 => 8,
-    };
+    let width = class as usize / 8;
     let pairs = bytes.chunks_exact(2 * width).map(|pair| {
         let (tag, value) = pair.split_at(width);
         (word(tag), word(value))

@@ -46,13 +46,13 @@ impl Serialize for Hex {
     }
 }
 
-/// The width of addresses in an image.
+/// The width of addresses in an image, in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Addresses of 32 bits (`ELFCLASS32`).
-    Elf32,
+    Elf32 = 32,
     /// Addresses of 64 bits (`ELFCLASS64`).
-    Elf64,
+    Elf64 = 64,
 }
 
 /// Defines an enum for a numeric ELF field. Each variant has the name that text and JSON show, as in the ELF headers or

@@ -1,7 +1,7 @@
 //! Parses bytes into an [`Image`], with the ELF structures of the `object` crate.
 
 use object::Endianness;
-use object::elf;
+use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::ReadRef;
 use object::read::elf::{
     Dyn as _, FileHeader, NoteIterator, ProgramHeader as _, SectionHeader, Sym as _,
@@ -34,12 +34,8 @@ impl Image {
         }
         let class = *bytes.get(4).ok_or(ImageError::HeaderCut)?;
         match elf::FileClass(class) {
-            elf::ELFCLASS32 => {
-                Parser::<elf::FileHeader32<Endianness>>::new(bytes)?.image(Class::Elf32)
-            }
-            elf::ELFCLASS64 => {
-                Parser::<elf::FileHeader64<Endianness>>::new(bytes)?.image(Class::Elf64)
-            }
+            elf::ELFCLASS32 => Parser::<FileHeader32<Endianness>>::new(bytes)?.image(Class::Elf32),
+            elf::ELFCLASS64 => Parser::<FileHeader64<Endianness>>::new(bytes)?.image(Class::Elf64),
             _ => Err(ImageError::HeaderInvalid),
         }
     }
@@ -107,8 +103,7 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
                 mem_size: raw.p_memsz(endian).into(),
                 flags: raw.p_flags(endian).0,
             };
-            let end = segment.offset.checked_add(segment.file_size);
-            match end {
+            match segment.offset.checked_add(segment.file_size) {
                 Some(end) if end <= len || segment.file_size == 0 => Ok(segment),
                 _ => Err(ImageError::SegmentOutside(at)),
             }
@@ -301,7 +296,9 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
 
     fn note(&self, owner: &[u8], kind: u32, data: &[u8]) -> Option<Note> {
         match (owner, kind) {
-            (b"GNU", 3) => Some(Note::BuildId(hex(data))),
+            (b"GNU", 3) => {
+                Some(Note::BuildId(data.iter().map(|byte| format!("{byte:02x}")).collect()))
+            }
             (b"Linux", 0) => {
                 let code = data.read_at::<object::U32<Endianness>>(0).ok()?.get(self.endian);
                 Some(Note::LinuxVersion(code >> 16, code >> 8 & 0xff, code & 0xff))
@@ -312,19 +309,15 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
 
     fn content_end(&self, segments: &[Segment], sections: &[Section]) -> u64 {
         let (header, endian) = (self.header, self.endian);
-        let table = |count: u16, size: u16| u64::from(count) * u64::from(size);
+        let table = |start: Elf::Word, count: u16, size: u16| {
+            (start.into(), u64::from(count) * u64::from(size))
+        };
         let segments = segments.iter().map(|segment| (segment.offset, segment.file_size));
         let sections = sections.iter().map(|section| (section.offset, section.size));
         let tables = [
             (0, size_of::<Elf>() as u64),
-            (
-                header.e_phoff(endian).into(),
-                table(header.e_phnum(endian), header.e_phentsize(endian)),
-            ),
-            (
-                header.e_shoff(endian).into(),
-                table(header.e_shnum(endian), header.e_shentsize(endian)),
-            ),
+            table(header.e_phoff(endian), header.e_phnum(endian), header.e_phentsize(endian)),
+            table(header.e_shoff(endian), header.e_shnum(endian), header.e_shentsize(endian)),
         ];
         let end = segments
             .chain(sections)
@@ -365,9 +358,4 @@ fn version_name(versions: &[Version], index: u16) -> Option<String> {
     let index = index & elf::VERSYM_VERSION;
     let version = versions.iter().find(|version| !version.base && version.index == index)?;
     Some(version.name.clone())
-}
-
-/// Bytes as pairs of hexadecimal digits.
-fn hex(data: &[u8]) -> String {
-    data.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::maps::Mapping;
-use super::{Binding, Class, Hex, Image, Machine, Note, Symbol};
+use super::{Binding, Hex, Image, Machine, Note, Symbol};
 use clockscope_text::foreign::Foreign;
 
 /// The version of the JSON document; incremented when a key is removed or changes its meaning.
@@ -95,10 +95,7 @@ impl<'a> View<'a> {
             kernel_address: kernels.map(|mapping| Hex(mapping.start)),
             size_bytes: image.bytes().len() as u64,
             machine: image.machine,
-            address_bits: match image.class {
-                Class::Elf32 => 32,
-                Class::Elf64 => 64,
-            },
+            address_bits: image.class as u8,
             soname: image.soname.as_deref(),
             linux_version: image.notes.iter().find_map(|note| match note {
                 Note::LinuxVersion(major, minor, patch) => Some(format!("{major}.{minor}.{patch}")),
