@@ -76,6 +76,7 @@ fn only_a_name_that_does_not_exist_is_taken_for_a_program() {
     for (line, said) in [
         ("bench getppid --cpu 99999", "cannot measure on CPU 99999; this process may use "),
         ("bench tool", "bench measures clocks and system calls, no programs"),
+        ("bench monotnic", "no clock is called \"monotnic\"; did you mean monotonic? there are "),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_clockscope"));
         command.args(words(line)).env("PATH", folder.path());

@@ -2,19 +2,20 @@
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
 use super::printed::Printed;
+use super::running::Killed;
 
 /// After this long without an answer a program counts as hung.
 const HUNG_AFTER: Duration = Duration::from_secs(120);
 
 /// A running program whose standard input and output are pipes to the test.
 pub(crate) struct Conversation {
-    child: Child,
+    child: Killed,
     /// `None` after the end of the input.
     input: Option<ChildStdin>,
     lines: Receiver<String>,
@@ -48,17 +49,17 @@ impl Conversation {
                 }
             }
         });
-        Self { child, input, lines }
+        Self { child: Killed(child), input, lines }
     }
 
     /// The program's process id.
     pub(crate) fn pid(&self) -> i32 {
-        self.child.id().try_into().expect("is a pid")
+        self.child.0.id().try_into().expect("is a pid")
     }
 
     /// Whether the program still runs.
     pub(crate) fn is_running(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        matches!(self.child.0.try_wait(), Ok(None))
     }
 
     /// Sends a line to the program.
@@ -172,7 +173,7 @@ impl Conversation {
                 Err(RecvTimeoutError::Timeout) => panic!("the server hangs: {}", self.state()),
             }
         }
-        (said, self.child.wait().expect("wait for a server"))
+        (said, self.child.0.wait().expect("wait for a server"))
     }
 
     /// Ends the program's input, skips the remaining output, and gives the exit status.
@@ -183,22 +184,12 @@ impl Conversation {
 
     /// The program's state by `/proc/PID/status`, for messages.
     fn state(&mut self) -> String {
-        let ended = self.child.try_wait();
+        let ended = self.child.0.try_wait();
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
         let lines = status.unwrap_or_default();
         let wanted = ["State:", "TracerPid:", "Threads:", "SigBlk:"];
         let kept = lines.lines().filter(|line| wanted.iter().any(|word| line.starts_with(word)));
         format!("{ended:?} {}", kept.collect::<Vec<_>>().join(" "))
-    }
-}
-
-impl Drop for Conversation {
-    /// A failed test leaves no program behind; a test that passed has waited already.
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
     }
 }
 

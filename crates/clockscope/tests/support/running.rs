@@ -218,14 +218,28 @@ pub(crate) fn with_input(command: &mut Command, input: &[u8]) -> Output {
 /// The child processes of a process, sorted.
 pub(crate) fn children_of(pid: i32) -> Vec<i32> {
     let listed = untraced(&words!["pgrep", "-P", pid.to_string()]);
-    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
-    text.lines().filter_map(|line| line.parse().ok()).collect()
+    text(&listed).lines().filter_map(|line| line.parse().ok()).collect()
 }
 
 /// The only child process of a process; `None` if it has none or several.
 pub(crate) fn child_of(pid: i32) -> Option<i32> {
     let [child] = children_of(pid)[..] else { return None };
     Some(child)
+}
+
+/// A child process that is killed with this value, so that a failed test leaves none behind.
+pub(crate) struct Killed(pub(crate) Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a process wrote to its standard output.
+pub(crate) fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Waits for a process and reads its pipes; kills a hung process.

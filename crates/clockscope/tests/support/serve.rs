@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 
 use clockscope_sys::page_file::{self, Access};
@@ -15,6 +15,7 @@ use fastclock::{ClockId, Decline, Nanos};
 
 use super::attaching::wait_until;
 use super::command::Said;
+use super::running::Killed;
 
 /// The command `clockscope serve` with these arguments.
 pub(crate) fn command(page: &Path, arguments: &[&str]) -> Command {
@@ -30,7 +31,7 @@ pub(crate) fn run(page: &Path, arguments: &[&str]) -> Said {
 
 /// A timekeeper in the foreground. Dropping it kills it.
 pub(crate) struct Served {
-    child: Child,
+    child: Killed,
     path: PathBuf,
 }
 
@@ -43,7 +44,7 @@ impl Served {
 
     pub(crate) fn spawn(command: &mut Command, page: &Path) -> Self {
         let child = command.stderr(Stdio::piped()).spawn().expect("start clockscope");
-        let mut served = Self { child, path: page.to_owned() };
+        let mut served = Self { child: Killed(child), path: page.to_owned() };
         // The timekeeper signs the page first and publishes then; lines from before are a predecessor's.
         let id = served.id();
         let page = served.wait_for(|page| page.writer.load(Ordering::Acquire) == id);
@@ -57,9 +58,9 @@ impl Served {
         let mut found = None;
         wait_until("the page is so", || {
             found = map(&self.path).filter(|page| is(page));
-            if let Some(status) = self.child.try_wait().expect("a child") {
+            if let Some(status) = self.child.0.try_wait().expect("a child") {
                 let mut said = String::new();
-                let _ = self.child.stderr.take().expect("piped").read_to_string(&mut said);
+                let _ = self.child.0.stderr.take().expect("piped").read_to_string(&mut said);
                 panic!("{status}: {said}");
             }
             found.is_some()
@@ -68,12 +69,12 @@ impl Served {
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     /// Whether the timekeeper still runs.
     pub(crate) fn is_running(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        matches!(self.child.0.try_wait(), Ok(None))
     }
 
     /// Sends a signal; gives the exit status and standard error.
@@ -81,16 +82,9 @@ impl Served {
         let sent = Command::new("kill").args([signal, &self.id().to_string()]).status();
         assert!(sent.expect("run kill").success());
         let mut said = String::new();
-        let mut stderr = self.child.stderr.take().expect("piped");
+        let mut stderr = self.child.0.stderr.take().expect("piped");
         stderr.read_to_string(&mut said).expect("read standard error");
-        (self.child.wait().expect("wait for it").code(), said)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        (self.child.0.wait().expect("wait for it").code(), said)
     }
 }
 
@@ -108,15 +102,13 @@ pub(crate) fn map(path: &Path) -> Option<&'static Page> {
 #[derive(Default)]
 pub(crate) struct Program {
     trust: Trust,
-    asked: Asked,
     last: Cell<Nanos>,
 }
 
 /// Answers with the kernel's clock.
-#[derive(Default)]
 struct Asked;
 
-impl Kernel for &Asked {
+impl Kernel for Asked {
     fn read(&self, clock: ClockId) -> Nanos {
         tsc::now(clock)
     }
@@ -127,7 +119,7 @@ impl Program {
     /// Reads the clock, which must be right and not go back.
     #[track_caller]
     pub(crate) fn read(&self, page: &Page) -> Bounded {
-        let reader = Reader { page, trust: &self.trust, counter: CpuCounter, kernel: &self.asked };
+        let reader = Reader { page, trust: &self.trust, counter: CpuCounter, kernel: Asked };
         let before = tsc::now(ClockId::Monotonic);
         let read = reader.bounded(PageClock::Monotonic, Order::Ordered);
         let after = tsc::now(ClockId::Monotonic);

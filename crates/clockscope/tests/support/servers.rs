@@ -11,12 +11,12 @@ use tempfile::TempDir;
 
 use super::attaching::{signal, wait_until};
 use super::conversation::Conversation;
-use super::running::{children_of, finish, untraced};
+use super::running::{Killed, children_of, finish, untraced};
 use super::{installed_or_skip, root_or_skip};
 
 /// A running server.
 pub(crate) struct Server {
-    child: Child,
+    child: Killed,
     /// The signal for an orderly end.
     ended_by: &'static str,
     /// The TCP port, or 0.
@@ -37,14 +37,14 @@ impl Server {
         let mut process = Command::new(&command[0]);
         process.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::null());
         let child = process.stderr(Stdio::null()).spawn().expect("start a server");
-        let server = Self { child, ended_by, port, directory };
+        let server = Self { child: Killed(child), ended_by, port, directory };
         wait_until("the server is ready", &mut is_ready);
         server
     }
 
     /// The server's process id.
     pub(crate) fn pid(&self) -> i32 {
-        self.child.id().try_into().expect("is a pid")
+        self.child.0.id().try_into().expect("is a pid")
     }
 
     /// The server's child processes, sorted.
@@ -61,17 +61,8 @@ impl Server {
     #[track_caller]
     pub(crate) fn ends_well(mut self) {
         signal(self.ended_by, self.pid());
-        let status = self.child.wait().expect("wait for a server");
+        let status = self.child.0.wait().expect("wait for a server");
         assert_eq!(status.code(), Some(0), "the server's end: {status:?}");
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
     }
 }
 

@@ -2,8 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -81,9 +80,9 @@ impl Terminal {
     #[track_caller]
     pub(crate) fn finish(mut self) -> i32 {
         while self.screen.recv_timeout(HUNG_AFTER).is_ok() {}
-        let status: ExitStatus = self.child.wait().expect("wait for script");
+        let status = self.child.wait().expect("wait for script");
         drop(self.keyboard);
-        status.code().unwrap_or_else(|| 128 + status.signal().expect("has ended"))
+        running::code_as_shell(status)
     }
 }
 

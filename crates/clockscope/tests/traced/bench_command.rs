@@ -95,12 +95,6 @@ fn instructions_are_in_the_report() {
 }
 
 #[test]
-fn names_that_do_not_exist_are_answered_with_those_that_do() {
-    let counter = if std::env::consts::ARCH == "x86_64" { "lfence_rdtsc" } else { "" };
-    bench(&["monotnic"]).is_refused(2, &["did you mean monotonic?", counter]);
-}
-
-#[test]
 fn without_pinning_it_measures_and_says_so() {
     let Some(program) = builds::c("confined", Link::Dynamic) else { return };
     let bench = words![clockscope(), "bench", "--quick", "tai", "--format", "json"];

@@ -6,7 +6,7 @@ use std::process::Output;
 
 use crate::support::builds::{self, Link};
 use crate::support::printed::Printed;
-use crate::support::running::{clockscope, untraced};
+use crate::support::running::{clockscope, text, untraced};
 
 /// Most bytes of the caller's stack that a call may use (docs/run.md).
 const MOST_STACK: u64 = 256;
@@ -39,10 +39,6 @@ fn by_route(route: &[&str], program: &Path, arguments: &[&str]) -> Output {
     let mut command = std::process::Command::new(clockscope());
     let output = command.args(route).arg("--").arg(program).args(arguments).output();
     output.expect("run clockscope")
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// The number behind a word at the beginning of an output line.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use crate::support::builds::{self, Link};
 use crate::support::clocksource::counter_is_a_clock;
 use crate::support::printed::Printed;
-use crate::support::running::{code_as_shell, rows, run, run_with_stats, untraced};
+use crate::support::running::{code_as_shell, rows, run, run_with_stats, text, untraced};
 
 const CLOCKS: [&str; 4] = ["kernel", "syscall", "coarse", "slow"];
 /// Exit status of a program that a seccomp filter has killed (by SIGSYS).
@@ -21,10 +21,7 @@ fn kernel_syscall_and_slow_clocks_lie_between_two_system_calls() {
     for clock in ["kernel", "syscall", "slow"] {
         let output = run_with(clock, &words![program]);
         assert_eq!(output.stdout, untraced(&words![program]).stdout, "{clock}: {output:?}");
-        assert!(
-            Printed::parse(&String::from_utf8_lossy(&output.stdout))
-                .has_result("CLOCK_REALTIME wrong 0")
-        );
+        assert!(Printed::parse(&text(&output)).has_result("CLOCK_REALTIME wrong 0"));
     }
 }
 
@@ -32,7 +29,7 @@ fn kernel_syscall_and_slow_clocks_lie_between_two_system_calls() {
 fn coarse_clocks_lie_between_two_coarse_system_calls() {
     let Some(program) = builds::c("sandwich", Link::Dynamic) else { return };
     let output = run_with("coarse", &words![program, "0", "coarse"]);
-    let printed = Printed::parse(&String::from_utf8_lossy(&output.stdout));
+    let printed = Printed::parse(&text(&output));
     for clock in
         ["CLOCK_REALTIME", "CLOCK_MONOTONIC", "CLOCK_REALTIME_COARSE", "CLOCK_MONOTONIC_COARSE"]
     {

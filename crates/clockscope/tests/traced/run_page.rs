@@ -13,17 +13,13 @@ use crate::support::moments::{Outcome, RunTime, by_workers, random};
 use crate::support::placed::{as_nobody, for_everybody};
 use crate::support::printed::Printed;
 use crate::support::running::{
-    Report, clockscope, code_as_shell, rows, run, run_with_stats, untraced,
+    Report, clockscope, code_as_shell, rows, run, run_with_stats, text, untraced,
 };
 use crate::support::{root_or_skip, skip};
 
 /// `None` (a skip) if the TSC is not usable here; then only the refusal is checked.
 fn tracee() -> Option<std::path::PathBuf> {
     builds::c("page_clock", Link::Dynamic).filter(|_| counter_is_a_clock())
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// The program, and the clocks that it may have here: `slow` needs no usable TSC.

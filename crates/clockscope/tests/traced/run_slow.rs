@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use crate::support::builds::{self, Link};
 use crate::support::clocksource::DELAYED;
 use crate::support::printed::Printed;
-use crate::support::running::{clockscope, code_as_shell, run, run_with_stats};
+use crate::support::running::{clockscope, code_as_shell, run, run_with_stats, text};
 
 /// Cost of a read in these tests, as an option and in nanoseconds. Reads without a delay take about a thousandth of it.
 const COST: &str = "100us";
@@ -32,7 +32,7 @@ fn slow(options: &[&str], command: &[OsString]) -> Output {
 }
 
 fn printed(output: &Output) -> Printed {
-    Printed::parse(&String::from_utf8_lossy(&output.stdout))
+    Printed::parse(&text(output))
 }
 
 #[track_caller]

@@ -16,6 +16,7 @@ use crate::support::conversation::Conversation;
 use crate::support::placed::{self, as_nobody, for_everybody};
 use crate::support::running::{Traced, Tracing, clockscope, trace, trace_vdso, untraced};
 use crate::support::{installed_or_skip, root_or_skip, skip};
+use crate::trace_sites_seen::gdb;
 
 /// Traces a command and checks that its output and exit status are as untraced.
 #[track_caller]
@@ -409,24 +410,19 @@ fn backtraces_reach_main_from_everywhere() {
 /// tables from the process's memory.
 #[test]
 fn gdb_names_our_function_and_walks_to_main() {
-    let Some(gdb) = installed_or_skip(&["/usr/bin/gdb"]) else { return };
+    let Some(_) = installed_or_skip(&["/usr/bin/gdb"]) else { return };
     let Some(program) = builds::c("spin", Link::Dynamic) else { return };
     let tracing = Tracing::new(&["--via", "none", "--no-follow"], &words![program]);
     let mut spinning = Conversation::start_silent(&tracing.words());
     let line = spinning.line();
     let pid = line.rsplit(' ').next().expect("a number");
     let commands = ["break __vdso_clock_gettime", "continue", "backtrace", "kill"];
-    let mut gdb = words![gdb, "-nx", "-batch", "-p", pid].to_vec();
-    for command in commands {
-        gdb.extend(words!["-ex", command]);
-    }
-    let output = untraced(&gdb);
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = gdb(&words!["-p", pid], &commands).expect("it is installed");
     // The tracer ends with the program.
     spinning.status();
     let frames: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
-    assert!(frames.first().is_some_and(|line| line.contains("clock_gettime")), "{output:?}");
-    assert!(frames.iter().any(|line| line.contains("main")), "{output:?}");
+    assert!(frames.first().is_some_and(|line| line.contains("clock_gettime")), "{text}");
+    assert!(frames.iter().any(|line| line.contains("main")), "{text}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::support::compare::assert_counts;
 use crate::support::conversation::Conversation;
 use crate::support::installed_or_skip;
 use crate::support::printed::Printed;
-use crate::support::running::{clockscope, code_as_shell, run, trace};
+use crate::support::running::{clockscope, code_as_shell, run, text, trace};
 
 /// Arguments of `timers.c`: source and period of the signals, call to wait in, number of threads.
 #[derive(Clone, Copy)]
@@ -38,9 +38,7 @@ impl Cell {
         let Self { source, period_us, wait, threads } = self;
         Some(words![program, source, period_us.to_string(), wait, threads.to_string()].to_vec())
     }
-}
 
-impl Cell {
     /// Whether the program makes progress under a tracer. Each signal costs a stop of some 20 us, and with `--via
     /// ptrace` each system call two stops: 64 threads with a timer of 0.1 ms each, or one whose handler's calls are
     /// stopped, do nothing else under a tracer, `strace -f` included.
@@ -218,7 +216,7 @@ fn launched(cell: Cell, starter: &[&str], turns: u32) -> Option<Said> {
         (traced.code(), traced.stdout)
     } else {
         let output = run(&starter[1..], &command);
-        (code_as_shell(output.status), String::from_utf8_lossy(&output.stdout).into_owned())
+        (code_as_shell(output.status), text(&output))
     };
     assert_eq!(code, 7, "{cell}: {output}");
     let said = Said::parse(&output);

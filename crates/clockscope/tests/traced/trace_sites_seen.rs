@@ -10,7 +10,7 @@ use crate::support::compare::assert_same_as_untraced;
 use crate::support::daemon::Daemon;
 use crate::support::installed_or_skip;
 use crate::support::printed::Printed;
-use crate::support::running::{Tracing, clockscope, trace, untraced};
+use crate::support::running::{Tracing, clockscope, text, trace, untraced};
 use crate::trace_sites::exact;
 use skips::skip;
 
@@ -19,14 +19,14 @@ const WAITING: [&str; 6] =
     ["in_read", "in_poll", "in_nanosleep", "in_futex", "in_epoll", "in_syscall"];
 
 /// gdb's output for these commands.
-fn gdb(arguments: &[OsString], commands: &[&str]) -> Option<String> {
+pub(crate) fn gdb(arguments: &[OsString], commands: &[&str]) -> Option<String> {
     let gdb = installed_or_skip(&["/usr/bin/gdb"])?;
     let mut words = words![gdb, "-nx", "-batch"].to_vec();
     words.extend(arguments.iter().cloned());
     for command in commands {
         words.extend(words!["-ex", command]);
     }
-    Some(String::from_utf8_lossy(&untraced(&words).stdout).into_owned())
+    Some(text(&untraced(&words)))
 }
 
 #[track_caller]
