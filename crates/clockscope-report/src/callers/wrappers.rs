@@ -13,45 +13,24 @@ use clockscope_text::lines::{cut_left, width};
 /// Mark behind the name of a function without a frame of its own.
 pub(super) const INLINED: &str = " (inlined)";
 /// Beginnings of functions that ask for the time on behalf of their caller.
-const WRAPPERS: [&str; 31] = [
+const WRAPPERS: [&str; 7] = [
     // Rust: Instant::now, SystemTime::now, elapsed, and the functions that they call.
-    "std::time::",
-    "std::sys::time::",
-    "std::sys::pal::unix::time::",
-    "std::sys::unix::time::",
+    "std::time::, std::sys::time::, std::sys::pal::unix::time::, std::sys::unix::time::",
     // C++: steady_clock::now and system_clock::now of libstdc++ (_V2) and libc++.
-    "std::chrono::",
-    "boost::chrono::",
-    "absl::GetCurrentTimeNanos",
-    "absl::Now",
+    "std::chrono::, boost::chrono::, absl::GetCurrentTimeNanos, absl::Now",
     // Go: the package `time`, and the runtime's functions that call the vDSO for it.
-    "time.",
-    "runtime.nanotime",
-    "runtime.walltime",
-    "runtime.time_now",
+    "time., runtime.nanotime, runtime.walltime, runtime.time_now",
     // HotSpot: System.nanoTime and System.currentTimeMillis.
-    "os::javaTime",
-    "os::elapsed_counter",
-    "JVM_NanoTime",
-    "JVM_CurrentTimeMillis",
+    "os::javaTime, os::elapsed_counter, JVM_NanoTime, JVM_CurrentTimeMillis",
     // Java: Instant.now and others, by the names of their packages and classes.
-    "java.lang.System.",
-    "java.time.",
-    "java.util.Date.",
-    "java.util.Calendar.",
-    "java.util.GregorianCalendar.",
-    "jdk.internal.misc.VM.getNanoTimeAdjustment",
+    "java.lang.System., java.time., java.util.Date., java.util.Calendar., java.util.GregorianCalendar., \
+     jdk.internal.misc.VM.getNanoTimeAdjustment",
     // .NET: DateTime.UtcNow, Stopwatch.GetTimestamp and others, without the type that they return.
-    "System.DateTime::",
-    "System.DateTimeOffset::",
-    "System.Diagnostics.Stopwatch::",
-    "System.Environment::get_TickCount",
-    "System.TimeProvider",
+    "System.DateTime::, System.DateTimeOffset::, System.Diagnostics.Stopwatch::, System.Environment::get_TickCount, \
+     System.TimeProvider",
     // Node: process.hrtime, performance.now and the clock of timers, with the files of their scripts.
-    "hrtime node:internal/process/",
-    "hrtimeBigInt node:internal/process/",
-    "now node:internal/perf/",
-    "getLibuvNow node:internal/",
+    "hrtime node:internal/process/, hrtimeBigInt node:internal/process/, now node:internal/perf/, \
+     getLibuvNow node:internal/",
 ];
 /// The C library's own functions that ask for the time: in a static program they are in the program's file.
 const OF_C: [&str; 5] = ["gettimeofday", "time", "timespec_get", "ftime", "clock"];
@@ -62,27 +41,21 @@ const OF_V8: &str = "v8:: heap::base:: cppgc:: node:: uv_ Builtins_";
 const OF_JVM: [&str; 2] = ["libjvm.so", "libjava.so"];
 /// The files of .NET itself.
 const OF_DOTNET: [&str; 2] = ["libcoreclr.so", "libSystem.Native.so"];
-/// Interpreters, by the beginnings of their files, with their languages. The functions that they execute have no machine
-/// frames.
-const INTERPRETERS: [(&str, &str); 13] = [
-    ("libpython", "Python"),
-    ("python", "Python"),
-    ("libruby", "Ruby"),
-    ("ruby", "Ruby"),
-    ("libperl", "Perl"),
-    ("perl", "Perl"),
-    ("libphp", "PHP"),
-    ("php", "PHP"),
-    ("liblua", "Lua"),
-    ("luajit", "Lua"),
-    ("libluajit", "Lua"),
-    ("lua", "Lua"),
-    // Erlang's `beam.smp`. The program's functions are in its JIT compiler's code.
-    ("beam", "Erlang"),
+/// Languages whose functions have no machine frames, with the beginnings of the files of their interpreters.
+const INTERPRETERS: [(&str, &str); 6] = [
+    ("Python", "libpython python"),
+    ("Ruby", "libruby ruby"),
+    ("Perl", "libperl perl"),
+    ("PHP", "libphp php"),
+    ("Lua", "liblua luajit libluajit lua"),
+    // `beam.smp`. The program's functions are in its JIT compiler's code.
+    ("Erlang", "beam"),
 ];
 /// Parts of the paths of source files that belong to a library or a language, not to the program.
 const LIBRARIES: &str = "/site-packages/ /dist-packages/ /lib/python /node_modules/ /pkg/mod/ /usr/local/go/src/ \
     /usr/lib/go- /.cargo/registry/ /rustc/ /usr/include/";
+/// Folders of shared libraries that are not the program's.
+const SHARED: &str = "/usr/lib/ /lib/ /usr/local/lib/";
 /// Packages of the JDK.
 const OF_JDK: &str = "java. javax. jdk. sun. com.sun.";
 /// Folder of Python's own extensions in C.
@@ -125,10 +98,19 @@ fn begins_with(path: &str, names: &str) -> bool {
     names.split(' ').any(|name| path.starts_with(name))
 }
 
+fn function_of(frame: &FrameRow) -> Option<&str> {
+    frame.function.as_ref().map(Foreign::verbatim)
+}
+
+/// The path of the file that a frame's code is in; empty if it is not known.
+fn module_of(frame: &FrameRow) -> &str {
+    frame.module.as_ref().map_or("", Foreign::verbatim)
+}
+
 /// Whether this innermost frame is the C library's function for the call, which adds no information:
 /// `clock_gettime` of libc below `clock_gettime`.
 pub(super) fn is_same_call(frame: &FrameRow, called: &CalledRow) -> bool {
-    let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
+    let Some(function) = function_of(frame) else { return false };
     let mut plain = plain(function);
     for prefix in ["vdso_", "libc_", "kernel_"] {
         plain = plain.strip_prefix(prefix).unwrap_or(plain);
@@ -144,13 +126,13 @@ const MUSL: &str = "libc.so";
 /// Whether a frame belongs to the C library, the loader or the vDSO.
 pub(crate) fn is_of_c_library(frame: &FrameRow) -> bool {
     const FILES: &str = "libc.so. libc-2. libpthread librt.so ld-linux ld-musl [vdso] libc.musl";
-    let name = frame.module.as_ref().map_or("", |module| file_name(module.verbatim()));
+    let name = file_name(module_of(frame));
     name == MUSL || begins_with(name, FILES)
 }
 
 /// Whether a function asks for the time on behalf of its caller.
 pub(crate) fn is_wrapper(frame: &FrameRow) -> bool {
-    let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
+    let Some(function) = function_of(frame) else { return false };
     let path = match (of_javascript(function).or_else(|| of_dotnet(function)), &frame.file) {
         (Some(name), _) => name.to_owned(),
         (None, Some(file)) if is_in(frame, "[javascript]") => format!("{function} {file}"),
@@ -162,7 +144,7 @@ pub(crate) fn is_wrapper(frame: &FrameRow) -> bool {
         (None, _) if frame.kind == FrameKind::Native && OF_C.contains(&function) => return true,
         (None, _) => without_versions(&path_of(function)),
     };
-    WRAPPERS.iter().any(|wrapper| path.starts_with(wrapper))
+    WRAPPERS.iter().flat_map(|names| names.split(", ")).any(|name| path.starts_with(name))
 }
 
 fn is_in(frame: &FrameRow, module: &str) -> bool {
@@ -192,7 +174,7 @@ fn is_managed(frame: &FrameRow) -> bool {
     is_in(frame, "[java]")
         || is_in(frame, "[javascript]")
         || is_in(frame, "[python]")
-        || frame.function.as_ref().map(Foreign::verbatim).is_some_and(|name| {
+        || function_of(frame).is_some_and(|name| {
             of_javascript(name).is_some() || is_in(frame, "[jit]") && of_dotnet(name).is_some()
         })
 }
@@ -200,30 +182,28 @@ fn is_managed(frame: &FrameRow) -> bool {
 /// Whether a frame belongs to a runtime's own machine code. `in_runtime`: the stack has functions of the
 /// runtime's language.
 fn is_of_runtime(frame: &FrameRow, in_runtime: bool) -> bool {
-    let path = frame.module.as_ref().map_or("", Foreign::verbatim);
+    let path = module_of(frame);
     let file = file_name(path);
-    let function = frame.function.as_ref().map_or("", Foreign::verbatim);
     interpreter(frame).is_some()
         || in_runtime
             && (path.contains(PYTHON_EXTENSIONS)
                 || OF_JVM.contains(&file)
                 || OF_DOTNET.contains(&file)
-                || begins_with(function, OF_V8))
+                || begins_with(function_of(frame).unwrap_or_default(), OF_V8))
 }
 
 /// The language of the interpreter that a frame's machine code belongs to.
 fn interpreter(frame: &FrameRow) -> Option<&'static str> {
-    language_of(frame.module.as_ref().map_or("", |module| file_name(module.verbatim())))
+    language_of(file_name(module_of(frame)))
 }
 
 /// The language that a file interprets, by its name.
 pub(super) fn language_of(file: &str) -> Option<&'static str> {
-    let is_it = |(start, _): &&(&str, &str)| {
-        // `python3.11`, `libruby-3.1.so`, and not `perl_tool`.
-        file.strip_prefix(start)
-            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
-    };
-    INTERPRETERS.iter().find(is_it).map(|(_, name)| *name)
+    // `python3.11`, `libruby-3.1.so`, and not `perl_tool`.
+    let goes_on = |c: char| c.is_ascii_alphabetic() || c == '_';
+    let is_it =
+        |start: &str| file.strip_prefix(start).is_some_and(|rest| !rest.starts_with(goes_on));
+    INTERPRETERS.iter().find(|(_, files)| files.split(' ').any(is_it)).map(|(name, _)| *name)
 }
 
 /// A line of a stack: a frame, or a run of frames of a runtime.
@@ -263,11 +243,10 @@ pub(super) fn lines(stack: &[usize], frames: &[FrameRow]) -> Vec<Line> {
 
 /// The name in Python of a frame's function, if that is a clock function: `time.perf_counter`.
 fn python_clock(frame: &FrameRow) -> Option<String> {
-    let path = frame.module.as_ref().map_or("", Foreign::verbatim);
-    if interpreter(frame) != Some("Python") && !path.contains(PYTHON_EXTENSIONS) {
+    if interpreter(frame) != Some("Python") && !module_of(frame).contains(PYTHON_EXTENSIONS) {
         return None;
     }
-    let function = frame.function.as_ref()?.verbatim();
+    let function = function_of(frame)?;
     PYTHON_CLOCKS.iter().find_map(|(own, name)| {
         let rest = function.strip_prefix(own).filter(|rest| *rest != "exec")?;
         Some(format!("{name}{rest}"))
@@ -276,8 +255,7 @@ fn python_clock(frame: &FrameRow) -> Option<String> {
 
 /// The name in Java of a frame's function, if that is a clock function: `System.nanoTime`.
 fn jvm_clock(frame: &FrameRow) -> Option<String> {
-    let file = file_name(frame.module.as_ref()?.verbatim());
-    let function = frame.function.as_ref()?.verbatim();
+    let (file, function) = (file_name(module_of(frame)), function_of(frame)?);
     let is_it = |(own, _): &&(&str, &str)| OF_JVM.contains(&file) && function.starts_with(own);
     JVM_CLOCKS.iter().find(is_it).map(|(_, name)| (*name).to_owned())
 }
@@ -294,11 +272,7 @@ pub(super) fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
     while count < stack.len() {
         let at = stack.len() - 1 - count;
         // The C `main` written by Rust's runtime is not the program's.
-        let is_main = |index: usize| {
-            frames
-                .get(index)
-                .is_some_and(|row| row.function.as_ref().is_some_and(|name| *name == "main"))
-        };
+        let is_main = |index: usize| frames.get(index).and_then(function_of) == Some("main");
         let is_runtimes_main = is_main(stack[at]) && at > 0 && starts(stack[at - 1]);
         if !starts(stack[at]) && !is_runtimes_main {
             break;
@@ -309,16 +283,14 @@ pub(super) fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
 }
 
 fn starts_managed(frame: &FrameRow) -> bool {
-    let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
+    let Some(function) = function_of(frame) else { return false };
     let path = path_of(function);
     !is_managed(frame) && (begins_with(&path, JVM_STARTERS) || begins_with(&path, NODE_STARTERS))
 }
 
 fn is_starter(frame: &FrameRow) -> bool {
     // A frame below the program's first function, in a C library without symbols.
-    let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else {
-        return is_of_c_library(frame);
-    };
+    let Some(function) = function_of(frame) else { return is_of_c_library(frame) };
     let name = function.split('@').next().unwrap_or(function);
     let path = path_of(function);
     STARTERS.split(' ').any(|starter| starter == name)
@@ -450,25 +422,20 @@ fn is_passive(frame: &FrameRow) -> bool {
 /// Whether a frame belongs to a library, by its source file or the file of its code. The program itself is none, wherever
 /// it is installed.
 fn is_of_library(frame: &FrameRow) -> bool {
-    fn text(text: Option<&Foreign>) -> &str {
-        text.map_or("", Foreign::verbatim)
-    }
-    let (file, module) = (text(frame.file.as_ref()), text(frame.module.as_ref()));
+    let file = frame.file.as_ref().map_or("", Foreign::verbatim);
+    let (function, module) = (function_of(frame).unwrap_or_default(), module_of(frame));
     if is_in(frame, "[java]") {
-        let function = text(frame.function.as_ref());
         return begins_with(function, OF_JDK);
     }
     // A launcher that a package has installed, as `gunicorn`, has no functions.
     let is_launcher = is_in(frame, "[python]")
-        && text(frame.function.as_ref()) == "<module>"
+        && function == "<module>"
         && file
             .rsplit_once('/')
             .is_some_and(|(folder, name)| folder.ends_with("/bin") && !name.contains('.'));
-    let is_shared = file_name(module).contains(".so");
     is_launcher
         || LIBRARIES.split(' ').any(|part| file.contains(part))
-        || is_shared
-            && ["/usr/lib/", "/lib/", "/usr/local/lib/"].iter().any(|at| module.starts_with(at))
+        || file_name(module).contains(".so") && begins_with(module, SHARED)
 }
 
 /// 1 if the first frame is the call itself.

@@ -188,7 +188,8 @@ impl TraceArgs {
     /// A sentence about options that are wrong or cannot be combined.
     pub(crate) fn plan(&self, voice: Voice) -> Result<Plan, String> {
         if self.follow_forks > 1 {
-            return Err(format!("-ff: {}", hints::ONE_FILE));
+            let hint = hints::instead("trace", "-ff").unwrap_or_default();
+            return Err(format!("-ff: {hint}"));
         }
         let filter = Filter::parse(&self.filter)
             .map_err(|error| format!("-e {}: {error}", self.filter.join(" -e ")))?;
