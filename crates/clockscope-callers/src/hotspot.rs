@@ -16,12 +16,12 @@ pub(super) mod tables;
 
 use std::collections::HashMap;
 
-use super::managed::{Function, ManagedId, Names, Remembered};
+use super::managed::{ManagedId, Names, Remembered};
 use super::memory::Memory;
 use super::sample::{FP, Registers, SP};
 use super::unwind_cfi::Stack;
 use layout::Layout;
-use methods::{At, Methods};
+use methods::Methods;
 use tables::Tables;
 
 /// Most steps back in a segment map.
@@ -108,11 +108,10 @@ impl Jvm {
                 place
             }
         };
-        let (bp, sp) = (registers.general[FP], registers.general[SP]);
         let mut frame = Frame { functions: Vec::new(), is_exact: true, caller: None };
         frame.caller = match place? {
             Place::Interpreter => {
-                let bp = bp?;
+                let bp = registers.general[FP]?;
                 let slot = |below: u64| stack.word(bp.checked_sub(below)?);
                 let (method, pointer) = (slot(METHOD)?, slot(BYTECODE_POINTER)?);
                 frame.functions.push(self.interpreted(memory, method, pointer, names)?);
@@ -120,13 +119,13 @@ impl Jvm {
                 Some(Registers::of_frame(ip, slot(SENDER_SP)?, stack.word(bp)?))
             }
             Place::FramePointer => {
-                let bp = bp?;
+                let bp = registers.general[FP]?;
                 let ip = stack.word(bp.checked_add(8)?)?;
                 Some(Registers::of_frame(ip, bp.checked_add(16)?, stack.word(bp)?))
             }
             Place::Sized { bytes, functions, is_exact } => {
                 (frame.functions, frame.is_exact) = (functions, is_exact);
-                let sp = sp?.checked_add(bytes)?;
+                let sp = registers.general[SP]?.checked_add(bytes)?;
                 let ip = stack.word(sp.checked_sub(8)?)?;
                 Some(Registers::of_frame(ip, sp, stack.word(sp.checked_sub(16)?)?))
             }
@@ -145,7 +144,8 @@ impl Jvm {
         let Jvm { layout, interpreted, .. } = self;
         let find = || {
             let methods = Methods { memory, layout };
-            function(&methods, methods.interpreted(method, pointer)?, false, names)
+            let at = methods.interpreted(method, pointer)?;
+            Some(names.id(methods.function(at, false)?))
         };
         *interpreted.entry((method, pointer)).or_insert_with(find)
     }
@@ -169,13 +169,13 @@ impl Jvm {
             return Some(Place::Sized { bytes, functions: Vec::new(), is_exact: true });
         }
         let methods = Methods { memory, layout };
-        let compiled = methods.compiled(blob, address)?;
-        let last = compiled.methods.len().checked_sub(1)?;
+        let (compiled, is_exact) = methods.compiled(blob, address)?;
+        let last = compiled.len().checked_sub(1)?;
         let mut functions = Vec::new();
-        for (index, at) in compiled.methods.iter().enumerate() {
-            functions.push(function(&methods, *at, index < last, names)?);
+        for (index, at) in compiled.into_iter().enumerate() {
+            functions.push(names.id(methods.function(at, index < last)?));
         }
-        Some(Place::Sized { bytes, functions, is_exact: compiled.is_exact })
+        Some(Place::Sized { bytes, functions, is_exact })
     }
 
     /// The blob of code that an address lies in.
@@ -198,25 +198,9 @@ impl Jvm {
     }
 }
 
-fn function(
-    methods: &Methods<'_>,
-    at: At,
-    is_inlined: bool,
-    names: &mut Names,
-) -> Option<ManagedId> {
-    let named = methods.name(at)?;
-    Some(names.id(Function {
-        name: named.function.as_slice().into(),
-        module: "[java]",
-        file: named.file.map(|file| file.as_slice().into()),
-        line: named.line,
-        is_inlined,
-    }))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::layout::{CodeBegin, Heap, Metadata, Scopes, SourceFile};
+    use super::layout::{Heap, SourceFile};
     use super::*;
 
     fn jvm(seed: u64) -> Jvm {
@@ -228,19 +212,12 @@ mod tests {
             call_stub_return: 0x1234,
             blob_name: 8,
             frame_size: 16,
-            code_begin: if is_new { CodeBegin::Offset(24) } else { CodeBegin::Pointer(24) },
+            code_begin: if is_new { (None, Some(24)) } else { (Some(24), None) },
             method: 32,
-            places: 40,
-            scopes: if is_new {
-                Scopes::Apart { data: 48, scopes: 56 }
-            } else {
-                Scopes::Inside { data: 48, after_places: 56 }
-            },
-            metadata: if is_new {
-                Metadata::Apart { data: 64, relocations: 72 }
-            } else {
-                Metadata::Inside(64)
-            },
+            places: (is_new.then_some(48), Some(40)),
+            places_end: (is_new.then_some(48), Some(56)),
+            scopes: (Some(48), is_new.then_some(56)),
+            metadata: if is_new { (Some(64), Some(72)) } else { (None, Some(64)) },
             describes_all: seed.is_multiple_of(3),
             const_method: 8,
             constants: 8,

@@ -32,6 +32,9 @@ use super::v8::{self, V8};
 const FILES_MAX: usize = 512;
 /// Most mappings that are kept for a process; further mappings are unknown.
 const REGIONS_MAX: usize = 1 << 16;
+/// The images that have no file.
+const VDSO: ModuleId = ModuleId(0);
+const IMAGE: ModuleId = ModuleId(1);
 
 /// A file with code.
 pub(super) struct Module {
@@ -84,7 +87,6 @@ impl CodeFile {
 }
 
 impl Module {
-    #[cfg(test)]
     pub(super) fn of(name: PathBuf, bytes: Option<Bytes>) -> Module {
         Module { name, bytes, content: None }
     }
@@ -99,22 +101,15 @@ impl Module {
 
     /// The content, read at the first use.
     pub(super) fn content(&mut self) -> &mut FileContent {
-        self.content.get_or_insert_with(|| match self.bytes.clone() {
+        self.content.get_or_insert_with(|| match self.bytes.clone().map(Elf::read) {
             None => FileContent::Unreadable,
-            Some(bytes) => match Elf::read(bytes) {
-                None => FileContent::Other,
-                Some(elf) => {
-                    let go = GoTable::read(&elf);
-                    let frames = Frames::read(&elf, go.is_none());
-                    FileContent::Code(Box::new(CodeFile {
-                        elf,
-                        frames,
-                        go,
-                        ways: Ways::default(),
-                        v8: None,
-                    }))
-                }
-            },
+            Some(None) => FileContent::Other,
+            Some(Some(elf)) => {
+                let go = GoTable::read(&elf);
+                let frames = Frames::read(&elf, go.is_none());
+                let ways = Ways::default();
+                FileContent::Code(Box::new(CodeFile { elf, frames, go, ways, v8: None }))
+            }
         })
     }
 }
@@ -243,8 +238,8 @@ pub(super) struct Modules {
     pub(super) programs: Vec<Program>,
     by_file: HashMap<(u64, u64), ModuleId>,
     processes: HashMap<i32, Process>,
-    vdso: ModuleId,
-    image: ModuleId,
+    /// Bytes of clockscope's image.
+    image_size: u64,
     /// Bytes of name files of code made at run time that may still be read.
     pub(super) names_left: u64,
     source_maps: Rc<RefCell<SourceMaps>>,
@@ -253,18 +248,14 @@ pub(super) struct Modules {
 impl Modules {
     /// Starts with the images that have no file: the kernel's vDSO and clockscope's own.
     pub(super) fn new(vdso: Vec<u8>, image: Vec<u8>) -> Modules {
-        let memory = |name: &str, bytes: Vec<u8>| Module {
-            name: name.into(),
-            bytes: Some(Bytes::Memory(bytes.into())),
-            content: None,
-        };
+        let memory =
+            |name: &str, bytes: Vec<u8>| Module::of(name.into(), Some(Bytes::Memory(bytes.into())));
         Modules {
+            image_size: image.len() as u64,
             modules: vec![memory("[vdso]", vdso), memory("[clockscope]", image)],
             programs: Vec::new(),
             by_file: HashMap::new(),
             processes: HashMap::new(),
-            vdso: ModuleId(0),
-            image: ModuleId(1),
             names_left: super::jit::ALL_MAX,
             source_maps: Rc::default(),
         }
@@ -281,8 +272,8 @@ impl Modules {
             }
             MemoryEvent::Mapped { pid, mapping } => self.map(*pid, mapping),
             MemoryEvent::Image { pid, at } => {
-                let filling = Filling::File(self.image);
-                let end = at.saturating_add(self.image_size());
+                let filling = Filling::File(IMAGE);
+                let end = at.saturating_add(self.image_size);
                 let Some(process) = self.processes.get_mut(pid) else { return };
                 process.image_at = Some(*at);
                 // If clockscope attached to the process, the image was among the first mappings.
@@ -316,9 +307,7 @@ impl Modules {
         // The kernel's image is moved behind clockscope's into the same mapping, where it has a
         // name of its own.
         let end = match filling {
-            Filling::File(id) if id == self.image => {
-                mapping.end.min(mapping.start.saturating_add(self.image_size()))
-            }
+            Filling::File(IMAGE) => mapping.end.min(mapping.start.saturating_add(self.image_size)),
             _ => mapping.end,
         };
         let Some(process) = self.processes.get_mut(&pid) else { return };
@@ -333,20 +322,12 @@ impl Modules {
         Rc::make_mut(&mut process.space).put(Region { start, end, offset, filling });
     }
 
-    /// Size of clockscope's image in bytes.
-    fn image_size(&self) -> u64 {
-        match &self.modules[self.image.0].bytes {
-            Some(Bytes::Memory(bytes)) => bytes.len() as u64,
-            _ => 0,
-        }
-    }
-
     fn filling(&mut self, pid: i32, mapping: &Mapping) -> Filling {
         let name = mapping.name.as_os_str().as_bytes();
         let image_at = self.processes.get(&pid).and_then(|process| process.image_at);
         match name {
-            b"[vdso]" => Filling::File(self.vdso),
-            _ if image_at == Some(mapping.start) => Filling::File(self.image),
+            b"[vdso]" => Filling::File(VDSO),
+            _ if image_at == Some(mapping.start) => Filling::File(IMAGE),
             b"" | b"[heap]" | b"[stack]" | b"//anon" => Filling::Anonymous,
             _ if name.starts_with(b"[anon") || name.starts_with(b"/anon_hugepage") => {
                 Filling::Anonymous
@@ -371,7 +352,7 @@ impl Modules {
         }
         let bytes = (self.by_file.len() < FILES_MAX).then(open).flatten();
         let name = module_file::without_deleted(&mapping.name);
-        self.modules.push(Module { name, bytes, content: None });
+        self.modules.push(Module::of(name, bytes));
         let id = ModuleId(self.modules.len() - 1);
         self.by_file.insert(mapping.inode, id);
         id
@@ -387,34 +368,29 @@ impl Modules {
         self.processes.contains_key(&pid)
     }
 
-    pub(super) fn module_mut(&mut self, id: ModuleId) -> Option<&mut Module> {
-        self.modules.get_mut(id.0)
-    }
-
     pub(super) fn code(&mut self, id: ModuleId) -> Option<&mut CodeFile> {
-        self.module_mut(id)?.code()
+        self.modules.get_mut(id.0)?.code()
     }
 
     /// Takes in mappings of `/proc/PID/maps` that are not known yet; at most once in 20 ms.
     ///
     /// Memory that was moved (`mremap`) makes no event.
-    pub(super) fn look_again(&mut self, pid: i32, now_ns: u64) -> bool {
+    pub(super) fn look_again(&mut self, pid: i32, now_ns: u64) {
         const PAUSE_NS: u64 = 20_000_000;
-        let Some(process) = self.processes.get_mut(&pid) else { return false };
+        let Some(process) = self.processes.get_mut(&pid) else { return };
         if process.looked_at.is_some_and(|then| now_ns.saturating_sub(then) < PAUSE_NS) {
-            return false;
+            return;
         }
         process.looked_at = Some(now_ns);
         let known = |space: &Space, mapping: &Mapping| {
             space.at(mapping.start).is_some() || space.at(mapping.end - 1).is_some()
         };
-        let Ok(mappings) = mappings_of(pid) else { return false };
+        let Ok(mappings) = mappings_of(pid) else { return };
         let fresh: Vec<_> =
             mappings.into_iter().filter(|mapping| !known(&process.space, mapping)).collect();
         for mapping in &fresh {
             self.map(pid, mapping);
         }
-        !fresh.is_empty()
     }
 
     /// The JVM in a process.
@@ -454,12 +430,7 @@ impl Modules {
         })
     }
 
-    /// Whether a process has a Python whose frames can be read.
-    pub(super) fn interprets(&self, pid: i32) -> bool {
-        self.evaluation(pid).is_some()
-    }
-
-    /// The code that executes Python's functions in a process.
+    /// The code that executes Python's functions in a process that has a Python whose frames can be read.
     pub(super) fn evaluation(&self, pid: i32) -> Option<&Range<u64>> {
         let python = self.processes.get(&pid)?.python.found.as_ref()?;
         python.as_ref().ok().map(|python| &python.evaluation)

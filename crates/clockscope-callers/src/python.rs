@@ -50,7 +50,7 @@ pub(super) struct Frames {
 }
 
 /// A CPython in a process.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Python {
     layout: Layout,
     runtime: u64,
@@ -87,16 +87,7 @@ impl Python {
         minor: Option<u32>,
     ) -> Result<Python, String> {
         let layout = Layout::of(memory, runtime, minor)?;
-        let (threads, known) = (HashMap::new(), HashMap::new());
-        Ok(Python {
-            layout,
-            runtime,
-            code_type,
-            evaluation,
-            threads,
-            known,
-            remembered: Remembered::default(),
-        })
+        Ok(Python { layout, runtime, code_type, evaluation, ..Python::default() })
     }
 
     /// The frames of the thread with this `pthread_self`; `None` if Python does not know the
@@ -112,13 +103,10 @@ impl Python {
             self.known.clear();
         }
         let state = self.thread(memory, thread)?;
-        let mut frame = match self.layout.call_frame {
-            Some(within) => {
-                let call_frame = memory.u64(at(state, self.layout.thread_frame)?)?;
-                memory.u64(at(call_frame, within)?)?
-            }
-            None => memory.u64(at(state, self.layout.thread_frame)?)?,
-        };
+        let mut frame = memory.u64(at(state, self.layout.thread_frame)?)?;
+        if let Some(within) = self.layout.call_frame {
+            frame = memory.u64(at(frame, within)?)?;
+        }
         let mut functions = Vec::new();
         let mut entry = None;
         // The interpreter's own frames stand between those of functions.
@@ -169,10 +157,8 @@ impl Python {
     }
 
     fn is_of_interpreter(&self, memory: &Memory<'_>, frame: u64) -> Option<bool> {
-        match self.layout.frame_owner {
-            Some((owner, of_interpreter)) => Some(memory.u8(at(frame, owner)?)? >= of_interpreter),
-            None => Some(false),
-        }
+        let Some((owner, of_interpreter)) = self.layout.frame_owner else { return Some(false) };
+        Some(memory.u8(at(frame, owner)?)? >= of_interpreter)
     }
 
     fn function(

@@ -26,27 +26,24 @@ pub struct Unwinder {
     unread: BTreeMap<i32, String>,
 }
 
-/// The input of a walk.
-struct Taken<'a> {
+/// A walk along a stack.
+struct Walk<'a> {
     sample: &'a Sample,
     stack: Stack<'a>,
     /// The rest of the process's memory, read slightly later than the sample.
     memory: Memory<'static>,
     interpreted: Option<&'a Interpreted>,
+    /// The registers of the frame that the walk has come to.
+    registers: Registers,
+    frames: Vec<FrameAddress>,
 }
 
 /// The functions that an interpreter executes in a thread, read while the thread waited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpreted(python::Frames);
 
-/// The next step of a walk.
-enum Step {
-    /// Go on with the caller: its registers, and whether a signal interrupted it there.
-    Caller(Registers, bool),
-    /// Go on along frame pointers, from a frame of this height.
-    FramePointers(Registers, Option<u64>),
-    End(End),
-}
+/// The next step of a walk: the caller's registers, and whether a signal interrupted it there; or the end.
+type Step = Result<(Registers, bool), End>;
 
 impl Unwinder {
     /// `image` is the image that clockscope maps into programs, in the form of a file.
@@ -196,7 +193,7 @@ impl Unwinder {
 
     /// Whether a process executes functions by an interpreter whose frames can be read.
     pub fn interprets(&self, pid: i32) -> bool {
-        self.modules.interprets(pid)
+        self.modules.evaluation(pid).is_some()
     }
 
     /// The functions that wait for the call. The sample of a vDSO call is taken in frames of the
@@ -212,12 +209,13 @@ impl Unwinder {
             self.event(&MemoryEvent::Begun { pid, mappings });
         }
         let stack = Stack { start: sample.registers.sp(), bytes: &sample.stack };
-        let taken = Taken { sample, stack, memory: Memory::of(pid), interpreted };
-        let mut frames = Vec::new();
-        let mut end = match first(sample, stack) {
-            Some(registers) => self.walk(&taken, registers, &mut frames),
-            None => End::StackTooShort,
-        };
+        let (mut frames, mut end) = (Vec::new(), End::StackTooShort);
+        if let Some(registers) = first(sample, stack) {
+            let memory = Memory::of(pid);
+            let mut walk = Walk { sample, stack, memory, interpreted, registers, frames };
+            end = self.walk(&mut walk);
+            frames = walk.frames;
+        }
         // If the native frames cannot be followed to the interpreter, the interpreted functions
         // follow the last known frame.
         let is_in = |frame: &FrameAddress, of: &python::Frames| match frame {
@@ -233,45 +231,29 @@ impl Unwinder {
         Unwound { frames, end }
     }
 
-    fn walk(
-        &mut self,
-        taken: &Taken<'_>,
-        mut registers: Registers,
-        frames: &mut Vec<FrameAddress>,
-    ) -> End {
+    fn walk(&mut self, walk: &mut Walk<'_>) -> End {
         let mut is_interrupted = false;
         loop {
+            let registers = walk.registers;
             if registers.ip == 0 {
                 return End::Complete;
             }
             let address = if is_interrupted { registers.ip } else { registers.ip - 1 };
-            let step = match self.region(taken.sample, address) {
-                None => {
-                    frames.push(FrameAddress::Unknown { at: address });
-                    return End::NotMapped;
-                }
-                Some(region) => self.step(taken, &registers, address, region, frames),
+            let Some(region) = self.region(walk.sample, address) else {
+                walk.frames.push(FrameAddress::Unknown { at: address });
+                return End::NotMapped;
             };
-            let (caller, signal) = match step {
-                Step::Caller(caller, signal) => (caller, signal),
-                Step::FramePointers(registers, height) => {
-                    match self.along_frame_pointers(taken, &registers, height, frames) {
-                        Ok(caller) => (caller, false),
-                        Err(end) => return end,
-                    }
-                }
-                Step::End(end) => return end,
+            let (caller, signal) = match self.step(walk, address, region) {
+                Ok(next) => next,
+                Err(end) => return end,
             };
             // Even if the tables say otherwise, a caller's frame must lie above, so every walk
             // ends.
             let grows = caller.general[SP] > registers.general[SP] || is_leaf(&registers, &caller);
-            if !grows && !signal {
+            if !grows && (!signal || is_interrupted) {
                 return End::OtherStack;
             }
-            if signal && is_interrupted && !grows {
-                return End::OtherStack;
-            }
-            (registers, is_interrupted) = (caller, signal);
+            (walk.registers, is_interrupted) = (caller, signal);
         }
     }
 
@@ -284,184 +266,145 @@ impl Unwinder {
     }
 
     /// Adds the frame at `address` and finds its caller.
-    fn step(
-        &mut self,
-        taken: &Taken<'_>,
-        registers: &Registers,
-        address: u64,
-        region: Region,
-        frames: &mut Vec<FrameAddress>,
-    ) -> Step {
+    fn step(&mut self, walk: &mut Walk<'_>, address: u64, region: Region) -> Step {
         let unknown = FrameAddress::Unknown { at: address };
         let id = match region.filling {
             Filling::File(id) => id,
             Filling::Anonymous => {
-                let in_java = self.in_java(taken, registers, frames);
-                return in_java.unwrap_or_else(|| self.made_at_run_time(taken, registers, frames));
+                let in_java = self.in_java(walk);
+                return in_java.unwrap_or_else(|| self.made_at_run_time(walk));
             }
             Filling::Other => {
-                frames.push(unknown);
-                return Step::End(End::NotMapped);
+                walk.frames.push(unknown);
+                return Err(End::NotMapped);
             }
         };
-        if let Some(Interpreted(of)) = taken.interpreted
-            && self.evaluates(taken.sample.pid, address)
-            && let Some(end) = continued(of, frames)
+        if let Some(Interpreted(of)) = walk.interpreted
+            && self.modules.evaluation(walk.sample.pid).is_some_and(|code| code.contains(&address))
+            && let Some(end) = continued(of, &mut walk.frames)
         {
-            return Step::End(end);
+            return Err(end);
         }
-        let Some(module) = self.modules.module_mut(id) else {
-            frames.push(unknown);
-            return Step::End(End::NotMapped);
+        let Some(module) = self.modules.modules.get_mut(id.0) else {
+            walk.frames.push(unknown);
+            return Err(End::NotMapped);
         };
         let code = match module.content() {
             FileContent::Code(code) => code,
-            FileContent::Other => return self.made_at_run_time(taken, registers, frames),
+            FileContent::Other => return self.made_at_run_time(walk),
             FileContent::Unreadable => {
-                frames.push(FrameAddress::Code { module: id, at: region.offset_of(address) });
-                return Step::End(End::Unreadable(id));
+                walk.frames.push(FrameAddress::Code { module: id, at: region.offset_of(address) });
+                return Err(End::Unreadable(id));
             }
         };
         let Some(at) = code.elf.address_of(region.offset_of(address)) else {
-            frames.push(unknown);
-            return Step::End(End::NotMapped);
+            walk.frames.push(unknown);
+            return Err(End::NotMapped);
         };
-        frames.push(FrameAddress::Code { module: id, at });
+        walk.frames.push(FrameAddress::Code { module: id, at });
+        let registers = walk.registers;
         let found = match &mut code.frames {
-            Some(found) => found.caller(at, registers, taken.stack),
+            Some(found) => found.caller(at, &registers, walk.stack),
             None => Err(Stop::Uncovered),
         };
         match found {
-            Ok((_, true)) if !signals::IN_TABLES => {
-                self.step_by_code(taken, registers, address, id, at)
+            Ok((_, true)) if !signals::IN_TABLES => self.step_by_code(walk, address, id, at),
+            Ok((caller, is_signal)) => {
+                let entered = entered(walk.interpreted, &registers, &caller, &mut walk.frames);
+                entered.map_or(Ok((caller, is_signal)), Err)
             }
-            Ok((caller, is_signal)) => match entered(taken.interpreted, registers, &caller, frames)
-            {
-                Some(end) => Step::End(end),
-                None => Step::Caller(caller, is_signal),
+            Err(Stop::Uncovered) if code.go.is_some() => match in_go(code, at, walk) {
+                Ok(step) => step,
+                Err(height) => self.along_frame_pointers(walk, height),
             },
-            Err(Stop::Uncovered) if code.go.is_some() => {
-                in_go(code, at, registers, taken.stack, frames)
+            Err(Stop::Uncovered) if is_entry(at, code.elf.entry) => Err(End::Complete),
+            Err(Stop::Uncovered) if code.v8().is_some() => {
+                self.step_by_frame_pointer(walk).unwrap_or(Err(End::NoInformation(id)))
             }
-            Err(Stop::Uncovered) if is_entry(at, code.elf.entry) => Step::End(End::Complete),
-            Err(Stop::Uncovered) if code.v8().is_some() => self
-                .step_by_frame_pointer(taken, registers, frames)
-                .unwrap_or(Step::End(End::NoInformation(id))),
-            Err(Stop::Uncovered) => self.step_by_code(taken, registers, address, id, at),
-            Err(stop) => Step::End(end(stop, id)),
+            Err(Stop::Uncovered) => self.step_by_code(walk, address, id, at),
+            Err(stop) => Err(end(stop, id)),
         }
     }
 
     /// The caller of code without tables, by following the code to its return.
-    fn step_by_code(
-        &mut self,
-        taken: &Taken<'_>,
-        registers: &Registers,
-        address: u64,
-        id: ModuleId,
-        at: u64,
-    ) -> Step {
-        let unknown = Step::End(End::NoInformation(id));
+    fn step_by_code(&mut self, walk: &Walk<'_>, address: u64, id: ModuleId, at: u64) -> Step {
+        let (registers, stack) = (&walk.registers, walk.stack);
+        let unknown = Err(End::NoInformation(id));
         // The address where the function goes on.
         let is_interrupted = registers.ip == address;
         let from = if is_interrupted { at } else { at.wrapping_add(1) };
         let Some(code) = self.modules.code(id) else { return unknown };
         match code.ways.way(&code.elf, from, is_interrupted).clone() {
-            Way::End if !is_interrupted => Step::End(End::Complete),
+            Way::End if !is_interrupted => Err(End::Complete),
             Way::End | Way::Unknown => unknown,
-            Way::Signal => match signals::interrupted(registers, taken.stack) {
-                Some(interrupted) => Step::Caller(interrupted, true),
-                None => Step::End(End::StackTooShort),
+            Way::Signal => match signals::interrupted(registers, stack) {
+                Some(interrupted) => Ok((interrupted, true)),
+                None => Err(End::StackTooShort),
             },
             Way::Back(back) if back.lacks(registers) => unknown,
-            Way::Back(back) => match back.caller(registers, taken.stack) {
-                None => Step::End(End::StackTooShort),
-                Some(caller) if self.is_behind_call(taken.sample, caller.ip) => {
-                    Step::Caller(caller, false)
-                }
+            Way::Back(back) => match back.caller(registers, stack) {
+                None => Err(End::StackTooShort),
+                Some(caller) if self.is_behind_call(walk.sample, caller.ip) => Ok((caller, false)),
                 Some(_) => unknown,
             },
         }
     }
 
-    /// Whether code is the function that executes an interpreter's functions.
-    fn evaluates(&mut self, pid: i32, address: u64) -> bool {
-        self.modules.evaluation(pid).is_some_and(|code| code.contains(&address))
-    }
-
     /// A frame of a JVM's code; `None` if the code is not a JVM's, or the JVM's tables do not
     /// describe it: then it is handled like other code made at run time.
-    fn in_java(
-        &mut self,
-        taken: &Taken<'_>,
-        registers: &Registers,
-        frames: &mut Vec<FrameAddress>,
-    ) -> Option<Step> {
-        let (sample, memory) = (taken.sample, &taken.memory);
+    fn in_java(&mut self, walk: &mut Walk<'_>) -> Option<Step> {
+        let Walk { sample, stack, memory, registers, frames, .. } = walk;
         let jvm = self.modules.jvm(sample.pid, sample.time_ns, memory)?;
         jvm.has(registers.ip).then_some(())?;
         if let Some(why) = lacks::JAVA {
             self.unread.insert(sample.pid, why.to_owned());
             return None;
         }
-        let frame = jvm.frame(memory, sample.time_ns, taken.stack, registers, &mut self.managed)?;
+        let frame = jvm.frame(memory, sample.time_ns, *stack, registers, &mut self.managed)?;
         let is_innermost = !frames.iter().any(|frame| matches!(frame, FrameAddress::Managed(_)));
         frames.extend(frame.functions.into_iter().map(FrameAddress::Managed));
         // The second sample of a pair is not reported.
         if !frame.is_exact && is_innermost && sample.weight > 0 {
             *self.inexact.entry(sample.pid).or_default() += 1;
         }
-        Some(match frame.caller {
-            Some(caller) => Step::Caller(caller, false),
-            None => Step::End(End::Complete),
-        })
+        let end = Err(End::Complete);
+        Some(frame.caller.map_or(end, |caller| Ok((caller, false))))
     }
 
     /// A frame of code without tables, whose compiler may keep frame pointers: followed only if
     /// every possible check succeeds.
-    fn made_at_run_time(
-        &mut self,
-        taken: &Taken<'_>,
-        registers: &Registers,
-        frames: &mut Vec<FrameAddress>,
-    ) -> Step {
-        let address = registers.ip.wrapping_sub(1);
-        frames.push(match self.modules.program(taken.sample.pid) {
+    fn made_at_run_time(&mut self, walk: &mut Walk<'_>) -> Step {
+        let address = walk.registers.ip.wrapping_sub(1);
+        walk.frames.push(match self.modules.program(walk.sample.pid) {
             Some(program) => FrameAddress::RunTime { program, at: address },
             None => FrameAddress::Unknown { at: address },
         });
-        self.step_by_frame_pointer(taken, registers, frames).unwrap_or(Step::End(End::RunTimeCode))
+        self.step_by_frame_pointer(walk).unwrap_or(Err(End::RunTimeCode))
     }
 
     /// The caller by the frame pointer. Replaces the frame by the JavaScript function that the code
     /// executes, if there is one.
-    fn step_by_frame_pointer(
-        &mut self,
-        taken: &Taken<'_>,
-        registers: &Registers,
-        frames: &mut [FrameAddress],
-    ) -> Option<Step> {
-        let caller = self.by_frame_pointer(taken, registers)?;
-        let (sample, memory) = (taken.sample, &taken.memory);
+    fn step_by_frame_pointer(&mut self, walk: &mut Walk<'_>) -> Option<Step> {
+        let caller = self.by_frame_pointer(walk)?;
+        let Walk { sample, stack, memory, registers, .. } = walk;
         let names = &mut self.managed;
         let function = self.modules.v8(sample.pid, sample.time_ns).and_then(|v8| {
-            let bp = registers.general[FP]?;
-            v8.function(memory, sample.time_ns, taken.stack, bp, names)
+            v8.function(memory, sample.time_ns, *stack, registers.general[FP]?, names)
         });
-        if let (Some(function), Some(frame)) = (function, frames.last_mut()) {
+        if let (Some(function), Some(frame)) = (function, walk.frames.last_mut()) {
             *frame = FrameAddress::Managed(function);
         }
-        Some(Step::Caller(caller, false))
+        Some(Ok((caller, false)))
     }
 
     /// The caller of code that probably keeps a frame pointer: only if every possible check
     /// succeeds. A caller with unwind tables may use `rbp` for any value.
-    fn by_frame_pointer(&mut self, taken: &Taken<'_>, registers: &Registers) -> Option<Registers> {
+    fn by_frame_pointer(&mut self, walk: &Walk<'_>) -> Option<Registers> {
+        let Walk { sample, stack, registers, .. } = walk;
         if let Some(why) = lacks::RUN_TIME_CODE {
-            self.unread.entry(taken.sample.pid).or_insert_with(|| why.to_owned());
+            self.unread.entry(sample.pid).or_insert_with(|| why.to_owned());
             return None;
         }
-        let Taken { sample, stack, .. } = taken;
         let (bp, sp) = (registers.general[FP]?, registers.general[SP]?);
         let caller_bp = stack.word(bp).filter(|_| bp >= sp && bp % 8 == 0)?;
         let ip = stack.word(bp.checked_add(8)?)?;
@@ -508,17 +451,11 @@ impl Unwinder {
 
     /// Go keeps frame pointers throughout, also when it calls the vDSO on another stack: then the
     /// kernel's chain leads back to the frame at the frame pointer.
-    fn along_frame_pointers(
-        &mut self,
-        taken: &Taken<'_>,
-        registers: &Registers,
-        height: Option<u64>,
-        frames: &mut Vec<FrameAddress>,
-    ) -> Result<Registers, End> {
-        let Taken { sample, stack, .. } = taken;
+    fn along_frame_pointers(&mut self, walk: &mut Walk<'_>, height: Option<u64>) -> Step {
+        let Walk { sample, stack, registers, frames, .. } = walk;
         let is_innermost = frames.len() == 1;
         let fp = match go::record(registers, *stack, height, is_innermost) {
-            Ok(caller) => return Ok(caller),
+            Ok(caller) => return Ok((caller, false)),
             Err(NoRecord::NotCopied(fp)) => fp,
             Err(NoRecord::Unsound) => return Err(End::OtherStack),
         };
@@ -571,23 +508,17 @@ fn entered(
 
 /// A frame of Go's code. The innermost function may have no frame of its own: the frame record then
 /// is its caller's.
-fn in_go(
-    code: &CodeFile,
-    at: u64,
-    registers: &Registers,
-    stack: Stack<'_>,
-    frames: &[FrameAddress],
-) -> Step {
+fn in_go(code: &CodeFile, at: u64, walk: &Walk<'_>) -> Result<Step, Option<u64>> {
     let found = code.go.as_ref().and_then(|go| Some((go, go.function(at)?)));
-    let Some((go, function)) = found else { return Step::FramePointers(*registers, None) };
+    let (go, function) = found.ok_or(None)?;
     if function.is_first {
-        return Step::End(End::Complete);
+        return Ok(Err(End::Complete));
     }
-    let is_innermost = frames.len() == 1;
+    let is_innermost = walk.frames.len() == 1;
     let height = (is_innermost || go::BY_HEIGHT).then(|| go.height(&function, at)).flatten();
     let is_bare = is_innermost && height == Some(0);
-    let caller = is_bare.then(|| registers::caller(registers, stack)).flatten();
-    caller.map_or(Step::FramePointers(*registers, height), |caller| Step::Caller(caller, false))
+    let caller = is_bare.then(|| registers::caller(&walk.registers, walk.stack)).flatten();
+    caller.map(|caller| Ok((caller, false))).ok_or(height)
 }
 
 /// Whether a function without a frame, which has made no call yet, returns to its caller.

@@ -29,12 +29,9 @@ pub(super) enum NoRecord {
     Unsound,
 }
 
-/// The table by which Go's own runtime unwinds.
+/// The table by which Go's own runtime unwinds. It is empty if it cannot be read.
+#[derive(Default)]
 pub(super) struct GoTable {
-    table: Option<Table>,
-}
-
-struct Table {
     bytes: Vec<u8>,
     text: u64,
     functions: usize,
@@ -67,30 +64,17 @@ impl GoTable {
             return None;
         }
         let text = elf.address_of_section(".text");
-        let table = section.and_then(|section| Table::read(section.bytes, text, elf.entry));
-        Some(GoTable { table })
+        let table = section.and_then(|section| GoTable::of(section.bytes, text, elf.entry));
+        Some(table.unwrap_or_default())
     }
 
     /// The table in `bytes`, of a program whose code begins at `text`.
     #[cfg(fuzzing)]
     pub(super) fn of_bytes(bytes: Vec<u8>, text: u64) -> GoTable {
-        GoTable { table: Table::read(bytes, Some(text), text) }
+        GoTable::of(bytes, Some(text), text).unwrap_or_default()
     }
 
-    /// The function at an address.
-    pub(super) fn function(&self, at: u64) -> Option<GoFunction> {
-        self.table.as_ref()?.function(at)
-    }
-
-    /// Distance of the stack pointer below the function's return address or, if that is in a
-    /// register, below the caller's stack pointer.
-    pub(super) fn height(&self, function: &GoFunction, at: u64) -> Option<u64> {
-        self.table.as_ref()?.height(function, at)
-    }
-}
-
-impl Table {
-    fn read(bytes: Vec<u8>, text: Option<u64>, entry: u64) -> Option<Table> {
+    fn of(bytes: Vec<u8>, text: Option<u64>, entry: u64) -> Option<GoTable> {
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let flags = match number(&bytes, 0)? {
             MAGIC_18 => 37,
@@ -99,7 +83,7 @@ impl Table {
         };
         let offset = |at: usize| usize::try_from(word(at)?).ok();
         let told = word(24)?;
-        let mut table = Table {
+        let mut table = GoTable {
             functions: offset(8)?,
             text: told,
             names: offset(32)?,
@@ -118,7 +102,8 @@ impl Table {
         Some(table)
     }
 
-    fn function(&self, at: u64) -> Option<GoFunction> {
+    /// The function at an address.
+    pub(super) fn function(&self, at: u64) -> Option<GoFunction> {
         let wanted = u32::try_from(at.checked_sub(self.text)?).ok()?;
         let start =
             |index: usize| number(&self.bytes, index.checked_mul(8)?.checked_add(self.index)?);
@@ -147,7 +132,9 @@ impl Table {
         })
     }
 
-    fn height(&self, function: &GoFunction, at: u64) -> Option<u64> {
+    /// Distance of the stack pointer below the function's return address or, if that is in a
+    /// register, below the caller's stack pointer.
+    pub(super) fn height(&self, function: &GoFunction, at: u64) -> Option<u64> {
         let mut rest = self.bytes.get(self.steps.checked_add(function.heights)?..)?;
         let (mut value, mut end) = (-1_i64, function.entry);
         for step in 0..STEPS_MAX {

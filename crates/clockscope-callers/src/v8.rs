@@ -36,7 +36,7 @@ const NAMES_LISTED: u64 = 75;
 pub(super) const PREFIX: &[u8] = b"v8dbg_";
 
 /// Offsets of fields in bytes from the start of each object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     map_type: u64,
     string_length: u64,
@@ -88,6 +88,7 @@ impl Layout {
 }
 
 /// A V8 in a process.
+#[derive(Default)]
 pub(super) struct V8 {
     layout: Layout,
     /// By `SharedFunctionInfo`, which closures of one function share.
@@ -104,15 +105,7 @@ pub(super) struct V8 {
 impl V8 {
     /// Makes the V8 of a process from the layout in the program's file.
     pub(super) fn new(layout: Layout, pid: i32, all_maps: Rc<RefCell<SourceMaps>>) -> V8 {
-        V8 {
-            layout,
-            functions: HashMap::new(),
-            remembered: Remembered::default(),
-            lines: HashMap::new(),
-            pid,
-            all_maps,
-            source_maps: HashMap::new(),
-        }
+        V8 { layout, pid, all_maps, ..V8::default() }
     }
 
     /// The JavaScript function of the frame at `rbp`; `None` for a frame of another kind, or if the

@@ -18,35 +18,9 @@ pub(super) struct Heap {
     pub(super) log2_segment: u32,
 }
 
-/// Field that gives the start of a blob's code.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum CodeBegin {
-    /// A pointer in this field (to 22).
-    Pointer(u64),
-    /// A number of bytes in this field (from 23).
-    Offset(u64),
-}
-
-/// Fields that give the descriptions of an `nmethod`.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Scopes {
-    /// Behind its code: offsets of the fields with a pointer to the scopes, and with the offset of
-    /// the end of the places (to 22).
-    Inside { data: u64, after_places: u64 },
-    /// In separate memory: offsets of the fields with a pointer to that memory, and with the offset
-    /// of the scopes in it (from 23).
-    Apart { data: u64, scopes: u64 },
-}
-
-/// Fields that give the metadata of an `nmethod`.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Metadata {
-    /// At the offset in this field.
-    Inside(u64),
-    /// Behind the relocations: fields with a pointer to the relocations, and with their number of
-    /// bytes (from 25).
-    Apart { data: u64, relocations: u64 },
-}
+/// Fields of a blob that lead to an address: a pointer to where bytes are counted from (without one, they are counted
+/// from the blob), and their number (without it, none).
+pub(super) type Link = (Option<u64>, Option<u64>);
 
 /// Field with the name of a class's source file: the index of a constant.
 #[derive(Clone, Copy, Debug)]
@@ -68,12 +42,13 @@ pub(super) struct Layout {
     // CodeBlob
     pub(super) blob_name: u64,
     pub(super) frame_size: u64,
-    pub(super) code_begin: CodeBegin,
+    pub(super) code_begin: Link,
     // nmethod
     pub(super) method: u64,
-    pub(super) places: u64,
-    pub(super) scopes: Scopes,
-    pub(super) metadata: Metadata,
+    pub(super) places: Link,
+    pub(super) places_end: Link,
+    pub(super) scopes: Link,
+    pub(super) metadata: Link,
     /// Every instruction has the description that ends its stretch of code: the one at it, or the next behind it.
     pub(super) describes_all: bool,
     // Method
@@ -108,20 +83,19 @@ impl Layout {
         let value = |of: &str, name: &str| memory.u64(tables.address(of, name)?);
         // Places are records of four 32-bit words.
         (tables.size("PcDesc")? == 16).then_some(())?;
-        let scopes = match field("CompiledMethod", "_scopes_data_begin") {
+        let places = Some(field("nmethod", "_scopes_pcs_offset")?);
+        let (places, places_end, scopes) = match field("CompiledMethod", "_scopes_data_begin") {
+            // Behind the code (to 22).
             Some(data) => {
-                Scopes::Inside { data, after_places: field("nmethod", "_dependencies_offset")? }
+                let end = Some(field("nmethod", "_dependencies_offset")?);
+                ((None, places), (None, end), (Some(data), None))
             }
-            None => Scopes::Apart {
-                data: field("nmethod", "_immutable_data")?,
-                scopes: field("nmethod", "_scopes_data_offset")?,
-            },
-        };
-        let metadata = match field("CodeBlob", "_mutable_data") {
-            Some(data) => {
-                Metadata::Apart { data, relocations: field("CodeBlob", "_relocation_size")? }
+            // In separate memory (from 23).
+            None => {
+                let data = Some(field("nmethod", "_immutable_data")?);
+                let scopes = (data, Some(field("nmethod", "_scopes_data_offset")?));
+                ((data, places), scopes, scopes)
             }
-            None => Metadata::Inside(field("nmethod", "_metadata_offset")?),
         };
         Some(Layout {
             major: memory.u32(tables.address("Abstract_VM_Version", "_vm_major_version")?)?,
@@ -131,13 +105,19 @@ impl Layout {
             blob_name: field("CodeBlob", "_name")?,
             frame_size: field("CodeBlob", "_frame_size")?,
             code_begin: match field("CodeBlob", "_code_begin") {
-                Some(pointer) => CodeBegin::Pointer(pointer),
-                None => CodeBegin::Offset(field("CodeBlob", "_code_offset")?),
+                Some(pointer) => (Some(pointer), None),
+                // From 23.
+                None => (None, Some(field("CodeBlob", "_code_offset")?)),
             },
             method: field("nmethod", "_method").or_else(|| field("CompiledMethod", "_method"))?,
-            places: field("nmethod", "_scopes_pcs_offset")?,
+            places,
+            places_end,
             scopes,
-            metadata,
+            metadata: match field("CodeBlob", "_mutable_data") {
+                // Behind the relocations (from 25).
+                Some(data) => (Some(data), Some(field("CodeBlob", "_relocation_size")?)),
+                None => (None, Some(field("nmethod", "_metadata_offset")?)),
+            },
             describes_all: flag(memory, tables, b"DebugNonSafepoints").unwrap_or(false),
             const_method: field("Method", "_constMethod")?,
             constants: field("ConstMethod", "_constants")?,

@@ -6,7 +6,8 @@
 //! (`CompressedLineNumberReadStream`), `share/code/scopeDesc.cpp`, `share/code/pcDesc.hpp`,
 //! `share/utilities/unsigned5.hpp`
 
-use super::layout::{CodeBegin, Layout, Metadata, Scopes, SourceFile};
+use super::layout::{Layout, Link, SourceFile};
+use crate::managed::Function;
 use crate::memory::Memory;
 
 /// Most methods that are compiled into each other at one place.
@@ -33,24 +34,6 @@ pub(super) struct At {
     pub(super) bytecode: Option<u32>,
 }
 
-/// Name, file and line of a place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Named {
-    /// `package.Class.method`
-    pub(super) function: Vec<u8>,
-    pub(super) file: Option<Vec<u8>>,
-    pub(super) line: Option<u32>,
-}
-
-/// The methods at a place in compiled code.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Compiled {
-    /// The innermost first; the last is the compiled method.
-    pub(super) methods: Vec<At>,
-    /// Whether the compiler has described exactly this place, or would not do so with any option.
-    pub(super) is_exact: bool,
-}
-
 /// Reads methods by a layout.
 #[derive(Clone, Copy)]
 pub(super) struct Methods<'a> {
@@ -71,8 +54,8 @@ impl Methods<'_> {
         self.memory.bytes(at.checked_add(self.layout.symbol_body)?, length.into())
     }
 
-    /// The name of a method, and the line of the place.
-    pub(super) fn name(&self, at: At) -> Option<Named> {
+    /// A method, `package.Class.method`, with the line of the place.
+    pub(super) fn function(&self, at: At, is_inlined: bool) -> Option<Function> {
         let (layout, memory) = (self.layout, self.memory);
         let method = self.pointer(at.method, layout.const_method)?;
         let constants = self.pointer(method, layout.constants)?;
@@ -96,10 +79,12 @@ impl Methods<'_> {
             SourceFile::OfClass(index) => class.checked_add(index),
         };
         let file = file.and_then(|at| memory.u16(at)).filter(|index| *index != 0);
-        Some(Named {
-            function,
-            file: file.and_then(constant),
+        Some(Function {
+            name: function.as_slice().into(),
+            module: "[java]",
+            file: file.and_then(constant).map(|file| file.as_slice().into()),
             line: at.bytecode.and_then(|bytecode| self.line(method, bytecode)),
+            is_inlined,
         })
     }
 
@@ -147,52 +132,26 @@ impl Methods<'_> {
         Some(At { method, bytecode })
     }
 
-    /// The methods at a return address in compiled code.
-    pub(super) fn compiled(&self, blob: u64, address: u64) -> Option<Compiled> {
-        let whole = At { method: self.pointer(blob, self.layout.method)?, bytecode: None };
-        let near = self.near(blob, address)?;
-        Some(match near {
-            Near { exact: Some(scopes), .. } => Compiled { methods: scopes, is_exact: true },
-            Near { before, after, .. } => {
-                let mut methods = agreeing(&before, &after);
-                if methods.is_empty() {
-                    methods.push(whole);
-                }
-                Compiled { methods, is_exact: self.layout.describes_all }
-            }
-        })
+    /// The address to which a blob's fields lead.
+    fn linked(&self, blob: u64, (pointer, bytes): Link) -> Option<u64> {
+        let from = pointer.map_or(Some(blob), |field| self.pointer(blob, field))?;
+        let bytes = bytes.map_or(Some(0), |field| self.memory.u32(blob.checked_add(field)?))?;
+        from.checked_add(bytes.into())
     }
 
-    fn near(&self, blob: u64, address: u64) -> Option<Near> {
+    /// The methods at a return address in compiled code, the innermost first; the last is the compiled method. And
+    /// whether the compiler has described exactly this place, or would not do so with any option.
+    pub(super) fn compiled(&self, blob: u64, address: u64) -> Option<(Vec<At>, bool)> {
         let (layout, memory) = (self.layout, self.memory);
-        let word = |field: u64| memory.u32(blob.checked_add(field)?).map(u64::from);
-        let begin = match layout.code_begin {
-            CodeBegin::Pointer(field) => self.pointer(blob, field)?,
-            CodeBegin::Offset(field) => blob.checked_add(word(field)?)?,
-        };
-        let (places, end, scopes) = match layout.scopes {
-            Scopes::Inside { data, after_places } => (
-                blob.checked_add(word(layout.places)?)?,
-                blob.checked_add(word(after_places)?)?,
-                self.pointer(blob, data)?,
-            ),
-            Scopes::Apart { data, scopes } => {
-                let data = self.pointer(blob, data)?;
-                let scopes = data.checked_add(word(scopes)?)?;
-                (data.checked_add(word(layout.places)?)?, scopes, scopes)
-            }
-        };
-        let metadata = match layout.metadata {
-            Metadata::Inside(field) => blob.checked_add(word(field)?)?,
-            Metadata::Apart { data, relocations } => {
-                self.pointer(blob, data)?.checked_add(word(relocations)?)?
-            }
-        };
+        let whole = At { method: self.pointer(blob, layout.method)?, bytecode: None };
+        let linked = |link| self.linked(blob, link);
+        let (begin, metadata) = (linked(layout.code_begin)?, linked(layout.metadata)?);
+        let (places, end) = (linked(layout.places)?, linked(layout.places_end)?);
+        let scopes = linked(layout.scopes)?;
         let length = end.checked_sub(places).filter(|length| *length <= PLACES_MAX)?;
         let bytes = memory.bytes(places, usize::try_from(length).ok()?)?;
         let wanted = i32::try_from(address.checked_sub(begin)?).ok()?;
         let of = |scope: i32| self.scopes(scopes, metadata, scope).unwrap_or_default();
-        let mut near = Near::default();
         let (mut before, mut after) = (None, None);
         for place in bytes.chunks_exact(PLACE) {
             let int = |at: usize| Some(i32::from_le_bytes(place.get(at..at + 4)?.try_into().ok()?));
@@ -202,8 +161,11 @@ impl Methods<'_> {
                 continue;
             }
             if at == wanted || at > wanted && layout.describes_all {
-                near.exact = Some(of(scope)).filter(|scopes| !scopes.is_empty());
-                return Some(near);
+                let methods = of(scope);
+                if methods.is_empty() {
+                    break;
+                }
+                return Some((methods, true));
             }
             if at > wanted {
                 after = Some(scope);
@@ -211,9 +173,12 @@ impl Methods<'_> {
             }
             before = Some(scope);
         }
-        near.before = before.map(of).unwrap_or_default();
-        near.after = after.map(of).unwrap_or_default();
-        Some(near)
+        let [before, after] = [before, after].map(|scope| scope.map(of).unwrap_or_default());
+        let mut methods = agreeing(&before, &after);
+        if methods.is_empty() {
+            methods.push(whole);
+        }
+        Some((methods, layout.describes_all))
     }
 
     /// A chain of scopes, the innermost first.
@@ -235,15 +200,6 @@ impl Methods<'_> {
         }
         Some(methods)
     }
-}
-
-/// The chains of methods at a place or, without one, at the nearest described places before and
-/// after.
-#[derive(Debug, Default)]
-struct Near {
-    exact: Option<Vec<At>>,
-    before: Vec<At>,
-    after: Vec<At>,
 }
 
 /// The methods on which two chains agree, from the outermost on. For the innermost of them the

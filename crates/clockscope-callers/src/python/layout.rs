@@ -20,7 +20,7 @@ const OF_INTERPRETER: u8 = 3;
 const TAG: u64 = 0b111;
 
 /// Offsets in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
     /// In the runtime: the first interpreter.
     pub(super) interpreters: u64,

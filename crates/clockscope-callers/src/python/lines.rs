@@ -5,9 +5,10 @@
 //! `Objects/lnotab_notes.txt` (3.9 and 3.10) and `Objects/locations.md` (3.11 and later) of CPython
 
 /// Format of a table of lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Form {
     /// `co_lnotab`, 3.9: pairs of a step in bytes and a step in lines.
+    #[default]
     Bytes,
     /// `co_linetable` of 3.10: pairs of the length of a range, and the step of lines to it.
     Ranges,
