@@ -1,6 +1,7 @@
 //! Unwinds a sample's registers and stack copy to the functions on the stack.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use super::arch::calls::{CALL_MAX, ends_with_call};
 use super::arch::registers::LINK;
@@ -44,6 +45,14 @@ pub struct Interpreted(python::Frames);
 
 /// The next step of a walk: the caller's registers, and whether a signal interrupted it there; or the end.
 type Step = Result<(Registers, bool), End>;
+
+impl Walk<'_> {
+    /// Ends at an address where no code is mapped.
+    fn leaves(&mut self, address: u64) -> Step {
+        self.frames.push(FrameAddress::Unknown { at: address });
+        Err(End::NotMapped)
+    }
+}
 
 impl Unwinder {
     /// `image` is the image that clockscope maps into programs, in the form of a file.
@@ -213,45 +222,34 @@ impl Unwinder {
         if let Some(registers) = first(sample, stack) {
             let memory = Memory::of(pid);
             let mut walk = Walk { sample, stack, memory, interpreted, registers, frames };
-            end = self.walk(&mut walk);
-            frames = walk.frames;
+            let Err(found) = self.walk(&mut walk);
+            (frames, end) = (walk.frames, found);
         }
         // If the native frames cannot be followed to the interpreter, the interpreted functions
         // follow the last known frame.
-        let is_in = |frame: &FrameAddress, of: &python::Frames| match frame {
-            FrameAddress::Managed(id) => of.functions.contains(id),
-            _ => false,
-        };
         if let Some(Interpreted(of)) = interpreted
             && !end.is_complete()
-            && !frames.last().is_some_and(|frame| is_in(frame, of))
+            && !matches!(frames.last(), Some(FrameAddress::Managed(id)) if of.functions.contains(id))
         {
             end = continued(of, &mut frames).unwrap_or(end);
         }
         Unwound { frames, end }
     }
 
-    fn walk(&mut self, walk: &mut Walk<'_>) -> End {
+    fn walk(&mut self, walk: &mut Walk<'_>) -> Result<Infallible, End> {
         let mut is_interrupted = false;
         loop {
             let registers = walk.registers;
             if registers.ip == 0 {
-                return End::Complete;
+                return Err(End::Complete);
             }
             let address = if is_interrupted { registers.ip } else { registers.ip - 1 };
-            let Some(region) = self.region(walk.sample, address) else {
-                walk.frames.push(FrameAddress::Unknown { at: address });
-                return End::NotMapped;
-            };
-            let (caller, signal) = match self.step(walk, address, region) {
-                Ok(next) => next,
-                Err(end) => return end,
-            };
+            let (caller, signal) = self.step(walk, address)?;
             // Even if the tables say otherwise, a caller's frame must lie above, so every walk
             // ends.
             let grows = caller.general[SP] > registers.general[SP] || is_leaf(&registers, &caller);
             if !grows && (!signal || is_interrupted) {
-                return End::OtherStack;
+                return Err(End::OtherStack);
             }
             (walk.registers, is_interrupted) = (caller, signal);
         }
@@ -266,18 +264,15 @@ impl Unwinder {
     }
 
     /// Adds the frame at `address` and finds its caller.
-    fn step(&mut self, walk: &mut Walk<'_>, address: u64, region: Region) -> Step {
-        let unknown = FrameAddress::Unknown { at: address };
+    fn step(&mut self, walk: &mut Walk<'_>, address: u64) -> Step {
+        let Some(region) = self.region(walk.sample, address) else { return walk.leaves(address) };
         let id = match region.filling {
             Filling::File(id) => id,
             Filling::Anonymous => {
                 let in_java = self.in_java(walk);
                 return in_java.unwrap_or_else(|| self.made_at_run_time(walk));
             }
-            Filling::Other => {
-                walk.frames.push(unknown);
-                return Err(End::NotMapped);
-            }
+            Filling::Other => return walk.leaves(address),
         };
         if let Some(Interpreted(of)) = walk.interpreted
             && self.modules.evaluation(walk.sample.pid).is_some_and(|code| code.contains(&address))
@@ -285,10 +280,7 @@ impl Unwinder {
         {
             return Err(end);
         }
-        let Some(module) = self.modules.modules.get_mut(id.0) else {
-            walk.frames.push(unknown);
-            return Err(End::NotMapped);
-        };
+        let Some(module) = self.modules.modules.get_mut(id.0) else { return walk.leaves(address) };
         let code = match module.content() {
             FileContent::Code(code) => code,
             FileContent::Other => return self.made_at_run_time(walk),
@@ -298,8 +290,7 @@ impl Unwinder {
             }
         };
         let Some(at) = code.elf.address_of(region.offset_of(address)) else {
-            walk.frames.push(unknown);
-            return Err(End::NotMapped);
+            return walk.leaves(address);
         };
         walk.frames.push(FrameAddress::Code { module: id, at });
         let registers = walk.registers;
@@ -337,10 +328,10 @@ impl Unwinder {
         match code.ways.way(&code.elf, from, is_interrupted).clone() {
             Way::End if !is_interrupted => Err(End::Complete),
             Way::End | Way::Unknown => unknown,
-            Way::Signal => match signals::interrupted(registers, stack) {
-                Some(interrupted) => Ok((interrupted, true)),
-                None => Err(End::StackTooShort),
-            },
+            Way::Signal => {
+                let interrupted = signals::interrupted(registers, stack);
+                Ok((interrupted.ok_or(End::StackTooShort)?, true))
+            }
             Way::Back(back) if back.lacks(registers) => unknown,
             Way::Back(back) => match back.caller(registers, stack) {
                 None => Err(End::StackTooShort),
@@ -461,10 +452,8 @@ impl Unwinder {
         };
         let chain = chain_from(sample, *stack, fp).ok_or(End::OtherStack)?;
         for ip in chain {
-            let address = ip.wrapping_sub(1);
-            let Some((id, at, is_first)) = self.go_code(sample, address) else {
-                return Err(End::OtherStack);
-            };
+            let found = self.go_code(sample, ip.wrapping_sub(1));
+            let (id, at, is_first) = found.ok_or(End::OtherStack)?;
             frames.push(FrameAddress::Code { module: id, at });
             if is_first {
                 return Err(End::Complete);
