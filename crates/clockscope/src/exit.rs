@@ -1,5 +1,7 @@
 //! Exit statuses of `clockscope`; scripts may depend on them.
 
+use std::fmt;
+
 pub use clock_doctor::report::status::{NOTHING_TO_MEND, UNKNOWN, WRONG as WRONG_TIME};
 
 /// Everything went well.
@@ -23,3 +25,24 @@ pub(crate) const SIGNAL_BASE: i32 = 128;
 pub(crate) const fn reported(is_written: bool, code: i32) -> i32 {
     if code == OK && !is_written { FAILED } else { code }
 }
+
+/// An error that leads to another exit status than other errors of its subcommand.
+#[derive(Debug)]
+pub struct Failed {
+    pub(crate) code: i32,
+    message: String,
+}
+
+impl Failed {
+    pub(crate) fn new(code: i32, what: impl fmt::Display) -> Self {
+        Self { code, message: format!("{what:#}") }
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failed {}

@@ -47,12 +47,12 @@ fn in_room() -> ExitCode {
         cli::Command::Capture(args) => (commands::capture::run(args), exit::FAILURE),
         cli::Command::Trace(args) => (commands::trace::run(args), exit::FAILED),
         cli::Command::Run(args) => (commands::run::run(args), exit::FAILED),
-        cli::Command::Serve(args) => (Ok(commands::serve::run(args)), exit::FAILED),
+        cli::Command::Serve(args) => (commands::serve::run(args), exit::FAILED),
         cli::Command::Survey(args) => (commands::survey::run(args), exit::FAILURE),
     };
     let code = done.unwrap_or_else(|error| {
         printing::warn_user(&error);
-        failure
+        error.downcast_ref::<exit::Failed>().map_or(failure, |failed| failed.code)
     });
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }

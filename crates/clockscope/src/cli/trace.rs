@@ -8,6 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 
 use super::{Format, hints, read_cost};
+use crate::exit::Failed;
 use clockscope_containers::choice::Wanted;
 use clockscope_report::options::SortBy;
 use clockscope_report::what_if::Question;
@@ -260,11 +261,13 @@ impl TraceArgs {
     }
 
     /// The message for a program that is not found: its name may be meant as the value of `--callers`.
-    pub(crate) fn not_found(&self, message: &str) -> String {
+    pub(crate) fn not_found(&self, failed: Failed) -> Failed {
         let name = self.command.first().and_then(|name| name.to_str()).unwrap_or_default();
         match (self.callers, CallersOf::from_str(name, false)) {
-            (Some(_), Ok(_)) => format!("{message} or do you mean --callers={name}?"),
-            _ => message.to_owned(),
+            (Some(_), Ok(_)) => {
+                Failed::new(failed.code, format!("{failed} or do you mean --callers={name}?"))
+            }
+            _ => failed,
         }
     }
 

@@ -4,30 +4,19 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::exit;
+use crate::exit::{self, Failed};
 use clockscope_sys::{access, signals};
 use clockscope_tracee::follow::End;
-
-/// The reason why there is no program to run, with a shell's exit code.
-#[derive(Debug, PartialEq, Eq)]
-pub struct NotFound {
-    /// `exit::NOT_FOUND` or `exit::NOT_EXECUTABLE`.
-    pub code: i32,
-    /// Message for the user.
-    pub message: String,
-}
 
 /// Finds a program as `execvp(3)` does: a name with a slash is a path, any other is looked up in `path` (`$PATH`).
 ///
 /// # Errors
 ///
-/// [`NotFound`], with the exit code that a shell would give.
-pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, NotFound> {
+/// The reason why there is none, with the exit code that a shell would give.
+pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Failed> {
     if name.is_empty() {
-        return Err(NotFound {
-            code: exit::NOT_FOUND,
-            message: "the program's name is empty; is a variable empty?".to_owned(),
-        });
+        let empty = "the program's name is empty; is a variable empty?";
+        return Err(Failed::new(exit::NOT_FOUND, empty));
     }
     if name.as_bytes().contains(&b'/') {
         return check(Path::new(name)).map(|()| PathBuf::from(name));
@@ -35,47 +24,41 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, NotFound> {
     let directories = path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
     let mut refused = None;
     for directory in std::env::split_paths(directories) {
-        let candidate = if directory.as_os_str().is_empty() {
-            Path::new(".").join(name)
-        } else {
-            directory.join(name)
-        };
+        let folder = if directory.as_os_str().is_empty() { Path::new(".") } else { &directory };
+        let candidate = folder.join(name);
         match check(&candidate) {
-            // As in a shell, a directory that may not be entered counts as empty.
-            Err(_) if candidate.metadata().is_err() => {}
             Ok(()) => return Ok(candidate),
-            Err(why) if why.code == exit::NOT_EXECUTABLE => {
+            // As in a shell, a directory that may not be entered counts as empty.
+            Err(why) if why.code == exit::NOT_EXECUTABLE && candidate.metadata().is_ok() => {
                 refused.get_or_insert(why);
             }
             Err(_) => {}
         }
     }
-    Err(refused.unwrap_or_else(|| NotFound {
-        code: exit::NOT_FOUND,
-        message: format!("{}: command not found; is it in PATH?", name.display()),
+    Err(refused.unwrap_or_else(|| {
+        let why = format!("{}: command not found; is it in PATH?", name.display());
+        Failed::new(exit::NOT_FOUND, why)
     }))
 }
 
-/// Prints the reason why `execve` refused a program, and returns the exit code.
-pub(crate) fn refused(path: &Path, error: &std::io::Error) -> i32 {
-    let code = match error.raw_os_error() {
-        Some(libc::ENOENT) => exit::NOT_FOUND,
-        _ => exit::NOT_EXECUTABLE,
-    };
-    let hint = match error.raw_os_error() {
-        Some(libc::ENOENT) => "; does its interpreter (first line, or ELF interpreter) exist?",
-        Some(libc::ENOEXEC) => "; a script needs a first line like #!/bin/sh",
-        _ => "",
+/// The reason why `execve` refused a program.
+pub(crate) fn refused(path: &Path, error: &std::io::Error) -> Failed {
+    let (code, hint) = match error.raw_os_error() {
+        Some(libc::ENOENT) => {
+            (exit::NOT_FOUND, "; does its interpreter (first line, or ELF interpreter) exist?")
+        }
+        Some(libc::ENOEXEC) => {
+            (exit::NOT_EXECUTABLE, "; a script needs a first line like #!/bin/sh")
+        }
+        _ => (exit::NOT_EXECUTABLE, ""),
     };
     let reason = error.to_string();
     let reason = reason.split(" (os error").next().unwrap_or(&reason).to_lowercase();
-    crate::printing::warn_user(&format!("cannot execute {}: {reason}{hint}", path.display()));
-    code
+    Failed::new(code, format!("cannot execute {}: {reason}{hint}", path.display()))
 }
 
-fn check(path: &Path) -> Result<(), NotFound> {
-    let refuse =
-        |code, why: &str| Err(NotFound { code, message: format!("{}: {why}", path.display()) });
+fn check(path: &Path) -> Result<(), Failed> {
+    let refuse = |code, why: &str| Err(Failed::new(code, format!("{}: {why}", path.display())));
     match path.metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             refuse(exit::NOT_FOUND, "no such file")

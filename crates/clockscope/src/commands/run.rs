@@ -10,14 +10,6 @@ use clockscope_sys::tsc;
 use clockscope_trace::launch;
 use clockscope_tracee::follow::End;
 
-/// The reason why reads cannot be made slow, if the options ask for that.
-fn no_slow_reads(args: &RunArgs) -> Option<&'static str> {
-    (args.clock == Clock::Slow && tsc::is_permitted() == Some(false)).then_some(
-        "--clock slow: this process may not read the time-stamp counter (PR_SET_TSC), which measures \
-         how long a read takes; try without PR_SET_TSC",
-    )
-}
-
 /// Runs the subcommand; returns the exit status.
 ///
 /// # Errors
@@ -26,29 +18,21 @@ fn no_slow_reads(args: &RunArgs) -> Option<&'static str> {
 /// followed.
 pub fn run(args: &RunArgs) -> anyhow::Result<i32> {
     if let Some(contradiction) = contradiction(args) {
-        crate::printing::warn_user(contradiction);
-        return Ok(exit::FAILURE);
+        return Err(exit::Failed::new(exit::FAILURE, contradiction).into());
     }
-    let path = match program::find(&args.command[0], std::env::var_os("PATH").as_deref()) {
-        Ok(path) => path,
-        Err(not_found) => {
-            crate::printing::warn_user(&not_found.message);
-            return Ok(not_found.code);
-        }
-    };
+    let path = program::find(&args.command[0], std::env::var_os("PATH").as_deref())?;
     let options = TextOptions { clock: args.clock, ..TextOptions::default() };
     let output = Output::open(args.output.as_deref(), args.format.into(), options)?;
     if args.clock.is_page() {
         tsc_guard::ask(args.force)?;
     }
-    if let Some(why) = no_slow_reads(args) {
-        crate::printing::warn_user(why);
-        return Ok(exit::FAILED);
-    }
-    let launched = match launch::trace(&args.plan(super::voice(false)), &path, &args.command)? {
-        Ok(launched) => launched,
-        Err(error) => return Ok(program::refused(&path, &error)),
-    };
+    anyhow::ensure!(
+        args.clock != Clock::Slow || tsc::is_permitted() != Some(false),
+        "--clock slow: this process may not read the time-stamp counter (PR_SET_TSC), which measures \
+         how long a read takes; try without PR_SET_TSC"
+    );
+    let launched = launch::trace(&args.plan(super::voice(false)), &path, &args.command)?;
+    let launched = launched.map_err(|error| program::refused(&path, &error))?;
     let is_written = if args.stats {
         output.write(&launched.report)
     } else {

@@ -4,16 +4,14 @@ use std::io::{self, IsTerminal as _};
 
 use super::program;
 use crate::cli::trace::{TraceArgs, TraceFormat};
-use crate::exit;
+use crate::exit::{self, Failed};
 use crate::printing::summary::Output;
 use clock_doctor::report::model::DoctorReport;
 use clock_doctor::rules;
 use clockscope_measure::live;
 use clockscope_model::trace::TraceReport;
-use clockscope_report::answers;
-use clockscope_report::callers;
-use clockscope_report::options::CallersOptions;
-use clockscope_report::options::TextOptions;
+use clockscope_report::options::{CallersOptions, TextOptions};
+use clockscope_report::{answers, callers};
 use clockscope_sys::terminal;
 use clockscope_trace::plan::Plan;
 use clockscope_trace::{attach, launch};
@@ -34,20 +32,15 @@ const WIDTH_MOST: usize = 160;
 /// When a group is not found, the report's file cannot be written to, or calls cannot be counted in the way
 /// asked for.
 pub fn run(args: &TraceArgs) -> anyhow::Result<i32> {
-    let plan = match args.plan(super::voice(args.quiet)) {
-        Ok(plan) => plan,
-        Err(refused) => {
-            crate::printing::warn_user(&refused);
-            return Ok(exit::FAILURE);
-        }
-    };
+    let plan = args.plan(super::voice(args.quiet));
+    let plan = plan.map_err(|refused| Failed::new(exit::FAILURE, refused))?;
     if args.attaches() { trace_running(args, &plan) } else { trace_program(args, &plan) }
 }
 
 fn trace_running(args: &TraceArgs, plan: &Plan) -> anyhow::Result<i32> {
     let targets = args.targets();
     let Some(prepared) = attach::prepare(plan, &targets)? else { return Ok(exit::FAILED) };
-    let Some(output) = open(args)? else { return Ok(exit::FAILURE) };
+    let output = open(args)?;
     let Some(traced) = attach::trace(prepared)? else { return Ok(exit::FAILED) };
     let is_written = write(output, traced.report);
     // Leaked: without the signal handlers, another Ctrl-C would kill clockscope before its exit status.
@@ -57,33 +50,25 @@ fn trace_running(args: &TraceArgs, plan: &Plan) -> anyhow::Result<i32> {
 }
 
 fn trace_program(args: &TraceArgs, plan: &Plan) -> anyhow::Result<i32> {
-    let path = match program::find(&args.command[0], std::env::var_os("PATH").as_deref()) {
-        Ok(path) => path,
-        Err(not_found) => {
-            crate::printing::warn_user(&args.not_found(&not_found.message));
-            return Ok(not_found.code);
-        }
-    };
-    let Some(output) = open(args)? else { return Ok(exit::FAILURE) };
-    let launched = match launch::trace(plan, &path, &args.command)? {
-        Ok(launched) => launched,
-        Err(error) => return Ok(program::refused(&path, &error)),
-    };
+    let path = program::find(&args.command[0], std::env::var_os("PATH").as_deref());
+    let path = path.map_err(|failed| args.not_found(failed))?;
+    let output = open(args)?;
+    let launched = launch::trace(plan, &path, &args.command)?;
+    let launched = launched.map_err(|error| program::refused(&path, &error))?;
     let is_written = write(output, launched.report);
     launched.notes.iter().for_each(crate::printing::warn_user);
     let code = if launched.left { exit::OK } else { program::end_as(launched.end) };
     Ok(exit::reported(is_written, code))
 }
 
-/// Opens the report's file before anything is traced. `None` if the report would spoil a terminal; the user
-/// has been told.
-fn open(args: &TraceArgs) -> anyhow::Result<Option<Output>> {
+/// Opens the report's file before anything is traced, unless the report would spoil a terminal.
+fn open(args: &TraceArgs) -> anyhow::Result<Output> {
     let output = Output::open(args.output.as_deref(), args.format, text_options(args))?;
     if args.format == TraceFormat::Pprof && output.is_terminal() {
-        crate::printing::warn_user("a pprof profile is not written to a terminal; try -o FILE");
-        return Ok(None);
+        let why = "a pprof profile is not written to a terminal; try -o FILE";
+        return Err(Failed::new(exit::FAILURE, why).into());
     }
-    Ok(Some(output))
+    Ok(output)
 }
 
 /// Returns whether the report was written.

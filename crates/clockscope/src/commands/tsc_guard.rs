@@ -1,7 +1,5 @@
 //! Checks the TSC for use as a clock, and explains a refusal with doctor's rules.
 
-use std::fmt::Write as _;
-
 use anyhow::bail;
 use fastclock::Decline;
 
@@ -34,25 +32,15 @@ pub fn explained(refusal: &Refusal) -> String {
 
 /// The line; `doctor` is the result of doctor's rules about the TSC, if they were applied.
 fn told(refusal: &Refusal, doctor: Option<Result<(), String>>) -> String {
-    let mut line = format!("the TSC is refused: {refusal}");
-    // Writing to a string cannot fail.
-    let _ = match doctor {
-        Some(Ok(())) => {
-            write!(
-                line,
-                "; nothing else that is known speaks against the TSC here: --force uses it"
-            )
-        }
-        Some(Err(why)) => write!(
-            line,
-            "; doctor speaks against it too: {why}; try clockscope doctor, and --force at your own risk"
+    let advice = match doctor {
+        Some(Ok(())) => "nothing else that is known speaks against the TSC here: --force uses it",
+        Some(Err(why)) => &format!(
+            "doctor speaks against it too: {why}; try clockscope doctor, and --force at your own risk"
         ),
-        None if refusal.reason == Decline::Forbidden => {
-            write!(line, "; try without PR_SET_TSC")
-        }
-        None => write!(line, "; --force does not override this; try clockscope doctor"),
+        None if refusal.reason == Decline::Forbidden => "try without PR_SET_TSC",
+        None => "--force does not override this; try clockscope doctor",
     };
-    line
+    format!("the TSC is refused: {refusal}; {advice}")
 }
 
 #[cfg(test)]

@@ -16,11 +16,10 @@ use anyhow::{Context as _, Result, bail};
 use super::output;
 use crate::cli::explain::{DoctorArgs, DoctorFormat};
 use crate::printing::streams;
-use clock_doctor::collect;
 use clock_doctor::report::fleet::{self, MachineLine, Tally};
 use clock_doctor::report::model::DoctorReport;
 use clock_doctor::root::{self, Root, paths};
-use clock_doctor::rules;
+use clock_doctor::{collect, rules};
 use clockscope_text::foreign::json_document;
 
 /// Limit for lines that wait to be written.

@@ -13,14 +13,13 @@ use anyhow::{Context as _, Result, bail};
 use crate::cli::explain::{DoctorArgs, DoctorFormat};
 use crate::exit;
 use crate::printing::streams;
-use clock_doctor::collect;
 use clock_doctor::facts::Facts;
 use clock_doctor::report::model::DoctorReport;
 use clock_doctor::report::{labels, metrics, plugins, text};
 use clock_doctor::root::Root;
-use clock_doctor::rules;
 use clock_doctor::rules::catalogue;
 use clock_doctor::utc::Proof;
+use clock_doctor::{collect, rules};
 use clockscope_measure::live;
 use clockscope_text::foreign::{json_document, printable};
 

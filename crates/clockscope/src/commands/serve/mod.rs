@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 
 use super::tsc_guard;
 use crate::cli::serve::{PAGE, ServeArgs};
-use crate::exit;
+use crate::exit::{self, Failed};
 use clockscope_sys::detach::{self, Side, Word};
 use clockscope_sys::poll::{self, EndSignals};
 use clockscope_sys::privileges;
@@ -28,36 +28,27 @@ const SOON: Duration = Duration::from_millis(10);
 const LATER: Duration = Duration::from_secs(1);
 
 /// Runs the subcommand; returns the exit status.
-pub fn run(args: &ServeArgs) -> i32 {
+///
+/// # Errors
+///
+/// When the page cannot be served or read, or its timekeeper cannot be ended.
+pub fn run(args: &ServeArgs) -> Result<i32> {
     if args.status.is_some() {
         return status::run(args);
     }
     if let Some(page) = &args.stop {
         return stop(page.as_ref().unwrap_or(&args.page));
     }
-    serve(args).unwrap_or_else(|error| {
-        crate::printing::warn_user(&error);
-        exit::FAILED
-    })
+    serve(args)
 }
 
 /// Runs `--stop`; returns the exit status.
-fn stop(page: &Path) -> i32 {
+fn stop(page: &Path) -> Result<i32> {
     let name = page.display();
-    match holder::stop(page) {
-        Ok(Some(pid)) => {
-            print(&format!("process {pid} serves {name} no more\n"));
-            exit::OK
-        }
-        Ok(None) => {
-            crate::printing::warn_user(&format!("nobody serves {name}"));
-            exit::FOUND
-        }
-        Err(error) => {
-            crate::printing::warn_user(&error);
-            exit::FAILURE
-        }
-    }
+    let stopped = holder::stop(page).map_err(|error| Failed::new(exit::FAILURE, error))?;
+    let nobody = || Failed::new(exit::FOUND, format!("nobody serves {name}"));
+    print(&format!("process {} serves {name} no more\n", stopped.ok_or_else(nobody)?));
+    Ok(exit::OK)
 }
 
 fn serve(args: &ServeArgs) -> Result<i32> {

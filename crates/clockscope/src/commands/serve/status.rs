@@ -14,7 +14,7 @@ use fastclock::{ClockId, Decline, Nanos, TickLength};
 
 use crate::cli::Format;
 use crate::cli::serve::ServeArgs;
-use crate::exit;
+use crate::exit::{self, Failed};
 use clockscope_report::clock_page::{self, ClockPage};
 use clockscope_sys::page_file::{self, Access};
 use clockscope_sys::tsc;
@@ -23,16 +23,10 @@ use clockscope_text::foreign::json_document;
 use clockscope_timekeeper::served::holder::{self, Holder};
 
 /// Prints the state; returns the exit status.
-pub(super) fn run(args: &ServeArgs) -> i32 {
+pub(super) fn run(args: &ServeArgs) -> Result<i32> {
     let path = args.status.as_ref().and_then(Option::as_deref).unwrap_or(&args.page);
-    match show(path, args.format) {
-        Ok(true) => exit::OK,
-        Ok(false) => exit::FOUND,
-        Err(error) => {
-            crate::printing::warn_user(&error);
-            exit::FAILURE
-        }
-    }
+    let answers = show(path, args.format).map_err(|error| Failed::new(exit::FAILURE, error))?;
+    Ok(if answers { exit::OK } else { exit::FOUND })
 }
 
 fn show(path: &Path, format: Format) -> Result<bool> {

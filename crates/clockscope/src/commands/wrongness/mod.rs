@@ -7,10 +7,9 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::cli::measure::WrongnessArgs;
-use crate::exit;
-use crate::printing;
 use crate::printing::replace_file::Prepared;
 use crate::printing::spinner::Spinner;
+use crate::{exit, printing};
 use clockscope_measure::host;
 use clockscope_measure::wrongness::machine::MachineClocks;
 use clockscope_measure::wrongness::measure;
