@@ -1,7 +1,6 @@
 //! Resolves a user's choice of unit, container or control group to its processes. Pure.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::place::{Container, Place, components, is_hexadecimal, is_unit, paths, walk};
 use crate::processes::Process;
@@ -28,12 +27,6 @@ impl Group {
     /// Whether a process with this `/proc/PID/cgroup` is in the group or below.
     pub fn has(&self, cgroup: &str) -> bool {
         paths(cgroup).iter().any(|path| is_at_or_below(path, &self.0))
-    }
-}
-
-impl fmt::Display for Group {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&printable(&self.0))
     }
 }
 

@@ -70,14 +70,7 @@ pub enum Runtime {
 
 impl fmt::Display for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Docker => "docker",
-            Self::Podman => "podman",
-            Self::Containerd => "containerd",
-            Self::CriO => "cri-o",
-            Self::Nspawn => "nspawn",
-            Self::Lxc => "lxc",
-        })
+        self.serialize(f)
     }
 }
 

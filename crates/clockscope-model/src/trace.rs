@@ -524,10 +524,11 @@ pub enum Ended {
 }
 
 /// Clocks that a program can be given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Clock {
     /// the kernel's vDSO, as without clockscope
+    #[default]
     Kernel,
     /// a real system call for every read
     Syscall,

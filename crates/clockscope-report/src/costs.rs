@@ -54,6 +54,12 @@ pub(super) fn total(values: impl Iterator<Item = u64>) -> u64 {
     values.fold(0, u64::saturating_add)
 }
 
+/// The whole part of an estimate; saturates.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+pub(super) fn whole(value: f64) -> u64 {
+    value as u64
+}
+
 /// `part / whole`, exact to 15 digits; three are printed.
 pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64

@@ -4,8 +4,7 @@ use super::entries::{self, Entry};
 use super::options::TextOptions;
 use super::table;
 use clockscope_model::reads::{self, Source};
-use clockscope_model::trace::Clock;
-use clockscope_model::trace::{TraceReport, VdsoRow};
+use clockscope_model::trace::{Clock, TraceReport, VdsoRow};
 use clockscope_stats::timed::TIMED_MIN;
 use clockscope_text::units;
 

@@ -4,10 +4,11 @@ use clockscope_model::trace::Clock;
 use clockscope_text::lines::WIDTH;
 
 /// Order of the rows of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum SortBy {
     /// total time
+    #[default]
     Time,
     /// number of calls
     Calls,
@@ -18,7 +19,7 @@ pub enum SortBy {
 }
 
 /// Options for the text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TextOptions {
     /// The order of the rows.
     pub sort: SortBy,
@@ -40,22 +41,6 @@ pub struct TextOptions {
     pub callers: CallersOptions,
 }
 
-impl Default for TextOptions {
-    fn default() -> TextOptions {
-        TextOptions {
-            sort: SortBy::Time,
-            per_process: false,
-            per_thread: false,
-            all: false,
-            summary_only: false,
-            latency: false,
-            clock: Clock::Kernel,
-            coloured: false,
-            callers: CallersOptions { least_share: 0.02, width: WIDTH, whole: false },
-        }
-    }
-}
-
 /// Options for printing callers.
 #[derive(Clone, Copy, Debug)]
 pub struct CallersOptions {
@@ -65,4 +50,10 @@ pub struct CallersOptions {
     pub width: usize,
     /// Draw a tree for every called function, and do not shorten chains of callers.
     pub whole: bool,
+}
+
+impl Default for CallersOptions {
+    fn default() -> CallersOptions {
+        CallersOptions { least_share: 0.02, width: WIDTH, whole: false }
+    }
 }

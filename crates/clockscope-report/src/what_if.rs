@@ -32,20 +32,16 @@ pub fn answer(report: &TraceReport, question: Question) -> WhatIf {
             WhatIf { from_ratio: false, read_ps: Some(read_ps), cpu_ns, times_as_long }
         }
         Question::Times(times) => {
-            let cpu_ns = rest_ns.map(|_| multiplied(report.cpu_ns, times));
-            let left = |rest_ns| multiplied(report.cpu_ns, times).checked_sub(rest_ns);
-            let read_ps = rest_ns.and_then(left).map(|time_ns| {
+            let all_ns = costs::whole(report.cpu_ns as f64 * times);
+            let cpu_ns = rest_ns.map(|_| all_ns);
+            let left = rest_ns.and_then(|rest_ns| all_ns.checked_sub(rest_ns));
+            let read_ps = left.map(|time_ns| {
                 let each = u128::from(time_ns) * 1_000 / u128::from(reads.max(1));
                 u64::try_from(each).unwrap_or(u64::MAX)
             });
             WhatIf { from_ratio: true, read_ps, cpu_ns, times_as_long: Some(times) }
         }
     }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-fn multiplied(ns: u64, times: f64) -> u64 {
-    (ns as f64 * times) as u64
 }
 
 /// The answer in words.

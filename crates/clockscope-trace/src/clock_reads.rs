@@ -93,7 +93,6 @@ impl Context {
 }
 
 /// Makes the report's lines about clock reads.
-#[expect(clippy::cast_precision_loss, reason = "a rate to be read by people")]
 pub(crate) fn clock_reads(
     vdso: &[VdsoRow],
     syscalls: &[SyscallRow],
@@ -232,7 +231,6 @@ impl Time {
 /// The share of reads that came within the same tick as the thread's previous read, estimated from the
 /// distances: a read at distance `d`, with ticks of length `T`, falls into the same tick with probability
 /// `1 - d / T`.
-#[expect(clippy::cast_precision_loss, reason = "an estimate")]
 pub(crate) fn same_tick_share(timings: &Timings, time: &TickTime, tick_ns: u64) -> Option<f64> {
     let total: u64 = timings.intervals.iter().sum();
     if timings.interval_samples < TIMED_MIN || total == 0 || tick_ns == 0 {

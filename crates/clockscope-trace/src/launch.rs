@@ -7,17 +7,15 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 
-use crate::clock_page;
 use crate::clock_reads::ReadCosts;
 use crate::counter::Counter;
 use crate::observers::{self, Observing};
 use crate::plan::Plan;
-use crate::signals;
 use crate::summary::{self, RunData};
 use crate::throttling::Throttling;
+use crate::{clock_page, signals};
 use clockscope_model::trace::TraceReport;
-use clockscope_sys::spawn;
-use clockscope_sys::{access, ptrace};
+use clockscope_sys::{access, ptrace, spawn};
 use clockscope_timekeeper::Timekeeper;
 use clockscope_tracee::decline::Decline;
 use clockscope_tracee::follow::{End, Follower, Following};

@@ -6,11 +6,8 @@ use std::time::Instant;
 
 use fastclock::ClockId;
 
-use crate::clock_page;
 use crate::clock_reads::{Context, ReadCosts, clock_reads, same_tick_share};
-use crate::counter;
 use crate::fallback_reads::{self, FallbackReads};
-use crate::nanos;
 use crate::observers::Observed;
 use crate::plan::Plan;
 use crate::rows::{syscall_rows, vdso_rows};
@@ -18,6 +15,7 @@ use crate::sampling::Exact;
 use crate::throttling::Throttling;
 use crate::tick_time::TickTime;
 use crate::verdict::verdict;
+use crate::{clock_page, counter, nanos};
 use clockscope_containers::place::Place;
 use clockscope_measure::host;
 use clockscope_model::trace::{
@@ -205,8 +203,7 @@ pub(crate) fn report(mut data: RunData<'_>) -> TraceReport {
         callers,
         attached: data.attached,
         host: plan.host.then(host::without_tsc_rate),
-        slow_because: None,
-        what_if: None,
+        ..TraceReport::default()
     };
     report.what_if = plan.what_if.map(|question| what_if::answer(&report, question));
     report

@@ -55,7 +55,6 @@ impl TickTime {
     }
 
     /// Ticks between two moments as nanoseconds.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(crate) fn distance_ns(&self, ticks: Ticks) -> f64 {
         self.scale.to_nanos(ticks).0 as f64
     }

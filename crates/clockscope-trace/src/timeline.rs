@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use vdso_image::layout::{COUNTERS, Counted};
 
 use crate::counter::Counter;
-use crate::fallback_reads;
-use crate::nanos;
+use crate::{fallback_reads, nanos};
 use clockscope_model::trace::{Moment, SyscallRow, VdsoRow};
 use clockscope_syscalls::filter::Filter;
 use clockscope_tracee::observers::{Watcher, Wish};

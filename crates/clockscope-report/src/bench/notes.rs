@@ -6,15 +6,10 @@ use clockscope_model::bench::{BenchReport, PathRow};
 ///
 /// `pinning_refused` is the reason why the launches were not pinned to one CPU.
 pub fn of(report: &BenchReport, pinning_refused: Option<&str>) -> Vec<String> {
-    let mut notes = Vec::new();
-    notes.extend(noise(&report.paths));
-    notes.extend(regimes(&report.paths));
-    if let Some(why) = pinning_refused {
-        notes.push(format!(
-            "the thread could not be kept on one CPU ({why}); a move to another CPU is in the figures"
-        ));
-    }
-    notes
+    let not_pinned = pinning_refused.map(|why| {
+        format!("the thread could not be kept on one CPU ({why}); a move to another CPU is in the figures")
+    });
+    [noise(&report.paths), regimes(&report.paths), not_pinned].into_iter().flatten().collect()
 }
 
 fn noise(paths: &[PathRow]) -> Option<String> {

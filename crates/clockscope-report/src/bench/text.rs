@@ -2,6 +2,7 @@
 
 use super::instructions;
 use super::names::subject;
+use crate::costs::whole;
 use crate::host;
 use crate::table::{Head, draw};
 use clockscope_model::bench::{BenchReport, PathRow};
@@ -141,9 +142,10 @@ fn quotient(ratio: f64) -> String {
 /// The spread as a picture: `-` from the 5th to the 95th percentile, `o` at the median, `>` if the spread
 /// exceeds the right end.
 fn spread(path: &PathRow) -> String {
+    // The column of a share above the cheapest batch; `SPREAD` for shares beyond the picture.
     let place = |ps: u64| {
         let share = ps as f64 / path.cost_ps_min.max(1) as f64 - 1.0;
-        place_of(share)
+        usize::try_from(whole(share * SPREAD as f64)).unwrap_or(SPREAD).min(SPREAD)
     };
     let (from, middle, to) =
         (place(path.cost_ps_p5), place(path.cost_ps_median), place(path.cost_ps_p95));
@@ -154,12 +156,6 @@ fn spread(path: &PathRow) -> String {
         _ => ' ',
     };
     (0..SPREAD).map(draw).collect::<String>().trim_end().to_owned()
-}
-
-/// The column of a share above the cheapest batch; [`SPREAD`] for shares beyond the picture.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 10")]
-fn place_of(share: f64) -> usize {
-    (share * SPREAD as f64).clamp(0.0, SPREAD as f64) as usize
 }
 
 /// The paths that were not measured; one line for each reason.

@@ -5,12 +5,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub use super::advice::Advice;
 
 use super::super::latency;
-use super::interval;
-use super::wrappers;
+use super::{interval, wrappers};
 use clockscope_model::callers::{CalledRow, Callers, FrameRow, StackRow};
-use clockscope_model::names;
-use clockscope_model::reads;
 use clockscope_model::trace::{SyscallRow, TraceReport, VdsoRow, Via};
+use clockscope_model::{names, reads};
 use clockscope_stats::order;
 use clockscope_stats::timed::TIMED_MIN;
 

@@ -1,19 +1,18 @@
 //! Callers as text: a tree of callers for each function, and the lines to change.
 
 use clockscope_stats::order;
-use clockscope_text::foreign::Foreign;
 use std::mem::{Discriminant, discriminant};
 
 use super::super::declines;
 use super::sites::{self, Advice, Site};
 use super::tree::{Classes, Tree};
 use super::wrappers;
-use crate::costs::total;
+use crate::costs::{total, whole};
 use crate::options::CallersOptions;
 use clockscope_model::callers::{CalledRow, Callers, Waits};
 use clockscope_model::names;
 use clockscope_model::trace::{DeclineRow, Missing, TraceReport};
-use clockscope_text::foreign::printable;
+use clockscope_text::foreign::{Foreign, printable};
 use clockscope_text::lines::{cut_left, cut_middle, labelled_in, width as columns, wrapped};
 use clockscope_text::names::listed as first_of;
 use clockscope_text::units;
@@ -404,7 +403,7 @@ fn entry(
         if ns < site.reads {
             facts += "; less than 1 ns each";
         } else {
-            facts += &format!("; about {}", estimated_nanos(ns));
+            facts += &format!("; about {}", units::nanos(whole(ns)));
         }
         let whole = [(report.cpu_ns, "CPU"), (report.wall_ns, "wall")];
         if let Some((whole, name)) = whole.into_iter().find(|(whole, _)| *whole > 0) {
@@ -420,11 +419,6 @@ fn entry(
         out += &wrapped(arrow, INDENT + 3, &printable(&sentence), width);
     }
     out
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-fn estimated_nanos(ns: f64) -> String {
-    units::nanos(ns as u64)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The survey as text: the processes that read the clock, the most costly first.
 
+use crate::costs::whole;
 use crate::counter_reads;
 use clockscope_model::names::short_clock;
 use clockscope_model::survey::{
@@ -239,11 +240,10 @@ fn interval(reads: &Estimate) -> String {
 }
 
 /// Two or three digits: an estimate has no more.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 fn brief(per_second: f64) -> String {
     let digits = per_second.max(1.0).log10().floor().max(2.0) - 2.0;
     let unit = 10_f64.powf(digits);
-    units::brief(((per_second / unit).round() * unit).round() as u64)
+    units::brief(whole(((per_second / unit).round() * unit).round()))
 }
 
 /// CPUs with two digits or three: `0.004`, `0.44`, `26`.

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use super::reading::{Reading, Row};
 use clockscope_model::callers::Called;
-use clockscope_text::date;
-use clockscope_text::units;
+use clockscope_text::{date, units};
 
 /// The counts printed so far.
 #[derive(Clone, Debug, Default)]

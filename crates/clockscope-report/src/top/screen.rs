@@ -6,6 +6,7 @@ use clockscope_text::foreign::printable;
 use clockscope_text::{lines, units};
 
 use super::reading::{Reading, Row};
+use crate::costs::whole;
 use clockscope_model::callers::Called;
 
 /// Columns right of the name.
@@ -151,9 +152,8 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 fn picos(ns: f64) -> String {
-    units::picos((ns * 1e3) as u64)
+    units::picos(whole(ns * 1e3))
 }
 
 fn line(row: &Row, before: Option<&Row>, elapsed: f64) -> Line {

@@ -15,12 +15,8 @@ pub fn render(report: &WrongnessReport) -> String {
     for fault in &report.faults {
         text.push_str(&labelled(&format!("FAULT ({}):", fault.kind), &fault.sentence));
     }
-    text.push('\n');
-    text.push_str(&clocks(report));
-    text.push_str(&lines::paragraph(answer::LEGEND));
-    text.push('\n');
-    text.push_str(&remarks(report));
-    text
+    let legend = lines::paragraph(answer::LEGEND);
+    format!("{text}\n{}{legend}\n{}", clocks(report), remarks(report))
 }
 
 /// The table, a line for each clock.

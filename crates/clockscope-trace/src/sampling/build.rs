@@ -17,8 +17,7 @@ use clockscope_model::callers::{CalledRow, Callers, CutRow, FrameRow, PairRow, S
 use clockscope_model::reads::clock_name;
 use clockscope_model::trace::{DeclineRow, Missing, Via};
 use clockscope_syscalls::filter::Filter;
-use clockscope_syscalls::names;
-use clockscope_syscalls::{Abi, SyscallTally};
+use clockscope_syscalls::{Abi, SyscallTally, names};
 use clockscope_tracee::processes::Processes;
 
 /// Greatest number of pairs in the report.
@@ -49,7 +48,6 @@ pub(crate) struct Wanted {
 }
 
 /// Makes the report. `found` is `None` if sampling could not run.
-#[expect(clippy::cast_precision_loss, reason = "a share to be read by people")]
 pub(crate) fn callers(
     found: Option<Found>,
     mut declines: Vec<DeclineRow>,
@@ -201,7 +199,6 @@ fn stack_rows(
 }
 
 /// The pairs, most first.
-#[expect(clippy::cast_precision_loss, reason = "a share to be read by people")]
 fn pair_rows(found: &Found, moved: &HashMap<usize, usize>, scale: Scale) -> Vec<PairRow> {
     let mut followed: HashMap<usize, u64> = HashMap::new();
     for ((first, _), pair) in found.collected.pairs() {

@@ -40,7 +40,6 @@ impl Seen {
     /// Effective number of samples: as many samples of equal weight give the same certainty. The square of
     /// the sum of the weights divided by the sum of their squares (L. Kish, Survey Sampling, 1965, 8.2); 0
     /// without samples.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(crate) fn effective(&self) -> f64 {
         if self.squares > 0.0 { (self.weight as f64).powi(2) / self.squares } else { 0.0 }
     }
@@ -72,7 +71,6 @@ pub(crate) struct Collected {
 
 impl Collected {
     /// Adds a sample whose stack has been unwound.
-    #[expect(clippy::cast_precision_loss, reason = "squares are for an estimate")]
     pub(crate) fn add(&mut self, sample: &Sample, unwound: Unwound) {
         let index = self.index_of(Stack {
             called: sample.called,

@@ -7,10 +7,9 @@ use std::os::fd::OwnedFd;
 use clockscope_callers::records::{Reader, Record, Said, sort_by_time};
 use clockscope_callers::sample::MemoryEvent;
 use clockscope_model::trace::{DeclineRow, Missing};
-use clockscope_sys::cpu_samples;
 use clockscope_sys::perf_rings::Ring;
 use clockscope_sys::perf_samples::{self, STACK_BYTES, STACK_BYTES_MOST, SampledEvent};
-use clockscope_sys::{access, room, tracefs};
+use clockscope_sys::{access, cpu_samples, room, tracefs};
 use clockscope_text::foreign::Foreign;
 use clockscope_tracee::attach::command_name;
 

@@ -30,6 +30,7 @@ use vdso_image::layout::INSTALL_MARK;
 
 pub(crate) use build::Exact;
 
+use self::build::Wanted;
 use self::events::Events;
 use self::rate::Rate;
 use self::sampler::{Found, Inbox, Sampler, lock};
@@ -56,9 +57,7 @@ const LATER: Duration = Duration::from_millis(50);
 pub(crate) struct Sampling {
     inbox: Arc<Mutex<Inbox>>,
     sample_probe_offset: u32,
-    vdso: bool,
-    system_calls: bool,
-    freq: u32,
+    wanted: Wanted,
     one_in: CallersOneIn,
     thread: Option<(JoinHandle<Found>, PipeWriter)>,
 }
@@ -85,7 +84,8 @@ impl Sampling {
         let sampler = move || Sampler::new(in_thread, image, rate, words, before, freq);
         let thread = unwind_in_background(sampler);
         let sample_probe_offset = session.ready().sample_probe_offset;
-        Self { inbox, sample_probe_offset, vdso, system_calls, freq, one_in, thread }
+        let wanted = Wanted { vdso, system_calls, freq };
+        Self { inbox, sample_probe_offset, wanted, one_in, thread }
     }
 
     /// Records why no process is sampled.
@@ -96,10 +96,8 @@ impl Sampling {
     /// Ends the sampling and makes the report.
     pub(crate) fn finish(mut self, exact: &Exact<'_>) -> Callers {
         let found = self.stop();
-        let wanted =
-            build::Wanted { vdso: self.vdso, system_calls: self.system_calls, freq: self.freq };
         let declines = lock(&self.inbox).events.declines().to_vec();
-        build::callers(found, declines, &wanted, exact)
+        build::callers(found, declines, &self.wanted, exact)
     }
 
     /// Stops the thread; `None` if no thread was started.
@@ -149,7 +147,7 @@ impl Watcher for Sampling {
     }
 
     fn mapped(&mut self, process: i32, image: u64) {
-        let probe = self.vdso.then(|| image + u64::from(self.sample_probe_offset));
+        let probe = self.wanted.vdso.then(|| image + u64::from(self.sample_probe_offset));
         lock(&self.inbox).mapped(process, image, probe);
     }
 

@@ -132,13 +132,11 @@ impl Rate {
     }
 
     /// Adds the cost of `samples` samples.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(crate) fn spend(&mut self, samples: u64) {
         self.spent_ns += samples as f64 * self.cost_ns;
     }
 
     /// Adapts N to the changes since the last look.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(crate) fn look(&mut self, look: &Look) {
         self.spend(look.samples);
         self.since += look.since;

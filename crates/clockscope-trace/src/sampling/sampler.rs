@@ -12,12 +12,11 @@ use super::events::Events;
 use super::holds::Holds;
 use super::rate::{Look, Rate};
 use clockscope_callers::frames::{End, FrameAddress};
-use clockscope_callers::modules;
-use clockscope_callers::python;
 use clockscope_callers::records::{Record, Said, Taken, sort_by_time};
 use clockscope_callers::sample::{Called, MemoryEvent};
 use clockscope_callers::symbols::Symbols;
 use clockscope_callers::unwind::{Interpreted, Unwinder};
+use clockscope_callers::{modules, python};
 use clockscope_model::callers::{FrameRow, Waits};
 use clockscope_sys::{access, tsc};
 use clockscope_text::foreign::Foreign;
@@ -382,7 +381,6 @@ impl Sampler {
     }
 
     /// Converts ticks of the time-stamp counter to nanoseconds.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn nanoseconds(&self, ticks: u64) -> f64 {
         self.started.scale_until_now().to_picos(Ticks(ticks)).0 as f64 / 1e3
     }

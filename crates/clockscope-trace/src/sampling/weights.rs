@@ -16,7 +16,6 @@ pub(crate) struct Counts {
 
 /// The calls that each stack stands for. A process's count is divided among its stacks by the weights of
 /// their samples. The counts of processes without samples are divided among all stacks.
-#[expect(clippy::cast_precision_loss, reason = "estimates")]
 pub(crate) fn calls(stacks: &[(Stack, Seen)], counts: &Counts) -> Vec<f64> {
     let mut weight_of_process: HashMap<(i32, Called), f64> = HashMap::new();
     let mut weight_of_all: HashMap<Called, f64> = HashMap::new();

@@ -13,10 +13,8 @@ use clockscope_measure::host;
 use clockscope_model::trace::TraceReport;
 use clockscope_report::callers::{folded, pprof};
 use clockscope_report::options::TextOptions;
-use clockscope_report::pages;
-use clockscope_report::text;
-use clockscope_text::foreign::json_document;
-use clockscope_text::foreign::printable_lines;
+use clockscope_report::{pages, text};
+use clockscope_text::foreign::{json_document, printable_lines};
 
 /// The report's form, and its place: standard error, or a file checked to be writable before the program starts.
 pub(crate) struct Output {
