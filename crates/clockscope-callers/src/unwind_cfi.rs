@@ -23,6 +23,7 @@ use super::module_file::{Elf, Section};
 use super::sample::{GENERAL, Registers, SP};
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
+type Rule = RegisterRule<usize>;
 
 /// Most bytes of one frame description; real ones have less than ten thousand.
 const DESCRIPTION_MAX: usize = 1 << 20;
@@ -70,30 +71,12 @@ pub(super) enum Stop {
 struct Row {
     /// Start of the function.
     start: u64,
-    frame: Rule,
+    frame: CfaRule<usize>,
     registers: Vec<(usize, Rule)>,
     /// `None`: this is the outermost function.
     caller: Option<Rule>,
     encoding: Encoding,
     is_signal: bool,
-}
-
-/// Rule for a value. `cfa` is the caller's stack pointer.
-#[derive(Clone, Debug)]
-enum Rule {
-    /// Unknown from here on.
-    Lost,
-    Same,
-    /// In memory at `cfa` plus this.
-    At(i64),
-    /// `cfa` plus this.
-    Is(i64),
-    /// A register plus this.
-    Of(usize, i64),
-    /// In memory at the expression's value.
-    AtExpression(Rc<[u8]>),
-    /// The expression's value.
-    IsExpression(Rc<[u8]>),
 }
 
 /// The frame information of a module: `.eh_frame`, with the linker's index if that is sound,
@@ -151,7 +134,9 @@ impl Frames {
         stack: Stack<'_>,
     ) -> Result<(Registers, bool), Stop> {
         let row = self.cached_row(at)?;
-        row.apply(registers, stack).map(|caller| (caller, row.is_signal))
+        let frames = &self.frames.bytes;
+        let caller = row.apply(&Frame { registers, stack, frames, encoding: row.encoding })?;
+        Ok((caller, row.is_signal))
     }
 
     /// Whether signal handlers return to the code at `at`: its caller is the interrupted function.
@@ -291,40 +276,24 @@ fn row_of<'a, S: UnwindSection<Bytes<'a>>>(
     }
     let row =
         fde.unwind_info_for_address(section, bases, context, at).map_err(|_| Stop::Damaged)?;
-    let expression = |expression: &UnwindExpression<usize>| -> Result<Rc<[u8]>, Stop> {
-        let expression = expression.get(section).map_err(|_| Stop::Damaged)?;
-        Ok(expression.0.slice().into())
-    };
-    let rule = |rule: RegisterRule<usize>| -> Result<Rule, Stop> {
-        Ok(match rule {
-            RegisterRule::SameValue => Rule::Same,
-            RegisterRule::Offset(offset) => Rule::At(offset),
-            RegisterRule::ValOffset(offset) => Rule::Is(offset),
-            RegisterRule::Register(register) => Rule::Of(general(register)?, 0),
-            RegisterRule::Expression(at) => Rule::AtExpression(expression(&at)?),
-            RegisterRule::ValExpression(is) => Rule::IsExpression(expression(&is)?),
-            _ => Rule::Lost,
-        })
-    };
-    let frame = match row.cfa() {
-        CfaRule::RegisterAndOffset { register, offset } => Rule::Of(general(*register)?, *offset),
-        CfaRule::Expression(is) => Rule::IsExpression(expression(is)?),
-    };
     let mut registers = Vec::new();
-    for (register, found) in row.registers() {
+    for (register, rule) in row.registers() {
         if let Ok(number) = general(*register) {
-            registers.push((number, rule(found.clone())?));
+            if let RegisterRule::Register(other) = rule {
+                general(*other)?;
+            }
+            registers.push((number, rule.clone()));
         }
     }
     let caller = match row.register(RETURN) {
         Some(RegisterRule::Undefined) => None,
         // The return address is still in its register, if the architecture has one.
-        None if LINK.is_some() => Some(Rule::Same),
+        None if LINK.is_some() => Some(RegisterRule::SameValue),
         None => return Err(Stop::Damaged),
-        Some(found) => Some(rule(found)?),
+        found => found,
     };
     let (encoding, is_signal) = (fde.cie().encoding(), fde.is_signal_trampoline());
-    let start = fde.initial_address();
+    let (start, frame) = (fde.initial_address(), row.cfa().clone());
     Ok(Row { start, frame, registers, caller, encoding, is_signal })
 }
 
@@ -333,17 +302,17 @@ fn general(register: Register) -> Result<usize, Stop> {
 }
 
 impl Row {
-    fn apply(&self, registers: &Registers, stack: Stack<'_>) -> Result<Registers, Stop> {
+    /// The caller's registers.
+    fn apply(&self, frame: &Frame<'_>) -> Result<Registers, Stop> {
         let Some(rule) = &self.caller else { return Err(Stop::Outermost) };
-        let frame = Frame { registers, stack, encoding: self.encoding };
+        let registers = frame.registers;
         let cfa = match &self.frame {
             // If the value of the CFA register is unknown, the rules do not fit this frame.
-            Rule::Of(register, offset) => registers.general[*register]
-                .ok_or(Stop::Damaged)?
-                .checked_add_signed(*offset)
-                .ok_or(Stop::Damaged)?,
-            Rule::IsExpression(expression) => frame.evaluate(expression, None)?,
-            _ => return Err(Stop::Damaged),
+            CfaRule::RegisterAndOffset { register, offset } => {
+                let value = registers.general[general(*register)?].ok_or(Stop::Damaged)?;
+                value.checked_add_signed(*offset).ok_or(Stop::Damaged)?
+            }
+            CfaRule::Expression(is) => frame.evaluate(is, None)?,
         };
         let link = LINK.and_then(|number| registers.general[number]);
         let word = frame.value(rule, link, cfa)?.ok_or(Stop::Damaged)?;
@@ -366,27 +335,26 @@ impl Row {
     }
 }
 
-/// The input of the rules.
+/// The input of the rules. `frames` is the section with their expressions.
 struct Frame<'a> {
     registers: &'a Registers,
     stack: Stack<'a>,
+    frames: &'a [u8],
     encoding: Encoding,
 }
 
 impl Frame<'_> {
+    /// The value by a rule; `cfa` is the caller's stack pointer. `None`: unknown from here on.
     fn value(&self, rule: &Rule, same: Option<u64>, cfa: u64) -> Result<Option<u64>, Stop> {
         let beside = |offset: i64| cfa.checked_add_signed(offset).ok_or(Stop::Damaged);
         Ok(match rule {
-            Rule::Lost => None,
-            Rule::Same => same,
-            Rule::At(offset) => Some(self.memory(beside(*offset)?)?),
-            Rule::Is(offset) => Some(beside(*offset)?),
-            Rule::Of(register, offset) => self.registers.general[*register]
-                .and_then(|value| value.checked_add_signed(*offset)),
-            Rule::AtExpression(expression) => {
-                Some(self.memory(self.evaluate(expression, Some(cfa))?)?)
-            }
-            Rule::IsExpression(expression) => Some(self.evaluate(expression, Some(cfa))?),
+            RegisterRule::SameValue => same,
+            RegisterRule::Offset(offset) => Some(self.memory(beside(*offset)?)?),
+            RegisterRule::ValOffset(offset) => Some(beside(*offset)?),
+            RegisterRule::Register(register) => self.registers.general[general(*register)?],
+            RegisterRule::Expression(at) => Some(self.memory(self.evaluate(at, Some(cfa))?)?),
+            RegisterRule::ValExpression(is) => Some(self.evaluate(is, Some(cfa))?),
+            _ => None,
         })
     }
 
@@ -405,8 +373,9 @@ impl Frame<'_> {
     }
 
     /// Runs an expression; `initial` is on the expression's stack at the start.
-    fn evaluate(&self, expression: &[u8], initial: Option<u64>) -> Result<u64, Stop> {
-        let bytes = EndianSlice::new(expression, LittleEndian);
+    fn evaluate(&self, of: &UnwindExpression<usize>, initial: Option<u64>) -> Result<u64, Stop> {
+        let bytes = self.frames.get(of.offset..).and_then(|rest| rest.get(..of.length));
+        let bytes = EndianSlice::new(bytes.ok_or(Stop::Damaged)?, LittleEndian);
         let mut run = Evaluation::new(bytes, self.encoding);
         run.set_max_iterations(EXPRESSION_STEPS);
         if let Some(value) = initial {

@@ -128,40 +128,30 @@ impl State {
     /// The control flow of an instruction.
     pub(crate) fn flow(&self, instruction: &Instruction) -> Flow {
         let code = *instruction;
-        if code.is(0xfc00_0000, 0x1400_0000) {
-            return Flow::Jump(code.target(0, 26));
+        match code.word {
+            SYSTEM_CALL => Flow::SystemCall,
+            _ if code.is(0xfc00_0000, 0x1400_0000) => Flow::Jump(code.target(0, 26)),
+            _ if code.is(0xfc00_0000, 0x9400_0000) => Flow::Call(code.target(0, 26)),
+            // `b.cond`, `cbz`, `cbnz`; `tbz`, `tbnz`
+            _ if code.is(0xff00_0000, 0x5400_0000) || code.is(0x7e00_0000, 0x3400_0000) => {
+                Flow::Branch(code.target(5, 19))
+            }
+            _ if code.is(0x7e00_0000, 0x3600_0000) => Flow::Branch(code.target(5, 14)),
+            // `ret`, `retaa`, `retab`
+            0xd65f_03c0 => Flow::Return,
+            _ if code.is(0xffff_fbff, 0xd65f_0bff) => Flow::Return,
+            // `blr` and its forms with pointer authentication
+            _ if code.is(0xffff_fc1f, 0xd63f_0000) || code.is(0xfeff_f800, 0xd63f_0800) => {
+                let is_imported = self.imported >> code.register(5) & 1 == 1;
+                if is_imported { Flow::Unknown } else { Flow::PointerCall }
+            }
+            // `brk`, `udf`
+            _ if code.is(0xffe0_001f, 0xd420_0000) || code.is(0xffff_0000, 0) => Flow::Trap,
+            // Exceptions of other kinds, and jumps through registers.
+            _ if code.is(0xff00_0000, 0xd400_0000) => Flow::Unknown,
+            _ if code.is(0xfe00_0000, 0xd600_0000) => Flow::Unknown,
+            _ => Flow::Next,
         }
-        if code.is(0xfc00_0000, 0x9400_0000) {
-            return Flow::Call(code.target(0, 26));
-        }
-        // `b.cond`, `cbz`, `cbnz`; `tbz`, `tbnz`
-        if code.is(0xff00_0000, 0x5400_0000) || code.is(0x7e00_0000, 0x3400_0000) {
-            return Flow::Branch(code.target(5, 19));
-        }
-        if code.is(0x7e00_0000, 0x3600_0000) {
-            return Flow::Branch(code.target(5, 14));
-        }
-        // `ret`, `retaa`, `retab`
-        if code.word == 0xd65f_03c0 || code.is(0xffff_fbff, 0xd65f_0bff) {
-            return Flow::Return;
-        }
-        // `blr` and its forms with pointer authentication
-        if code.is(0xffff_fc1f, 0xd63f_0000) || code.is(0xfeff_f800, 0xd63f_0800) {
-            let is_imported = self.imported >> code.register(5) & 1 == 1;
-            return if is_imported { Flow::Unknown } else { Flow::PointerCall };
-        }
-        if code.word == SYSTEM_CALL {
-            return Flow::SystemCall;
-        }
-        // `brk`, `udf`
-        if code.is(0xffe0_001f, 0xd420_0000) || code.is(0xffff_0000, 0) {
-            return Flow::Trap;
-        }
-        // Exceptions of other kinds, and jumps through registers.
-        if code.is(0xff00_0000, 0xd400_0000) || code.is(0xfe00_0000, 0xd600_0000) {
-            return Flow::Unknown;
-        }
-        Flow::Next
     }
 
     /// A function was called and has returned.
