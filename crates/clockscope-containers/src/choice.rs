@@ -39,6 +39,9 @@ fn is_at_or_below(path: &str, group: &str) -> bool {
 #[error("{0}")]
 pub struct NotChosen(String);
 
+/// Gives the names of a container, from the id of one of its processes.
+type Ask<'a> = dyn FnMut(&Container, i32) -> Option<Names> + 'a;
+
 /// Maximum number of candidates in a message.
 const LISTED: usize = 5;
 
@@ -53,7 +56,7 @@ const LISTED: usize = 5;
 pub fn choose(
     wanted: &Wanted,
     processes: &[Process],
-    names: &mut dyn FnMut(&Container, i32) -> Option<Names>,
+    names: &mut Ask<'_>,
     mountinfo: &str,
 ) -> Result<Group, NotChosen> {
     match wanted {
@@ -158,12 +161,8 @@ impl Running {
     }
 }
 
-fn container(
-    name: &str,
-    processes: &[Process],
-    names: &mut dyn FnMut(&Container, i32) -> Option<Names>,
-) -> Result<Group, NotChosen> {
-    let running = running(processes, names);
+fn container(name: &str, processes: &[Process], ask: &mut Ask<'_>) -> Result<Group, NotChosen> {
+    let running = running(processes, ask);
     let of_id = |running: &&Running| running.id == name;
     let of_whole_name = |running: &&Running| running.whole.as_deref() == Some(name);
     let of_name = |running: &&Running| running.is_called(name);
@@ -197,10 +196,7 @@ fn container(
 }
 
 /// All containers with at least one process.
-fn running(
-    processes: &[Process],
-    names: &mut dyn FnMut(&Container, i32) -> Option<Names>,
-) -> Vec<Running> {
+fn running(processes: &[Process], ask: &mut Ask<'_>) -> Vec<Running> {
     let mut all: Vec<Running> = Vec::new();
     for process in processes {
         let walks = paths(&process.cgroup).into_iter().map(|path| (path, walk(path)));
@@ -210,7 +206,7 @@ fn running(
         if all.iter().any(|other| other.id == container.id.verbatim()) {
             continue;
         }
-        let names = names(&container, process.pid).unwrap_or_default();
+        let names = ask(&container, process.pid).unwrap_or_default();
         let parts = [names.namespace, names.pod, names.container];
         let parts: Vec<String> =
             parts.iter().flatten().map(|part: &Foreign| part.verbatim().to_owned()).collect();

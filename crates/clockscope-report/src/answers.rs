@@ -98,7 +98,10 @@ pub(super) fn cost(report: &TraceReport) -> String {
     let mut text = match share {
         Some(share) => format!("{share}: {text}"),
         None if reads.time_ns > 0 => text,
-        None => format!("{text}; {}", untimed(reads)),
+        None if reads.too_few_timed => {
+            format!("{text}; too few were timed to say what one costs")
+        }
+        None => format!("{text}; none of them was timed"),
     };
     if is_partial {
         text += &format!("; {MISSING}");
@@ -206,14 +209,6 @@ pub(super) fn system_calls(report: &TraceReport) -> String {
         }
     }
     labelled("Calls", &text)
-}
-
-fn untimed(reads: &ClockReads) -> &'static str {
-    if reads.too_few_timed {
-        "too few were timed to say what one costs"
-    } else {
-        "none of them was timed"
-    }
 }
 
 fn by_syscall(reads: &ClockReads) -> String {

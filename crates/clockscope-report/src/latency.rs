@@ -42,27 +42,24 @@ pub(super) fn render(report: &TraceReport, entries: &[Entry], options: &TextOpti
 /// The clause that clock reads are not answered in user space; `None` if they are.
 pub(super) fn slow_clause(report: &TraceReport) -> Option<String> {
     let slow: Vec<&VdsoRow> = report.vdso.iter().filter(|r| is_by_syscall(r, report)).collect();
-    slow.first().map(|row| slow_sentence(row, slow.len(), report))
-}
-
-fn slow_sentence(row: &VdsoRow, rows: usize, report: &TraceReport) -> String {
+    let row = slow.first()?;
     let p50 = row.latency_ns.as_ref().map_or(0, |latency| latency.p50);
-    let others = match rows {
+    let others = match slow.len() {
         1 => String::new(),
         2 => " (and of one more function)".to_owned(),
-        _ => format!(" (and of {} more functions)", rows - 1),
+        rows => format!(" (and of {} more functions)", rows - 1),
     };
     let syscall = match report.clock_reads.syscall_read_ps {
         0 => "a system call takes".to_owned(),
         ps => format!("a system call takes ({} here)", units::picos(ps)),
     };
-    format!(
+    Some(format!(
         "half of the calls of {}{others} took {} or more, as long as {syscall}: they were not \
          answered in user space{}",
         entries::vdso_name(row),
         units::nanos(p50),
         if report.slow_because.is_none() { " (clockscope doctor says why)" } else { "" },
-    )
+    ))
 }
 
 fn is_telling(row: &VdsoRow, report: &TraceReport) -> bool {

@@ -16,11 +16,8 @@ pub(super) fn how_timed(report: &TraceReport) -> String {
     if calls > 0 && timed == 0 {
         notes.push("no vDSO call was timed".to_owned());
     } else if calls > timed {
-        notes.push(format!(
-            "of vDSO calls estimated: {} of {} were timed",
-            units::count(timed),
-            units::count(calls)
-        ));
+        let [timed, calls] = [timed, calls].map(units::count);
+        notes.push(format!("of vDSO calls estimated: {timed} of {calls} were timed"));
     }
     let uncertain = report.vdso.iter().filter(|row| row.time_uncertain).count() as u64;
     if uncertain > 0 {
@@ -70,11 +67,8 @@ pub(super) fn compared(report: &TraceReport) -> String {
     };
     let differ = rows.iter().filter(|row| row.sites != row.kernel);
     let differ: Vec<String> = differ.map(|row| of(row, row.sites, row.kernel)).collect();
-    let calls = format!(
-        "{} of {} calls are counted by code in the program",
-        units::count(sites),
-        units::count(kernel)
-    );
+    let [sites, kernel] = [sites, kernel].map(units::count);
+    let calls = format!("{sites} of {kernel} calls are counted by code in the program");
     let mut text = if differ.is_empty() {
         format!("{calls}, each number as the kernel counts it")
     } else {

@@ -1,7 +1,7 @@
 //! The last line of `run --stats`: gain or loss by the program's clock.
 
 use super::costs;
-use clockscope_model::trace::{Clock, ClockPageReport, TraceReport, Verdict};
+use clockscope_model::trace::{Clock, TraceReport, Verdict};
 use clockscope_text::foreign::printable;
 use clockscope_text::units;
 
@@ -16,13 +16,18 @@ pub(super) fn sentence(report: &TraceReport, verdict: &Verdict) -> String {
         return format!("nothing to say: the program read no clock that --clock {clock} answers");
     }
     if let Some(page) = report.clock_page.as_ref().filter(|page| page.answered < page.reads / 2) {
-        return mostly_by_kernel(page);
+        return format!(
+            "not known, because the kernel answered {} of {} in place of the page",
+            units::count(page.reads.saturating_sub(page.answered)),
+            units::counted(page.reads, "read", "reads")
+        );
     }
     let Some(time_ns) = verdict.time_ns else {
         return "not known, because too few reads were timed".to_owned();
     };
     let cpu_ns = report.cpu_ns;
-    let (here, kernel) = (each(time_ns, verdict), each(verdict.by_kernel_ns, verdict));
+    let [here, kernel] =
+        [time_ns, verdict.by_kernel_ns].map(|time_ns| costs::each(time_ns, verdict.reads));
     let costs = format!("a read costs {here} by {clock}, {kernel} by the kernel");
     let saved_ns = verdict.by_kernel_ns.saturating_sub(time_ns);
     let added_ns = time_ns.saturating_sub(verdict.by_kernel_ns);
@@ -45,10 +50,8 @@ pub(super) fn sentence(report: &TraceReport, verdict: &Verdict) -> String {
                 0 => String::new(),
                 ns => format!("; stamps are up to {} old", units::nanos(ns)),
             };
-            format!(
-                "saves about {} of at most {without} of CPU: {costs}{stale}",
-                units::nanos(saved_ns)
-            )
+            let saved = units::nanos(saved_ns);
+            format!("saves about {saved} of at most {without} of CPU: {costs}{stale}")
         }
         slow if slow == Clock::Slow.name() || slow == Clock::Syscall.name() => {
             // The time without these reads would be a small difference of two large figures and is not printed.
@@ -59,22 +62,10 @@ pub(super) fn sentence(report: &TraceReport, verdict: &Verdict) -> String {
     }
 }
 
-/// Time of one of the reads, if all take `time_ns`.
-fn each(time_ns: u64, verdict: &Verdict) -> String {
-    costs::each(time_ns, verdict.reads)
-}
-
-fn mostly_by_kernel(page: &ClockPageReport) -> String {
-    format!(
-        "not known, because the kernel answered {} of {} in place of the page",
-        units::count(page.reads.saturating_sub(page.answered)),
-        units::counted(page.reads, "read", "reads")
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clockscope_model::trace::ClockPageReport;
 
     fn said(clock: Clock, cpu_ms: u64, each_ps: u64, by_kernel_ps: u64) -> String {
         let reads = 1_000_000;

@@ -57,21 +57,17 @@ pub fn sentence(report: &TraceReport, what_if: &WhatIf) -> String {
     let here = here_ps(report).map(|ps| format!(", here {}", units::picos(ps))).unwrap_or_default();
     let (now, then) = (units::nanos(report.cpu_ns), units::nanos(cpu_ns));
     let times_as_long = costs::times_as_long(times);
+    let read = units::picos(what_if.read_ps.unwrap_or_default());
     match (what_if.from_ratio, what_if.read_ps) {
-        (false, read_ps) => format!(
-            "at {} a read{here}, this would take {then} of CPU time instead of {now}, {times_as_long}",
-            units::picos(read_ps.unwrap_or_default())
+        (false, _) => format!(
+            "at {read} a read{here}, this would take {then} of CPU time instead of {now}, {times_as_long}"
         ),
-        (true, Some(ps)) if ps < BEYOND_EXPLANATION_PS => {
-            format!(
-                "{times_as_long} ({then} of CPU time instead of {now}) fits a read of {}{here}",
-                units::picos(ps)
-            )
-        }
-        (true, Some(ps)) => format!(
-            "{times_as_long} would need a read of {}{here}: no clocksource is that slow, so look for \
-             another cause",
-            units::picos(ps)
+        (true, Some(ps)) if ps < BEYOND_EXPLANATION_PS => format!(
+            "{times_as_long} ({then} of CPU time instead of {now}) fits a read of {read}{here}"
+        ),
+        (true, Some(_)) => format!(
+            "{times_as_long} would need a read of {read}{here}: no clocksource is that slow, so look for \
+             another cause"
         ),
         (true, None) => format!("no cost of a read makes this take {then} of CPU time"),
     }

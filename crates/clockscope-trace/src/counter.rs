@@ -59,14 +59,10 @@ impl SyscallObserver for Observing {
 fn ptrace_counter(options: &CountOptions, program: Option<i32>) -> Rc<RefCell<PtraceCounter>> {
     let mut counter = PtraceCounter::new(options.breakdown, INSTALL_MARK);
     if let Some(program) = program {
-        counter.begun(program, program, execve());
+        let execve = u32::try_from(libc::SYS_execve).expect("numbers of system calls are small");
+        counter.begun(program, program, execve);
     }
     Rc::new(RefCell::new(counter))
-}
-
-/// The number of `execve`.
-fn execve() -> u32 {
-    u32::try_from(libc::SYS_execve).expect("numbers of system calls are small")
 }
 
 /// The note for the user about the way chosen instead of eBPF.

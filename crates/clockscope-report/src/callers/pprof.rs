@@ -112,14 +112,10 @@ impl<'a> Builder<'a> {
             return mapping.id;
         }
         let id = self.profile.mapping.len() as u64 + 1;
-        self.profile.mapping.push(Mapping {
-            id,
-            filename,
-            // Set for all mappings, so pprof does not look for symbols itself: clockscope has already named
-            // all that it could.
-            has_functions: true,
-            ..Mapping::default()
-        });
+        // `has_functions` is set for all mappings, so pprof does not look for symbols itself: clockscope has
+        // already named all that it could.
+        let mapping = Mapping { id, filename, has_functions: true, ..Mapping::default() };
+        self.profile.mapping.push(mapping);
         id
     }
 
@@ -235,14 +231,10 @@ impl<'a> Builder<'a> {
 
     fn finish(mut self) -> Profile {
         let command = joined(&self.report.command, " ");
-        let comments = [
-            format!("clockscope trace {command}"),
-            format!(
-                "{} sampled, {} lost",
-                units::counted(self.callers.samples, "stack", "stacks"),
-                units::count(self.callers.lost)
-            ),
-        ];
+        let stacks = units::counted(self.callers.samples, "stack", "stacks");
+        let lost = units::count(self.callers.lost);
+        let comments =
+            [format!("clockscope trace {command}"), format!("{stacks} sampled, {lost} lost")];
         self.profile.comment = comments.iter().map(|text| self.string(text)).collect();
         self.profile.duration_nanos = i64::try_from(self.report.wall_ns).unwrap_or(i64::MAX);
         self.profile

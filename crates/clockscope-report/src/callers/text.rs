@@ -9,7 +9,7 @@ use super::tree::{Classes, Tree};
 use super::wrappers;
 use crate::costs::{total, whole};
 use crate::options::CallersOptions;
-use clockscope_model::callers::{CalledRow, Callers, Waits};
+use clockscope_model::callers::{CalledRow, Callers, CutRow, Waits};
 use clockscope_model::names;
 use clockscope_model::trace::{DeclineRow, Missing, TraceReport};
 use clockscope_text::foreign::{Foreign, printable};
@@ -82,14 +82,12 @@ pub fn render(report: &TraceReport, options: CallersOptions) -> String {
 fn sampled(callers: &Callers) -> String {
     let calls = total(callers.called.iter().map(|row| row.calls));
     let calls = number_of(calls, callers.called.iter().any(|row| row.estimated));
+    let lost = match callers.lost {
+        0 => String::new(),
+        lost => format!("; {} lost", units::counted(lost, "more was", "more were")),
+    };
     if callers.samples == 0 {
-        return match callers.lost {
-            0 => format!("no stack was sampled, of {calls}"),
-            lost => format!(
-                "no stack was sampled, of {calls}; {} lost",
-                units::counted(lost, "more was", "more were")
-            ),
-        };
+        return format!("no stack was sampled, of {calls}{lost}");
     }
     /// Least cost that is told, as a share of the CPU time.
     const COST_LEAST: f64 = 1e-4;
@@ -99,10 +97,7 @@ fn sampled(callers: &Callers) -> String {
         text += &format!(", at most {} a second", units::count(callers.freq.into()));
     }
     if callers.lost > 0 {
-        text += &format!(
-            "; {} lost, because they came too fast",
-            units::counted(callers.lost, "more was", "more were")
-        );
+        text += &format!("{lost}, because they came too fast");
     }
     text += &rough(callers);
     if callers.cost_share.is_finite() && callers.cost_share >= COST_LEAST {
@@ -175,32 +170,21 @@ fn cut(callers: &Callers) -> Option<String> {
     if samples == 0 {
         return None;
     }
-    let mut reasons: Vec<String> = callers
-        .cut
-        .iter()
-        .take(REASONS)
-        .map(|row| {
-            let count = units::count(row.samples);
-            let reason = printable(&row.reason);
-            match row.module.as_ref().map(Foreign::printable) {
-                Some(module) => {
-                    format!("{count} in {}: {reason}", names::file_name(&module))
-                }
-                None => format!("{count}: {reason}"),
-            }
-        })
-        .collect();
+    let reason = |row: &CutRow| {
+        let module = row.module.as_ref().map(Foreign::printable);
+        let place = module.map(|module| format!(" in {}", names::file_name(&module)));
+        let place = place.unwrap_or_default();
+        format!("{}{place}: {}", units::count(row.samples), printable(&row.reason))
+    };
+    let mut reasons: Vec<String> = callers.cut.iter().take(REASONS).map(reason).collect();
     let named = total(callers.cut.iter().take(REASONS).map(|row| row.samples));
     if samples > named && named > 0 {
         reasons.push(format!("{} otherwise", units::count(samples - named)));
     }
     let reasons =
         if reasons.is_empty() { "no reason is known".to_owned() } else { reasons.join("; ") };
-    Some(format!(
-        "{} of {} end before the first function of their thread ({reasons})",
-        units::count(samples),
-        units::count(callers.samples.max(samples))
-    ))
+    let [cut, all] = [samples, callers.samples.max(samples)].map(units::count);
+    Some(format!("{cut} of {all} end before the first function of their thread ({reasons})"))
 }
 
 /// The trees, and the notes on them.
@@ -267,10 +251,8 @@ fn notes(
         left_out.push("what starts programs and threads".to_owned());
     }
     if options.whole && !left_out.is_empty() {
-        let text = format!(
-            "{}, in these trees; --format json, folded and pprof have them",
-            left_out.join(", and ")
-        );
+        let what = left_out.join(", and ");
+        let text = format!("{what}, in these trees; --format json, folded and pprof have them");
         out += &labelled_in("Left out", &text, width);
     }
     if !others.is_empty() {

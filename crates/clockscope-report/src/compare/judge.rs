@@ -72,11 +72,8 @@ pub(super) fn judge(pairs: &[(Path, Path)], report: &mut CompareReport) {
     for (before, after) in pairs {
         for (path, file) in [(before, &report.before), (after, &report.after)] {
             if let Some(regimes) = &path.regimes {
-                report.notes.push(format!(
-                    "{} in {file}: {}.",
-                    path.name,
-                    regimes.trim_end_matches('.')
-                ));
+                let regimes = regimes.trim_end_matches('.');
+                report.notes.push(format!("{} in {file}: {regimes}.", path.name));
             }
         }
     }

@@ -18,7 +18,8 @@ pub(super) fn paths(report: &TraceReport, with_syscalls: bool) -> Vec<Path> {
         a_read(report).into_iter().map(|cost| path("a clock read".to_owned(), Some(cost), true));
     let vdso = report.vdso.iter().filter(|row| row.calls > 0).map(|row| {
         let name = names::with_clock(&row.function, row.clock.as_deref());
-        path(name, of_vdso(row, report), is_often(row.calls, report))
+        let cost = row.has_time().then(|| cost(row.time_avg_ps, within(row, report)));
+        path(name, cost, is_often(row.calls, report))
     });
     let is_read = |name: &str| with_syscalls && reads::source(name, None).is_some();
     let syscalls =
@@ -27,11 +28,8 @@ pub(super) fn paths(report: &TraceReport, with_syscalls: bool) -> Vec<Path> {
             let within = (row.time_avg_ps / 3).saturating_add(row.time_avg_within_ps.unwrap_or(0));
             let is_known = row.time_total_ns > 0 && row.calls >= TIMED_MIN;
             let cost = is_known.then(|| cost(row.time_avg_ps, within));
-            path(
-                format!("{} [syscall]", names::with_clock(&row.name, None)),
-                cost,
-                is_often(row.calls, report),
-            )
+            let name = format!("{} [syscall]", names::with_clock(&row.name, None));
+            path(name, cost, is_often(row.calls, report))
         });
     average.chain(vdso).chain(syscalls).collect()
 }
@@ -49,12 +47,8 @@ fn cost(ps: u64, within_ps: u64) -> Cost {
     Cost { ps, low_ps: ps.saturating_sub(within_ps), high_ps: ps.saturating_add(within_ps) }
 }
 
-/// The cost of a vDSO call. The interval includes half of the cost of timing on either side: that cost is
-/// measured once a run and subtracted, and on a busy machine two runs measure costs that differ this much.
-fn of_vdso(row: &VdsoRow, report: &TraceReport) -> Option<Cost> {
-    row.has_time().then(|| cost(row.time_avg_ps, within(row, report)))
-}
-
+/// Half of the interval of the cost of a vDSO call. It includes half of the cost of timing: that cost is measured once
+/// a run and subtracted, and on a busy machine two runs measure costs that differ this much.
 fn within(row: &VdsoRow, report: &TraceReport) -> u64 {
     // A known cost is within one half; older reports have no interval.
     let sampled_ps = row.time_avg_within_ps.unwrap_or(row.time_avg_ps / 2);
@@ -119,10 +113,8 @@ fn how_often(report: &TraceReport) -> String {
         text += &format!(", {rate} a second");
     }
     if reads.time_ns > 0 && report.cpu_ns > 0 {
-        text += &format!(
-            ", {} of the CPU time",
-            units::share(costs::ratio(reads.time_ns, report.cpu_ns))
-        );
+        let share = units::share(costs::ratio(reads.time_ns, report.cpu_ns));
+        text += &format!(", {share} of the CPU time");
     }
     text
 }

@@ -11,7 +11,7 @@ use vdso_image::layout::Counted;
 use super::collected::{Pair, Seen};
 use super::sampler::Found;
 use super::weights::{self, Counts};
-use clockscope_callers::frames::{End, FrameAddress};
+use clockscope_callers::frames::End;
 use clockscope_callers::sample::Called;
 use clockscope_model::callers::{CalledRow, Callers, CutRow, FrameRow, PairRow, StackRow};
 use clockscope_model::reads::clock_name;
@@ -166,12 +166,6 @@ fn called_row(called: Called) -> Option<CalledRow> {
     })
 }
 
-/// The rows of a frame: inlined functions first.
-fn frame_rows(found: &Found, frame: FrameAddress, rows: &mut IndexSet<FrameRow>) -> Vec<usize> {
-    let names = found.names.get(&frame).into_iter().flatten();
-    names.map(|name| rows.insert_full(name.clone()).0).collect()
-}
-
 /// The stacks, most calls first, and the new index of each collected stack.
 fn stack_rows(
     found: &Found,
@@ -186,10 +180,12 @@ fn stack_rows(
         let (stack, seen) = &collected.stacks()[index];
         let Some(called) = called.get(&stack.called) else { continue };
         moved.insert(index, rows.len());
+        // Of each frame, inlined functions first.
+        let rows_of = stack.frames.iter().filter_map(|frame| found.names.get(frame)).flatten();
         rows.push(StackRow {
             called: *called,
             pid: stack.pid,
-            frames: stack.frames.iter().flat_map(|at| frame_rows(found, *at, frames)).collect(),
+            frames: rows_of.map(|row| frames.insert_full(row.clone()).0).collect(),
             samples: seen.samples,
             calls: calls[index],
             complete: stack.complete,

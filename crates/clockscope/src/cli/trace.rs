@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 
-use super::{Format, hints, read_cost};
+use super::{hints, read_cost};
 use crate::exit::Failed;
 use clockscope_containers::choice::Wanted;
 use clockscope_report::options::SortBy;
@@ -346,15 +346,6 @@ pub enum TraceFormat {
     Folded,
     /// a profile for go tool pprof
     Pprof,
-}
-
-impl From<Format> for TraceFormat {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Text => Self::Text,
-            Format::Json => Self::Json,
-        }
-    }
 }
 
 /// Parses process ids, as `pidof` and `pgrep` print them, or with commas.

@@ -1,7 +1,8 @@
 //! `clockscope run`.
 
 use super::{program, tsc_guard};
-use crate::cli::RunArgs;
+use crate::cli::trace::TraceFormat;
+use crate::cli::{Format, RunArgs};
 use crate::exit;
 use crate::printing::summary::Output;
 use clockscope_model::trace::{Clock, TraceReport};
@@ -22,7 +23,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<i32> {
     }
     let path = program::find(&args.command[0], std::env::var_os("PATH").as_deref())?;
     let options = TextOptions { clock: args.clock, ..TextOptions::default() };
-    let output = Output::open(args.output.as_deref(), args.format.into(), options)?;
+    let format = match args.format {
+        Format::Text => TraceFormat::Text,
+        Format::Json => TraceFormat::Json,
+    };
+    let output = Output::open(args.output.as_deref(), format, options)?;
     if args.clock.is_page() {
         tsc_guard::ask(args.force)?;
     }
