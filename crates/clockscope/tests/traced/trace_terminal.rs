@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use crate::support::attaching::signal;
+use crate::support::attaching::{signal, wait_until};
 use crate::support::builds::{self, Link};
 use crate::support::compare::{assert_counts, assert_exact, assert_same_as_untraced};
 use crate::support::conversation::Conversation;
@@ -77,6 +77,10 @@ fn timeout_outside_and_inside() {
         let mut program = Conversation::start_silent(&words);
         let process = program.line().parse().expect("a process number");
         program.wait_for("ready");
+        // `timeout` ends by a signal that comes before its `fork` has returned, though the program may run by then.
+        let waits = format!("{} ", libc::SYS_rt_sigsuspend);
+        let call = || std::fs::read_to_string(format!("/proc/{process}/syscall"));
+        wait_until("timeout waits", || call().is_ok_and(|call| call.starts_with(&waits)));
         signal("ALRM", process);
         let said = program.until(|line| line == "result caught SIGTERM");
         assert_eq!(code_as_shell(program.status()), 124, "{said}");
