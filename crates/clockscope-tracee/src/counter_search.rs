@@ -11,8 +11,8 @@ use super::site_files::{FILE_MAX, FileKey, VDSO, executed, open};
 use clockscope_sites::{counter_reads, functions_of};
 use clockscope_sys::{access, proc_text};
 
-/// Time between looks at the processes: first, and at most.
-const FIRST: Duration = Duration::from_millis(1);
+/// Time before the first look, in which the tracer needs the CPUs for the start, and the longest time between looks.
+const FIRST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(250);
 /// A process is looked at after 1, 2, 4 and 8 looks at all, and then each time after this many: a second or more.
 const EACH: u32 = 16;
@@ -99,6 +99,8 @@ struct Search {
 
 impl Search {
     fn run(&mut self, until: &Receiver<()>) {
+        let mut rest = FIRST;
+        let mut goes_on = until.recv_timeout(rest) == Err(RecvTimeoutError::Timeout);
         if let Some(program) = &self.program
             && let Ok(file) = File::open(program)
             && let Ok(about) = file.metadata()
@@ -107,10 +109,10 @@ impl Search {
         {
             self.search(program.to_string_lossy().into_owned(), &file, about.len());
         }
-        let mut rest = FIRST;
-        while until.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
+        while goes_on {
             self.look(false);
             rest = LONGEST.min(rest * 2);
+            goes_on = until.recv_timeout(rest) == Err(RecvTimeoutError::Timeout);
         }
         // The number of a launched program that has ended may be another's by now.
         if self.and != Others::Descendants {
