@@ -41,7 +41,7 @@ pub enum Others {
     None,
     /// All descendants.
     Descendants,
-    /// The descendants that this process traces. The named ones, too, must be traced.
+    /// The descendants that this process traces.
     Traced,
 }
 
@@ -136,7 +136,8 @@ impl Search {
                     open.extend(children.split(' ').filter_map(|child| child.parse::<i32>().ok()));
                 }
             }
-            if is_due && (self.and != Others::Traced || is_traced(pid)) {
+            let is_asked_for = self.and != Others::Traced || self.processes.contains(&pid);
+            if is_due && (is_asked_for || is_traced(pid)) {
                 self.look_at(pid);
             }
         }
