@@ -48,7 +48,7 @@ fn a_tracer_that_is_killed_leaves_nobody_waiting() {
 #[test]
 fn threads_that_share_slots_are_sampled_without_waiting() {
     let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
-    let command = words![python, sources().join("many_threads.py"), "400", "10000"];
+    let command = words![python, sources().join("many_threads.py"), "400", "50000"];
     let traced = trace(&["--via", "none", "--callers"], &command).succeeded();
     let report = traced.report();
     assert_eq!(report.reads_of("CLOCK_BOOTTIME"), said(&traced.stdout));
