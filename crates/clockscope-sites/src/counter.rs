@@ -1,5 +1,6 @@
 //! Finds the instructions of a file that read the CPU's counter: neither the vDSO nor the kernel sees these reads.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -19,6 +20,11 @@ type Header = object::elf::FileHeader64<Endianness>;
 const CHUNK: usize = 1 << 20;
 /// Bytes of the longest instruction.
 const LONGEST: usize = 4;
+/// Limits for a file made to use up memory, in bytes: all tables, one function. Those of programs are far smaller.
+const TABLES_MAX: u64 = 128 << 20;
+const FUNCTION_MAX: u64 = 256 << 10;
+/// By chance a gigabyte has some 16,000.
+const PLACES_MAX: usize = 1 << 20;
 
 /// Addresses of the instructions that read the counter, in the file's own numbers and ascending order: `rdtsc` and
 /// `rdtscp` on x86-64, `mrs` of `CNTVCT_EL0` and `CNTVCTSS_EL0` on arm64. Large files have the bytes of `rdtsc` by
@@ -27,10 +33,18 @@ const LONGEST: usize = 4;
 ///
 /// # Errors
 ///
-/// Those of reading, and `InvalidData` for a file that is damaged, or no ELF file for one of the two.
+/// Those of reading, and `InvalidData` for a file that is damaged or larger than a program, or no ELF file for one of the
+/// two.
 pub fn counter_reads(file: &File, length: u64) -> io::Result<Vec<u64>> {
     let cache = ReadCache::new(file);
     let (machine, segments) = executed(&cache).map_err(|_| damaged())?;
+    let tables = elf::parts(&cache, false).map_err(|_| damaged())?;
+    let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0_u64, u64::saturating_add);
+    if sum(&mut tables.iter().map(|(_, size)| *size)) > TABLES_MAX
+        || sum(&mut segments.iter().map(|segment| segment.size)) > length
+    {
+        return Err(damaged());
+    }
     let find: fn(u64, &[u8]) -> Vec<u64> = match machine {
         EM_X86_64 => patterns,
         EM_AARCH64 => words,
@@ -42,15 +56,22 @@ pub fn counter_reads(file: &File, length: u64) -> io::Result<Vec<u64>> {
     }
     if machine == EM_X86_64 && !found.is_empty() {
         let mut bytes = vec![0; usize::try_from(length).map_err(|_| damaged())?];
-        elf::read_into(&mut bytes, file, elf::parts(&cache, false).map_err(|_| damaged())?)?;
+        elf::read_into(&mut bytes, file, tables)?;
         let code = elf::read(&bytes).map_err(|_| damaged())?;
         let functions = Functions::new(&[], &code, &[]);
-        let around = found.iter().flat_map(|address| functions.with(*address));
-        let ranges = around.filter_map(|function| code.place(&(function.start..function.limit)));
-        let ranges = ranges.collect();
-        elf::read_into(&mut bytes, file, ranges)?;
-        let mut functions = Functions::new(&bytes, &code, &[]);
-        found.retain(|address| functions.is_instruction(*address));
+        let mut around = BTreeSet::new();
+        found.retain(|address| {
+            let with = functions.with(*address);
+            let is_short =
+                with.iter().all(|function| function.limit - function.start <= FUNCTION_MAX);
+            around.extend(with.into_iter().filter(|_| is_short));
+            is_short
+        });
+        let ranges =
+            around.iter().filter_map(|function| code.place(&(function.start..function.limit)));
+        elf::read_into(&mut bytes, file, ranges.collect())?;
+        // What is known of a function is not kept: a file may have many.
+        found.retain(|address| Functions::new(&bytes, &code, &[]).is_instruction(*address));
     }
     found.sort_unstable();
     found.dedup();
@@ -83,6 +104,9 @@ fn scan(
         let size = usize::try_from(segment.size - done).unwrap_or(usize::MAX).min(buffer.len());
         file.read_exact_at(&mut buffer[..size], segment.offset + done)?;
         found.extend(find(segment.address.wrapping_add(done), &buffer[..size]));
+        if found.len() > PLACES_MAX {
+            return Err(damaged());
+        }
         done += CHUNK as u64;
     }
     Ok(found)
@@ -180,6 +204,13 @@ mod tests {
             let functions = functions_of(&file, &found);
             assert!(functions.iter().any(|function| function == name), "{functions:?}");
         }
+    }
+
+    #[test]
+    fn a_file_with_too_many_places_is_no_program() {
+        let content = [0x0f, 0x31].repeat(PLACES_MAX + CHUNK);
+        let segment = Segment { address: 0, offset: 0, size: content.len() as u64 };
+        assert_eq!(scan(&file(&content), &segment, patterns).unwrap_err().kind(), damaged().kind());
     }
 
     #[test]
