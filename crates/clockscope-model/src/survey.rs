@@ -51,6 +51,9 @@ pub struct SurveyReport {
     /// Files that the sampled processes execute, with instructions that read the CPU's counter.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub counter_reads: Vec<CounterReads>,
+    /// Why programs may measure wrongly with the counter on this host, as in `TraceReport`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counter_doubt: Option<String>,
     /// The machine.
     pub host: Option<HostState>,
 }

@@ -54,6 +54,10 @@ pub struct TraceReport {
     /// Files of the program with instructions that read the CPU's counter, which are not counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub counter_reads: Vec<CounterReads>,
+    /// Why programs may measure wrongly with the counter on this host, as `clockscope doctor` has it; only if a file of
+    /// the program can read it, and the kernel's clock is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counter_doubt: Option<String>,
     /// Cost of counting, measured at the start.
     pub overhead: Overhead,
     /// Counts over the run, in the order of time.

@@ -1,6 +1,7 @@
 //! Files of the program that read the CPU's counter themselves, which neither the vDSO nor the kernel sees.
 
 use clockscope_model::trace::CounterReads;
+use clockscope_text::foreign::printable;
 use clockscope_text::lines::cut_middle;
 use clockscope_text::units;
 
@@ -12,7 +13,8 @@ const NAME: usize = 32;
 
 /// One sentence; `None` if there are no such files. Libraries of the system are in it only if `all`: most programs use
 /// them, and they read the counter once, or seldom.
-pub(super) fn sentence(rows: &[CounterReads], all: bool) -> Option<String> {
+/// `doubt` is why the counter is no clock on this host.
+pub(super) fn sentence(rows: &[CounterReads], doubt: Option<&str>, all: bool) -> Option<String> {
     let rows = rows.iter().filter(|row| all || !row.of_system);
     let rows: Vec<String> = rows.map(of_file).collect();
     let shown = if all { rows.len() } else { FILES.min(rows.len()) };
@@ -20,7 +22,14 @@ pub(super) fn sentence(rows: &[CounterReads], all: bool) -> Option<String> {
         0 => String::new(),
         more => format!(" and {}", units::counted(more as u64, "more file", "more files")),
     };
-    (!rows.is_empty()).then(|| format!("{}{more}; not counted", rows[..shown].join(", ")))
+    let doubt = doubt.map(|why| {
+        format!(
+            ". What programs measure with it may be wrong here: {} (clockscope doctor)",
+            printable(why)
+        )
+    });
+    let doubt = doubt.unwrap_or_default();
+    (!rows.is_empty()).then(|| format!("{}{more}; not counted{doubt}", rows[..shown].join(", ")))
 }
 
 fn of_file(row: &CounterReads) -> String {
@@ -55,15 +64,19 @@ mod tests {
         ];
         let files = "postgres (3 places: pg_get_ticks, a, …), libjvm.so (1 place)";
         assert_eq!(
-            sentence(&rows, false),
+            sentence(&rows, None, false),
             Some(format!("{files}, huge (not searched in time); not counted"))
         );
-        assert!(sentence(&rows, true).is_some_and(|all| all.contains("pthread_mutex_lock")));
-        assert_eq!(sentence(&[], true), None);
+        assert!(sentence(&rows, None, true).is_some_and(|all| all.contains("pthread_mutex_lock")));
+        assert_eq!(sentence(&[], None, true), None);
+        let doubted = "huge (not searched in time); not counted. What programs measure with it may be wrong here: \
+                       the counters differ [tsc-warp] (clockscope doctor)";
+        let doubt = Some("the counters differ [tsc-warp]");
+        assert_eq!(sentence(&rows[3..], doubt, false).as_deref(), Some(doubted));
     }
 
     #[test]
     fn programs_with_libraries_of_the_system_alone_have_no_line() {
-        assert_eq!(sentence(&[row("/lib/libc.so.6", Some(2), &[], true)], false), None);
+        assert_eq!(sentence(&[row("/lib/libc.so.6", Some(2), &[], true)], None, false), None);
     }
 }

@@ -160,7 +160,8 @@ fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
     };
     let mut not_named = declines_of(|what| what == Missing::Names);
     not_named.extend(report.callers.iter().flat_map(|callers| callers.stripped.clone()));
-    let counters = counter_reads::sentence(&report.counter_reads, false);
+    let doubt = report.counter_doubt.as_deref();
+    let counters = counter_reads::sentence(&report.counter_reads, doubt, false);
     let mut not_counted = declines::sentences(&report.declines);
     not_counted.extend(counters.map(|files| format!("Reads of the CPU's counter by {files}")));
     let sites = sites(report);

@@ -50,7 +50,8 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         }
     }
     let mut below = declines::labelled("Not counted", &report.declines, WIDTH);
-    let counters = counter_reads::sentence(&report.counter_reads, options.all);
+    let doubt = report.counter_doubt.as_deref();
+    let counters = counter_reads::sentence(&report.counter_reads, doubt, options.all);
     below += &told("Can read the counter itself", &counters.unwrap_or_default());
     if !options.summary_only {
         if options.all {

@@ -45,6 +45,14 @@ pub fn check(force: bool) -> Result<Vec<String>, Refusal> {
     judge(&CounterProbe::collect(), force)
 }
 
+/// Whether the kernel's own clock is the CPU's counter or made from it; true if the clocksource is not known.
+pub fn kernel_uses_the_counter() -> bool {
+    let source = fastclock::sys::clocksource();
+    source.is_none_or(|source| {
+        is_the_counter(source.name()) || is_made_from_the_counter(source.name())
+    })
+}
+
 /// One argument against the counter.
 struct Objection {
     reason: Decline,

@@ -167,7 +167,8 @@ pub(crate) fn remarks(report: &SurveyReport) -> Vec<(&'static str, String)> {
         brief(report.visible_from_per_second)
     );
     let mut remarks = vec![("Not seen", unseen)];
-    let counters = counter_reads::sentence(&report.counter_reads, false);
+    let doubt = report.counter_doubt.as_deref();
+    let counters = counter_reads::sentence(&report.counter_reads, doubt, false);
     remarks.extend(counters.map(|files| ("Can read the counter itself", files)));
     if report.lost_samples > 0 {
         let lost = format!(

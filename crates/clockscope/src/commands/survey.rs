@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
+use super::tsc_guard;
 use crate::cli::survey::SurveyArgs;
 use crate::exit;
 use crate::printing::spinner::Spinner;
@@ -36,6 +37,7 @@ pub fn run(args: &SurveyArgs) -> Result<i32> {
     let file = Prepared::of_option(args.output.as_deref())?;
     let mut report = survey(args)?;
     report.host = Some(host::without_tsc_rate());
+    report.counter_doubt = tsc_guard::counter_doubt(&report.counter_reads);
     let text = |report: &SurveyReport| text::render(report, args.all);
     printing::report::write(&report, args.format, file, text).map(|()| exit::OK)
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 
-use super::program;
+use super::{program, tsc_guard};
 use crate::cli::trace::{TraceArgs, TraceFormat};
 use crate::exit::{self, Failed};
 use crate::printing::summary::Output;
@@ -83,6 +83,7 @@ fn write(output: Output, mut report: TraceReport) -> bool {
         let facts = live::facts();
         report.slow_because = DoctorReport::new(&facts, &rules::examine(&facts)).in_a_clause();
     }
+    report.counter_doubt = tsc_guard::counter_doubt(&report.counter_reads);
     output.write(&report)
 }
 

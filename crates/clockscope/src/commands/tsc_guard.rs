@@ -6,6 +6,7 @@ use fastclock::Decline;
 use clock_doctor::rules;
 use clock_doctor::rules::advice::tsc_guards;
 use clockscope_measure::live;
+use clockscope_model::trace::CounterReads;
 use clockscope_timekeeper::guards::{self, Refusal};
 
 /// Checks whether this machine's counter may be used.
@@ -28,6 +29,16 @@ pub fn explained(refusal: &Refusal) -> String {
         tsc_guards(&facts, &rules::examine(&facts).findings)
     });
     told(refusal, advice)
+}
+
+/// Why programs that read the CPU's counter themselves may measure wrongly, by doctor's rules, as a clause; `None` if
+/// none of the files is such a program's, nothing is known against the counter, or the kernel itself uses it.
+pub fn counter_doubt(files: &[CounterReads]) -> Option<String> {
+    if files.iter().all(|file| file.of_system) || guards::kernel_uses_the_counter() {
+        return None;
+    }
+    let facts = live::facts();
+    tsc_guards(&facts, &rules::examine(&facts).findings).err()
 }
 
 /// The line; `doctor` is the result of doctor's rules about the TSC, if they were applied.

@@ -283,6 +283,18 @@ fn a_read_that_the_vdso_passes_on_is_one_read() {
 
 #[test]
 #[ignore = "looks at virtual machines: make test-vm"]
+fn a_program_may_measure_wrongly_with_a_counter_that_the_kernel_refused() {
+    let refused = "the kernel refused the TSC without a test (tsc-unsynchronized)";
+    for (name, doubt) in [("fallback", Some(refused)), ("tsc", None)] {
+        let Some(boot) = boot(name) else { continue };
+        let report = boot.json("trace-counter.json");
+        assert!(rows(&report["counter_reads"]).any(|row| row["of_system"] == false), "{report}");
+        assert_eq!(report["counter_doubt"].as_str(), doubt, "{name}");
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
 fn a_kernel_that_gives_no_vdso_is_named() {
     let Some(boot) = boot("no-vdso") else { return };
     assert_eq!(boot.json("bench.out")["host"]["vdso"]["present"], false);
