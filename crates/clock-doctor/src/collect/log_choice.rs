@@ -183,16 +183,8 @@ mod tests {
     #[test]
     fn the_same_boot_is_known_by_its_stamps() {
         let dmesg = log("dmesg", true, vec![registered(0.1, "a"), registered(0.2, "b")]);
-        let kern = log(
-            "kern.log",
-            true,
-            vec![
-                registered(0.1, "a"),
-                registered(0.15, "c"),
-                registered(0.2, "b"),
-                mark(Some(900.0)),
-            ],
-        );
+        let lines = [(0.1, "a"), (0.15, "c"), (0.2, "b")].map(|(at, text)| registered(at, text));
+        let kern = log("kern.log", true, [&lines[..], &[mark(Some(900.0))]].concat());
         assert!(by_shared_lines(&dmesg, &kern));
         let both = add_all(dmesg.clone(), vec![kern], by_shared_lines);
         let stamps: Vec<_> = both.events.iter().map(|event| event.at.unwrap()).collect();

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use super::case_tests::{Case, cases};
 use super::model::DoctorReport;
 use crate::collect;
+use crate::root::unpack::tests::{gzip, zstd};
 use crate::root::{Root, paths};
 use crate::rules;
 
@@ -254,9 +255,6 @@ fn wrapped(line: &str, chance: &mut Chance) -> String {
     }
 }
 
-/// Ways in which lines are damaged rather than dropped.
-const DAMAGES: [fn(&str, &mut Chance) -> String; 2] = [cut, wrapped];
-
 /// The counts of a run.
 #[derive(Default)]
 struct Score {
@@ -416,8 +414,8 @@ fn damaged_logs_keep_what_the_rest_supports_and_say_nothing_wrong() {
                         lost.map(|label| format!("{label}, as in {:?}", lines.first())).collect();
                     (said, wrong)
                 }),
-                1 => ("cut", damaged(&machine, &whole, &mut chance, DAMAGES[0])),
-                2 => ("wrapped", damaged(&machine, &whole, &mut chance, DAMAGES[1])),
+                1 => ("cut", damaged(&machine, &whole, &mut chance, cut)),
+                2 => ("wrapped", damaged(&machine, &whole, &mut chance, wrapped)),
                 3 => ("reordered", reordered(&machine, &whole, &mut chance)),
                 _ => ("dropped", dropped(&machine, &report, &mut chance)),
             };
@@ -442,7 +440,6 @@ fn stamped(line: &str) -> Option<(u64, &str)> {
 }
 
 type Dress = (&'static str, fn(&str) -> String);
-type Encoding = (&'static str, fn(&str) -> Vec<u8>);
 
 /// The forms in which people have a log, each by what is made of a line.
 const DRESSES: [Dress; 4] = [
@@ -472,20 +469,6 @@ const DRESSES: [Dress; 4] = [
     }),
 ];
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    packer.write_all(bytes).unwrap();
-    packer.finish().unwrap()
-}
-
-fn zstd(bytes: &[u8]) -> Vec<u8> {
-    ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
-}
-
-/// The forms in which a whole file may be stored.
-const ENCODINGS: [Encoding; 2] =
-    [("gzip", |text| gzip(text.as_bytes())), ("zstd", |text| zstd(text.as_bytes()))];
-
 #[test]
 fn a_log_in_any_dress_says_what_the_plain_one_says() {
     let mut complaints = Vec::new();
@@ -498,8 +481,8 @@ fn a_log_in_any_dress_says_what_the_plain_one_says() {
             let lines: Vec<String> = machine.lines.iter().map(|line| dress(line)).collect();
             (*name, text_of(&lines).into_bytes())
         });
-        let encoded = ENCODINGS.iter().map(|(name, encode)| (*name, encode(&text)));
-        for (name, bytes) in dressed.chain(encoded) {
+        let packed = [("gzip", gzip(text.as_bytes())), ("zstd", zstd(text.as_bytes()))];
+        for (name, bytes) in dressed.chain(packed) {
             let labels = machine.judged(&bytes).labels;
             if labels != plain.labels {
                 complaints

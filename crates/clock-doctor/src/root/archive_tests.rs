@@ -1,8 +1,7 @@
-use std::io::Write;
-
 use super::*;
 use crate::root::Root;
 use crate::root::unpack;
+use crate::root::unpack::tests::{gzip, zstd};
 
 /// A member: name, kind, content (the target, for a link).
 type Member<'a> = (&'a str, EntryType, &'a [u8]);
@@ -183,13 +182,8 @@ fn what_is_cut_off_is_told() {
 #[test]
 fn packed_archives_are_read_and_their_faults_told() {
     let whole = tar_of(&[("proc/version", FILE, b"Linux"), ("proc/cmdline", FILE, b"ro")]);
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(&whole).unwrap();
-    let gzip = gzip.finish().unwrap();
-    let level = ruzstd::encoding::CompressionLevel::Fastest;
-    let zstd = ruzstd::encoding::compress_to_vec(&whole[..], level);
     let read = |packed: &[u8]| unpack::log(packed).and_then(|bytes| Archive::read(bytes, "a"));
-    for packed in [gzip, zstd] {
+    for packed in [gzip(&whole), zstd(&whole)] {
         assert_eq!(text(&read(&packed).unwrap(), "proc/version"), "Linux");
         for cut in 1..packed.len() {
             let error = read(&packed[..cut]).unwrap_err().to_string();
@@ -200,8 +194,7 @@ fn packed_archives_are_read_and_their_faults_told() {
 
 #[test]
 fn a_packed_file_that_is_no_archive_is_told() {
-    let level = ruzstd::encoding::CompressionLevel::Fastest;
-    let packed = ruzstd::encoding::compress_to_vec(&b"[    0.000000] Linux version"[..], level);
+    let packed = zstd(b"[    0.000000] Linux version");
     let error = Archive::read(&packed[..], "dmesg.zst").unwrap_err().to_string();
     assert!(error.contains("no tar archive"), "{error}");
 }

@@ -185,6 +185,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::collect::tests::root;
 
     fn text(directory: &Directory, below: &str) -> Result<Option<String>, String> {
         let file = directory.file(below).map_err(|unread| unread.why)?;
@@ -193,11 +194,8 @@ mod tests {
 
     #[test]
     fn a_folder_around_the_root_is_entered() {
-        let folder = tempfile::tempdir().unwrap();
-        let proc = folder.path().join("unpacked/sosreport-box/proc");
-        fs::create_dir_all(&proc).unwrap();
-        fs::write(folder.path().join("unpacked/README"), "").unwrap();
-        fs::write(proc.join("version"), "Linux").unwrap();
+        let version = "unpacked/sosreport-box/proc/version";
+        let folder = root(&[("unpacked/README", ""), (version, "Linux")]);
         let directory = Directory::open(folder.path()).unwrap();
         assert_eq!(text(&directory, "proc/version"), Ok(Some("Linux".to_owned())));
         // Two folders may be two machines, or none.
@@ -208,9 +206,7 @@ mod tests {
 
     #[test]
     fn a_link_is_no_folder_to_enter() {
-        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::create_dir(outside.path().join("proc")).unwrap();
-        fs::write(outside.path().join("proc/version"), "secret").unwrap();
+        let (folder, outside) = (root(&[]), root(&[("proc/version", "secret")]));
         symlink(outside.path(), folder.path().join("box")).unwrap();
         let directory = Directory::open(folder.path()).unwrap();
         assert_eq!(text(&directory, "proc/version"), Ok(None));
@@ -218,10 +214,7 @@ mod tests {
 
     #[test]
     fn names_are_sorted_and_those_of_no_folder_are_none() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("proc")).unwrap();
-        fs::write(folder.path().join("proc/b"), "").unwrap();
-        fs::write(folder.path().join("proc/a"), "").unwrap();
+        let folder = root(&[("proc/b", ""), ("proc/a", "")]);
         let directory = Directory::open(folder.path()).unwrap();
         assert_eq!(directory.names("proc"), ["a", "b"]);
         assert_eq!(directory.names("proc/a"), [""; 0]);

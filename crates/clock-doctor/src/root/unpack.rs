@@ -227,13 +227,19 @@ impl<R: io::BufRead> Read for ZstdFrames<R> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::Write;
 
     use super::*;
 
-    fn zstd(bytes: &[u8]) -> Vec<u8> {
+    pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
         ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
+    }
+
+    pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(bytes).unwrap();
+        packer.finish().unwrap()
     }
 
     fn unpacked(packed: &[u8], packing: Packing) -> io::Result<Vec<u8>> {
@@ -266,11 +272,6 @@ mod tests {
 
     #[test]
     fn gzip_of_several_members_is_one_file() {
-        let gzip = |bytes: &[u8]| {
-            let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-            packer.write_all(bytes).unwrap();
-            packer.finish().unwrap()
-        };
         let packed = [gzip(b"one "), gzip(b"two")].concat();
         assert_eq!(unpacked(&packed, Packing::Gzip).unwrap(), b"one two");
     }

@@ -162,17 +162,15 @@ mod tests {
 
     #[test]
     fn a_line_that_lost_its_beginning_is_not_taken_for_an_old_one() {
-        let other = "[    0.000000] Console: colour dummy device 80x25\n";
-        assert_eq!(versions(&format!("{other}Detected 1808.905 MHz processor\n")).1, UNBOUNDED);
-        let new = "[    0.000000] tsc: Fast TSC calibration failed\n";
-        assert_eq!(
-            versions(&format!("{new}Marking TSC unstable due to TSC halts in idle\n")).1,
-            UNBOUNDED
-        );
-        assert_eq!(versions(" Marking TSC unstable due to TSC halts in idle\n").1, UNBOUNDED);
-        assert_eq!(
-            versions("Marking TSC unstable due to clocksource watchdog\n"),
-            ((4, 10), UNBOUNDED)
-        );
+        for log in [
+            "[    0.000000] Console: colour dummy device 80x25\nDetected 1808.905 MHz processor\n",
+            "[    0.000000] tsc: Fast TSC calibration failed\n\
+             Marking TSC unstable due to TSC halts in idle\n",
+            " Marking TSC unstable due to TSC halts in idle\n",
+        ] {
+            assert_eq!(versions(log).1, UNBOUNDED, "{log}");
+        }
+        let watchdog = "Marking TSC unstable due to clocksource watchdog\n";
+        assert_eq!(versions(watchdog), ((4, 10), UNBOUNDED));
     }
 }

@@ -178,6 +178,17 @@ mod tests {
     use crate::rules::state;
     use clockscope_model::host::HostState;
 
+    /// A host whose kernel assumes one rate of the TSC, where another was measured.
+    fn rates(kernel: f64, measured: f64, bound_ppm: Option<f64>) -> Measured {
+        let host = HostState {
+            tsc_hz_kernel: Some(kernel),
+            tsc_hz_measured: Some(measured),
+            tsc_bound_ppm: bound_ppm,
+            ..HostState::default()
+        };
+        Measured { host, ..Measured::default() }
+    }
+
     fn with_measured(measured: Measured) -> Vec<&'static str> {
         let current = Some(Known::new("tsc".to_owned(), "current_clocksource", "tsc"));
         let facts = Facts { measured: Some(measured), current, ..Facts::default() };
@@ -187,15 +198,7 @@ mod tests {
 
     #[test]
     fn a_measured_rate_counts_only_beyond_its_bound() {
-        let host = |measured: f64, bound: Option<f64>| {
-            let host = HostState {
-                tsc_hz_kernel: Some(2e9),
-                tsc_hz_measured: Some(measured),
-                tsc_bound_ppm: bound,
-                ..HostState::default()
-            };
-            with_measured(Measured { host, ..Measured::default() })
-        };
+        let host = |measured, bound| with_measured(rates(2e9, measured, bound));
         assert_eq!(host(2.002e9, Some(20.0)), ["tsc-rate-wrong"]);
         assert_eq!(host(1.998e9, Some(20.0)), ["tsc-rate-wrong"]);
         assert!(host(2.002e9, Some(1500.0)).is_empty(), "within the bound");
@@ -210,16 +213,10 @@ mod tests {
     fn a_first_look_at_a_tsc_that_was_refused_is_no_rate() {
         let found = |log: &str, source: &str| {
             let log = crate::log::reader::read(&mut log.as_bytes(), "dmesg").unwrap();
-            let host = HostState {
-                tsc_hz_kernel: Some(2_594_291_000.0),
-                tsc_hz_measured: Some(2_596_152_000.0),
-                tsc_bound_ppm: Some(10.0),
-                ..HostState::default()
-            };
             let facts = Facts {
                 log: Some(log),
                 current: Some(Known::new(source.to_owned(), "current_clocksource", source)),
-                measured: Some(Measured { host, ..Measured::default() }),
+                measured: Some(rates(2_594_291_000.0, 2_596_152_000.0, Some(10.0))),
                 ..Facts::default()
             };
             find(&facts, &state::verdict(&facts)).len()

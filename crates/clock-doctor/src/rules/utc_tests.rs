@@ -1,10 +1,9 @@
 //! Planted readings, and what is said of them.
 
 use super::*;
-use crate::facts::Log;
+use crate::facts::{Known, Log, Sign};
 use crate::measured::{Discipline, Measured};
 use crate::rules::examine;
-use clockscope_model::host::{HostState, VdsoState};
 
 const NOW: i64 = 1_795_861_143;
 
@@ -25,17 +24,14 @@ fn machine(is_guest: bool, references: Vec<Reference>, is_synchronised: bool) ->
         word: Some(Word::new(None, max_error_us, 0)),
         ..Comparison::default()
     };
-    let measured = Measured {
-        host: HostState {
-            vdso: VdsoState { present: true, ..VdsoState::default() },
-            ..HostState::default()
-        },
+    let mut measured = Measured {
         discipline: Some(Discipline { is_synchronised, max_error_us, ..Discipline::default() }),
         utc: Some(utc),
         ..Measured::default()
     };
-    let mut facts = Facts { is_live: true, measured: Some(measured), ..Facts::default() };
-    facts.log = Some(Log::default());
+    measured.host.vdso.present = true;
+    let log = Some(Log::default());
+    let mut facts = Facts { is_live: true, measured: Some(measured), log, ..Facts::default() };
     if is_guest {
         let evidence = Evidence::of("dmesg", "Hypervisor detected: KVM");
         let kind = EventKind::Hypervisor("KVM".to_owned());
@@ -182,11 +178,7 @@ fn the_answer_is_a_sentence_with_the_figures() {
     let wanted = "the time is within 1 s: the kernel states 20 ms";
     assert_eq!(said(&facts, SECOND), wanted);
     facts.log = None;
-    facts.signs.push(crate::facts::Known::new(
-        crate::facts::Sign::Hypervisor("KVM".to_owned()),
-        "",
-        "",
-    ));
+    facts.signs.push(Known::new(Sign::Hypervisor("KVM".to_owned()), "", ""));
     let utc = facts.measured.as_mut().unwrap().utc.as_mut().unwrap();
     utc.unread.push("/dev/ptp0 (KVM virtual PTP): permission denied; try as root".to_owned());
     let wanted = "not known whether the time is within 1 s: there is no clock to compare with; the \

@@ -114,14 +114,15 @@ fn of_real_logs_no_line_on_clocks_is_passed_over() {
 
 #[test]
 fn the_beginning_is_told() {
-    assert!(log("[    0.000000] Linux version 5.10.0\n").begins_at_boot);
-    assert!(log("Sep 11 07:03:06 kernel: Linux version 5.10.0\n").begins_at_boot);
-    assert!(log("\n[    0.388445] Monitor-Mwait will be used\n").begins_at_boot);
-    assert!(
-        !log("[   41.885195] tsc: Marking TSC unstable due to x\n[    0.1] tsc: x\n")
-            .begins_at_boot
-    );
-    assert!(!log("tsc: Marking TSC unstable due to x\n").begins_at_boot);
+    for (text, begins) in [
+        ("[    0.000000] Linux version 5.10.0\n", true),
+        ("Sep 11 07:03:06 kernel: Linux version 5.10.0\n", true),
+        ("\n[    0.388445] Monitor-Mwait will be used\n", true),
+        ("[   41.885195] tsc: Marking TSC unstable due to x\n[    0.1] tsc: x\n", false),
+        ("tsc: Marking TSC unstable due to x\n", false),
+    ] {
+        assert_eq!(log(text).begins_at_boot, begins, "{text}");
+    }
     assert_eq!(log(""), Log { file: "dmesg".into(), ..Log::default() });
 }
 
@@ -203,41 +204,21 @@ fn a_mails_encoding_is_taken_out_and_numbers_stay() {
 
 #[test]
 fn lines_that_a_fold_split_anywhere_are_joined() {
-    for (text, kind) in [
-        (
-            "[   1.0] clocksource: Switched to clocksource tsc-ea\nrly\n",
-            EventKind::Switched("tsc-early".to_owned()),
-        ),
-        (
-            "[   1.0] clocksource: Switched to clocksource tsc\nStarting\n",
-            EventKind::Switched("tsc".to_owned()),
-        ),
-        (
-            "[   1.0] clocksource: Switched to clocksource kvm-cl...\n",
-            EventKind::Switched("kvm-clock".to_owned()),
-        ),
-        (
-            "[   1.0] tsc: Refined TSC clocksource calibration: 24=\n00.126 MHz\n",
-            EventKind::Refined(2400.126),
-        ),
-        (
-            "[   1.0] tsc: Refined TSC clocksource calibration:\n> 2400.126 MHz\n",
-            EventKind::Refined(2400.126),
-        ),
+    let switched = |name: &str| vec![EventKind::Switched(name.to_owned())];
+    let refined = vec![EventKind::Refined(2400.126)];
+    for (text, kinds) in [
+        ("[   1.0] clocksource: Switched to clocksource tsc-ea\nrly\n", switched("tsc-early")),
+        ("[   1.0] clocksource: Switched to clocksource tsc\nStarting\n", switched("tsc")),
+        ("[   1.0] clocksource: Switched to clocksource kvm-cl...\n", switched("kvm-clock")),
+        ("[   1.0] tsc: Refined TSC clocksource calibration: 24=\n00.126 MHz\n", refined.clone()),
+        ("[   1.0] tsc: Refined TSC clocksource calibration:\n> 2400.126 MHz\n", refined),
+        // The name may be any of Hyper-V's clocksources, and half a number is no number.
+        ("[   1.0] clocksource: Switched to clocksource hyperv_cl\n", vec![]),
+        ("clocksource: 'tsc' cs_now: 3b38b8 cs_last: 3b37\n\n4676 mask: ff\n", vec![]),
     ] {
-        let log = log(text);
-        assert_eq!(
-            log.events.iter().map(|event| &event.kind).collect::<Vec<_>>(),
-            [&kind],
-            "{text}"
-        );
+        let found: Vec<_> = log(text).events.into_iter().map(|event| event.kind).collect();
+        assert_eq!(found, kinds, "{text}");
     }
-    // The name may be any of Hyper-V's clocksources, and half a number is no number.
-    assert_eq!(log("[   1.0] clocksource: Switched to clocksource hyperv_cl\n").events, []);
-    assert_eq!(
-        log("clocksource: 'tsc' cs_now: 3b38b8 cs_last: 3b37\n\n4676 mask: ff\n").events,
-        []
-    );
 }
 
 #[test]
@@ -308,19 +289,13 @@ fn of_a_large_log_a_part_is_kept() {
     assert!(left_out > 100_000, "{left_out}");
     assert!(log.events.is_sorted_by_key(|event| event.evidence.line));
     assert_eq!(log.events[0].evidence.line, Some(1));
-    let last = |is_it: fn(&EventKind) -> bool| {
-        log.events.iter().rfind(|event| is_it(&event.kind)).unwrap()
-    };
-    assert_eq!(
-        last(|kind| matches!(kind, EventKind::Switched(_))).kind,
-        EventKind::Switched("tsc".into())
-    );
+    let is_switch = |event: &&Event| matches!(event.kind, EventKind::Switched(_));
+    let last = log.events.iter().rfind(is_switch).unwrap();
+    assert_eq!(last.kind, EventKind::Switched("tsc".into()));
     // Each mark that is kept has its readings.
-    let of_watchdog = log
-        .events
-        .iter()
-        .filter(|event| matches!(event.kind, EventKind::Marked { .. } | EventKind::Reading(..)));
-    let kinds: Vec<&Event> = of_watchdog.collect();
+    let is_of_watchdog =
+        |one: &&Event| matches!(one.kind, EventKind::Marked { .. } | EventKind::Reading(..));
+    let kinds: Vec<&Event> = log.events.iter().filter(is_of_watchdog).collect();
     for three in kinds.chunks(3).take(kinds.len() / 3) {
         let lines: Vec<u64> = three.iter().filter_map(|event| event.evidence.line).collect();
         assert!(matches!(three[0].kind, EventKind::Marked { .. }), "{three:?}");

@@ -133,20 +133,16 @@ mod tests {
     #[test]
     fn an_undecided_rate_needs_one_that_was_measured() {
         let found = findings(&[Label::NeedsRateMeasurement]);
-        let mut facts = invariant_machine();
-        assert!(tsc_guards(&facts, &found).is_err());
-        let mut measured = Measured::default();
-        measured.host.tsc_hz_kernel = Some(1.896e9);
-        measured.host.tsc_hz_measured = Some(1.975e9);
-        measured.host.clocksource = Some("acpi_pm".to_owned());
-        facts.measured = Some(measured.clone());
-        assert!(tsc_guards(&facts, &found).is_err());
-        measured.host.tsc_hz_measured = Some(1.896_01e9);
-        measured.host.clocksource = Some("tsc".to_owned());
-        facts.measured = Some(measured.clone());
-        assert!(tsc_guards(&facts, &found).is_err(), "the TSC is judged by itself");
-        measured.host.clocksource = Some("acpi_pm".to_owned());
-        facts.measured = Some(measured);
-        assert_eq!(tsc_guards(&facts, &found), Ok(()));
+        assert!(tsc_guards(&invariant_machine(), &found).is_err());
+        let guards = |hz, clocksource: &str| {
+            let mut measured = Measured::default();
+            measured.host.tsc_hz_kernel = Some(1.896e9);
+            measured.host.tsc_hz_measured = Some(hz);
+            measured.host.clocksource = Some(clocksource.to_owned());
+            tsc_guards(&Facts { measured: Some(measured), ..invariant_machine() }, &found)
+        };
+        assert!(guards(1.975e9, "acpi_pm").is_err());
+        assert!(guards(1.896_01e9, "tsc").is_err(), "the TSC is judged by itself");
+        assert_eq!(guards(1.896_01e9, "acpi_pm"), Ok(()));
     }
 }

@@ -82,75 +82,57 @@ fn parameters_are_taken_off_by_name() {
     let suse = machine("5.3.18-150300.59.112-default", "acpi_pm", &["bare-metal"]);
     let suse = with_command_line(suse, "root=/dev/sda1 clocksource=hpet hpet=disable quiet");
     let suse = with_available(suse, "acpi_pm");
-    insta::assert_snapshot!(page(
-        &suse,
-        Fix::RemoveParameter,
-        &[Label::ParamClocksourceUnavailable]
-    ));
+    let text = page(&suse, Fix::RemoveParameter, &[Label::ParamClocksourceUnavailable]);
+    insta::assert_snapshot!(text);
 }
 
 #[test]
 fn a_fix_that_cannot_help_is_not_written() {
     let old = machine("4.19.0", "acpi_pm", &["bare-metal"]);
-    let none = |machine: &(Facts, Verdict), fix: Fix| {
-        assert!(write_for(machine, fix, &[Label::TscWatchdogGlitch]).is_none(), "{fix}");
+    let none = |machine: &(Facts, Verdict), fixes: &[Fix]| {
+        for fix in fixes {
+            assert!(write_for(machine, *fix, &[Label::TscWatchdogGlitch]).is_none(), "{fix}");
+        }
     };
-    none(&old, Fix::TscNowatchdog);
-    none(&old, Fix::TscRecalibrate);
-    none(&old, Fix::WslShutdown);
-    none(&old, Fix::ParavirtproviderKvm);
+    none(&old, &[Fix::TscNowatchdog, Fix::TscRecalibrate]);
+    none(&old, &[Fix::WslShutdown, Fix::ParavirtproviderKvm]);
     let set =
         with_command_line(machine("6.1.0", "hpet", &["kvm"]), "ro tsc=reliable clocksource=tsc");
-    none(&set, Fix::TscNowatchdog);
-    none(&set, Fix::TscReliable);
-    none(&set, Fix::ClocksourceTsc);
-    none(&set, Fix::BiosUpdate);
+    none(&set, &[Fix::TscNowatchdog, Fix::TscReliable, Fix::ClocksourceTsc, Fix::BiosUpdate]);
     let listed = with_available(machine("6.1.0", "hpet", &[]), "hpet acpi_pm");
-    none(&listed, Fix::SwitchToTsc);
-    none(&listed, Fix::ClocksourceTsc);
-    none(&listed, Fix::SwitchSource);
-    none(&with_available(machine("6.1.0", "tsc", &[]), "tsc hpet"), Fix::SwitchToTsc);
-    assert!(
-        write_for(&machine("4.18.0-553.el8_10.x86_64", "hpet", &[]), Fix::TscNowatchdog, &[])
-            .is_some()
-    );
+    none(&listed, &[Fix::SwitchToTsc, Fix::ClocksourceTsc, Fix::SwitchSource]);
+    none(&with_available(machine("6.1.0", "tsc", &[]), "tsc hpet"), &[Fix::SwitchToTsc]);
+    let el8 = machine("4.18.0-553.el8_10.x86_64", "hpet", &[]);
+    assert!(write_for(&el8, Fix::TscNowatchdog, &[]).is_some());
 }
 
 #[test]
 fn programs_are_told_the_words_that_people_are_told() {
     let words = |machine: &(Facts, Verdict), fix| {
-        let advice =
-            write_for(machine, fix, &[Label::TscWatchdogSkew, Label::ParamTscUnstable]).unwrap();
+        let labels = [Label::TscWatchdogSkew, Label::ParamTscUnstable];
+        let advice = write_for(machine, fix, &labels).unwrap();
         let commands = advice.commands.join("\n");
         let parameters = advice.kernel_parameters?;
-        let all = parameters.add.iter().chain(&parameters.remove);
-        assert!(
-            all.clone().count() > 0 && all.clone().all(|word| commands.contains(&**word)),
-            "{commands}"
-        );
+        let all = [&parameters.add[..], &parameters.remove].concat();
+        assert!(!all.is_empty() && all.iter().all(|word| commands.contains(&**word)), "{commands}");
         Some((parameters.add.join(" "), parameters.remove.join(" ")))
     };
-    let machine = |platforms: &[&'static str]| machine("6.1.0-18-amd64", "hpet", platforms);
+    let on = |platforms: &[&'static str]| machine("6.1.0-18-amd64", "hpet", platforms);
     let added = |text: &str| Some((text.to_owned(), String::new()));
-    assert_eq!(words(&machine(&[]), Fix::TscNowatchdog), added("tsc=nowatchdog"));
-    assert_eq!(
-        words(&machine(&["aws", "xen"]), Fix::ClocksourceTsc),
-        added("clocksource=tsc tsc=reliable")
-    );
-    let set = with_command_line(machine(&[]), "quiet notsc nohpet");
+    let reliable = added("clocksource=tsc tsc=reliable");
+    assert_eq!(words(&on(&[]), Fix::TscNowatchdog), added("tsc=nowatchdog"));
+    assert_eq!(words(&on(&["aws", "xen"]), Fix::ClocksourceTsc), reliable);
+    let set = with_command_line(on(&[]), "quiet notsc nohpet");
     let removed = words(&set, Fix::RemoveParameter);
     assert!(removed.is_some_and(|(add, remove)| add.is_empty() && remove.contains("notsc")));
     // Not if another system sets the command line, or if the parameter alone would not help.
-    assert_eq!(words(&machine(&["wsl2"]), Fix::TscNowatchdog), None);
-    assert_eq!(words(&machine(&["firecracker"]), Fix::TscNowatchdog), None);
-    assert_eq!(words(&machine(&[]), Fix::Measure), None);
-    assert_eq!(words(&machine(&[]), Fix::TscEarlyKhz), None, "nobody knows the rate");
-    let old = write_for(
-        &super::pages_tests::machine("3.2.0", "acpi_pm", &[]),
-        Fix::TscReliable,
-        &[Label::TscWarp],
-    );
-    assert_eq!(old.unwrap().kernel_parameters, None);
+    assert_eq!(words(&on(&["wsl2"]), Fix::TscNowatchdog), None);
+    assert_eq!(words(&on(&["firecracker"]), Fix::TscNowatchdog), None);
+    assert_eq!(words(&on(&[]), Fix::Measure), None);
+    assert_eq!(words(&on(&[]), Fix::TscEarlyKhz), None, "nobody knows the rate");
+    let old = machine("3.2.0", "acpi_pm", &[]);
+    let advice = write_for(&old, Fix::TscReliable, &[Label::TscWarp]).unwrap();
+    assert_eq!(advice.kernel_parameters, None);
 }
 
 #[test]

@@ -28,18 +28,21 @@ fn a_fallback_that_was_measured_makes_tsc_slow_and_is_said() {
 }
 
 #[test]
-fn a_vdso_that_answers_settles_what_depends() {
-    for source in ["xen", "hyperv_clocksource_tsc_page", "kvm-clock"] {
-        let facts = measured_on(source, 5.0);
-        assert_eq!(verdict(&facts).state, State::Fast, "{source}");
+fn the_state_is_what_was_measured_and_else_what_the_table_says() {
+    let empty = Facts { measured: Some(Measured::default()), ..on("tsc") };
+    for (what, facts, state) in [
+        ("a vDSO that answers", measured_on("xen", 5.0), State::Fast),
+        ("a vDSO that answers", measured_on("hyperv_clocksource_tsc_page", 5.0), State::Fast),
+        ("a vDSO that answers", measured_on("kvm-clock", 5.0), State::Fast),
+        ("a clocksource that depends on it", on("xen"), State::SlowUnlessPvclockVdso),
+        ("a measurement against the table", measured_on("acpi_pm", 6.0), State::Fast),
+        ("a device that the vDSO reads", measured_on("hpet", 1.8), State::Slow),
+        ("nothing that was measured", empty, State::Fast),
+        ("another architecture's clocksource", on("riscv_clocksource"), State::Unknown),
+        ("a device of ARM", on("dmtimer"), State::Slow),
+    ] {
+        assert_eq!(verdict(&facts).state, state, "{what}: {facts:?}");
     }
-    assert_eq!(verdict(&on("xen")).state, State::SlowUnlessPvclockVdso);
-}
-
-#[test]
-fn a_measurement_decides_against_the_table() {
-    let facts = measured_on("acpi_pm", 6.0);
-    assert_eq!(verdict(&facts).state, State::Fast);
 }
 
 #[test]
@@ -61,18 +64,6 @@ fn a_counter_that_is_trapped_is_slow_though_the_vdso_answers() {
 }
 
 #[test]
-fn a_device_stays_slow_when_the_vdso_reads_it() {
-    let facts = measured_on("hpet", 1.8);
-    assert_eq!(verdict(&facts).state, State::Slow);
-}
-
-#[test]
-fn nobody_is_accused_where_nothing_was_measured() {
-    let facts = Facts { measured: Some(Measured::default()), ..on("tsc") };
-    assert_eq!(verdict(&facts).state, State::Fast);
-}
-
-#[test]
 fn the_page_of_kvm_clock_tells_whether_the_vdso_reads_it() {
     let mut facts = on("kvm-clock");
     for (is_stable, state) in [(true, State::Fast), (false, State::Slow)] {
@@ -91,10 +82,4 @@ fn what_is_left_can_be_known_to_be_slow_without_its_name() {
     assert_eq!(verdict(&list(&["hpet", "acpi_pm"])).state, State::Slow);
     assert_eq!(verdict(&list(&["tsc", "hpet"])).state, State::Unknown);
     assert_eq!(verdict(&list(&["acpi_pm"])).source.as_deref(), Some("acpi_pm"));
-}
-
-#[test]
-fn a_clocksource_of_another_architecture_is_not_called_slow() {
-    assert_eq!(verdict(&on("riscv_clocksource")).state, State::Unknown);
-    assert_eq!(verdict(&on("dmtimer")).state, State::Slow);
 }

@@ -196,10 +196,12 @@ fn any_signed() -> impl Strategy<Value = i64> {
 fn any_kind() -> impl Strategy<Value = EventKind> {
     let role = prop::sample::select(vec![Role::Reference, Role::SecondReference, Role::Watched]);
     let why = prop::sample::select(vec![Mark::Skew, Mark::FrequencySkew, Mark::CpuSkew]);
-    let reading = (role, any_name(), any::<Option<i64>>(), prop::array::uniform3(any_number()))
-        .prop_map(|(role, name, nsec, [now, last, mask])| {
+    let numbers = prop::array::uniform3(any_number());
+    let reading = (role.clone(), any_name(), any::<Option<i64>>(), numbers).prop_map(
+        |(role, name, nsec, [now, last, mask])| {
             EventKind::Reading(role, Count { name, nsec, now, last, mask })
-        });
+        },
+    );
     let skewed = (any_name(), any_signed(), any_name(), any_signed()).prop_map(
         |(name, skew_ns, reference, interval_ns)| EventKind::Skewed {
             name,
@@ -218,16 +220,8 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
         (any_name(), why).prop_map(|(name, why)| EventKind::Marked { name, why }),
         (any_name(), any_signed())
             .prop_map(|(name, delta_ns)| EventKind::OldDelta { name, delta_ns }),
-        (any_name(), any_signed()).prop_map(|(name, nsec)| EventKind::Interval(
-            Role::Reference,
-            name,
-            nsec
-        )),
-        (any_name(), any_signed()).prop_map(|(name, nsec)| EventKind::Interval(
-            Role::Watched,
-            name,
-            nsec
-        )),
+        (role, any_name(), any_signed())
+            .prop_map(|(role, name, nsec)| EventKind::Interval(role, name, nsec)),
         (any_number(), any_number())
             .prop_map(|(first, second)| EventKind::CpuCycles { first, second }),
         (any_number(), any::<bool>()).prop_map(|(nsec, marks)| EventKind::ReadDelay {
