@@ -67,7 +67,9 @@ mod tests {
     use super::*;
     use clockscope_model::trace::ClockPageReport;
 
-    fn said(clock: Clock, cpu_ms: u64, each_ps: u64, by_kernel_ps: u64) -> String {
+    /// What is said of a million reads by a clock, with the program's CPU time in ms, and the cost of a read by that clock and
+    /// by the kernel in ps.
+    fn said((clock, cpu_ms, each_ps, by_kernel_ps): (Clock, u64, u64, u64)) -> String {
         let reads = 1_000_000;
         let verdict = Verdict {
             clock: clock.name().to_owned(),
@@ -81,58 +83,46 @@ mod tests {
 
     #[test]
     fn a_clock_is_said_to_gain_only_where_it_does() {
-        assert_eq!(
-            said(Clock::Tsc, 40, 31_900, 22_000),
-            "gains nothing here: a read costs 31.9 ns by tsc, 22 ns by the kernel"
-        );
-        assert_eq!(
-            said(Clock::Tsc, 40, 20_100, 21_700),
-            "makes no difference here: a read costs 20.1 ns by tsc, 21.7 ns by the kernel"
-        );
-        assert_eq!(
-            said(Clock::TscFast, 10, 9_500, 1_226_000),
-            "saves about 1.22 s of at most 1.23 s of CPU: a read costs 9.5 ns by tsc-fast, 1.23 us by the kernel"
-        );
-        assert_eq!(
-            said(Clock::Coarse, 8, 7_000, 22_000),
-            "saves about 15 ms of at most 23 ms of CPU: a read costs 7 ns by coarse, 22 ns by the kernel; stamps \
-             are up to 8 ms old"
-        );
-        assert!(said(Clock::Coarse, 8, 30_000, 22_000).starts_with("gains nothing here: "));
+        let reads = [
+            (Clock::Tsc, 40, 31_900, 22_000),
+            (Clock::Tsc, 40, 20_100, 21_700),
+            (Clock::TscFast, 10, 9_500, 1_226_000),
+            (Clock::Coarse, 8, 7_000, 22_000),
+            (Clock::Coarse, 8, 30_000, 22_000),
+        ];
+        insta::assert_snapshot!(reads.map(said).join("\n"), @r"
+        gains nothing here: a read costs 31.9 ns by tsc, 22 ns by the kernel
+        makes no difference here: a read costs 20.1 ns by tsc, 21.7 ns by the kernel
+        saves about 1.22 s of at most 1.23 s of CPU: a read costs 9.5 ns by tsc-fast, 1.23 us by the kernel
+        saves about 15 ms of at most 23 ms of CPU: a read costs 7 ns by coarse, 22 ns by the kernel; stamps are up to 8 ms old
+        gains nothing here: a read costs 30 ns by coarse, 22 ns by the kernel
+        ");
     }
 
     #[test]
     fn what_a_slower_clock_added_is_said() {
-        assert_eq!(
-            said(Clock::Slow, 1_300, 1_222_000, 22_000),
-            "added about 1.2 s of 1.3 s of CPU: a read costs 1.22 us by slow, 22 ns by the kernel"
-        );
-        assert_eq!(
-            said(Clock::Slow, 1_300, 1_222_000, 1_226_000),
-            "makes no difference here: a read costs 1.22 us by slow, 1.23 us by the kernel"
-        );
-        assert!(
-            said(Clock::Syscall, 300, 254_000, 22_000)
-                .starts_with("added about 232 ms of 300 ms of CPU")
-        );
-        // The time of reads is elapsed time and may exceed the CPU time.
-        assert!(
-            said(Clock::Slow, 100, 1_222_000, 22_000)
-                .starts_with("added about all of 100 ms of CPU: ")
-        );
+        let reads = [
+            (Clock::Slow, 1_300, 1_222_000, 22_000),
+            (Clock::Slow, 1_300, 1_222_000, 1_226_000),
+            (Clock::Syscall, 300, 254_000, 22_000),
+            // The time of reads is elapsed time and may exceed the CPU time.
+            (Clock::Slow, 100, 1_222_000, 22_000),
+        ];
+        insta::assert_snapshot!(reads.map(said).join("\n"), @r"
+        added about 1.2 s of 1.3 s of CPU: a read costs 1.22 us by slow, 22 ns by the kernel
+        makes no difference here: a read costs 1.22 us by slow, 1.23 us by the kernel
+        added about 232 ms of 300 ms of CPU: a read costs 254 ns by syscall, 22 ns by the kernel
+        added about all of 100 ms of CPU: a read costs 1.22 us by slow, 22 ns by the kernel
+        ");
     }
 
     #[test]
     fn the_kernels_own_clock_bounds_what_can_be_saved() {
-        assert_eq!(
-            said(Clock::Kernel, 465, 23_000, 22_000),
-            "the kernel's own clock, for comparison: its reads took 23 ms of 465 ms of CPU, and no other \
-             clock saves more"
-        );
-        assert!(
-            said(Clock::Kernel, 22, 23_000, 22_000)
-                .contains("its reads took about all of 22 ms of CPU")
-        );
+        let reads = [(Clock::Kernel, 465, 23_000, 22_000), (Clock::Kernel, 22, 23_000, 22_000)];
+        insta::assert_snapshot!(reads.map(said).join("\n"), @r"
+        the kernel's own clock, for comparison: its reads took 23 ms of 465 ms of CPU, and no other clock saves more
+        the kernel's own clock, for comparison: its reads took about all of 22 ms of CPU, and no other clock saves more
+        ");
     }
 
     #[test]

@@ -118,15 +118,11 @@ mod tests {
         let slow = answer(&report(), Question::Read(Duration::from_nanos(1_225)));
         assert_eq!((slow.read_ps, slow.cpu_ns), (Some(1_225_000), Some(1_300_000_000)));
         assert_eq!(answer(&report(), Question::Times(13.0)).read_ps, Some(1_225_000));
-        assert_eq!(
-            said(&report(), Question::Read(Duration::from_nanos(1_225))),
-            "at 1.23 us a read, here 25 ns, this would take 1.3 s of CPU time instead of 100 ms, 13 \
-             times as long"
-        );
-        assert_eq!(
-            said(&report(), Question::Times(3.0)),
-            "3.0 times as long (300 ms of CPU time instead of 100 ms) fits a read of 225 ns, here 25 ns"
-        );
+        let questions = [Question::Read(Duration::from_nanos(1_225)), Question::Times(3.0)];
+        insta::assert_snapshot!(questions.map(|question| said(&report(), question)).join("\n"), @r"
+        at 1.23 us a read, here 25 ns, this would take 1.3 s of CPU time instead of 100 ms, 13 times as long
+        3.0 times as long (300 ms of CPU time instead of 100 ms) fits a read of 225 ns, here 25 ns
+        ");
     }
 
     #[test]

@@ -188,8 +188,8 @@ mod tests {
         PathName { clock: Some(clock.into()), call: None, route: route.into() }
     }
 
-    /// Launches with the batches of paths at the given costs; controls at 1000 ns but for `noisy`.
-    fn collected(paths: &[(&str, &str, &[u64])], noisy: usize) -> Collected {
+    /// The report on launches with the batches of paths at the given costs; controls at 1000 ns but for `noisy`.
+    fn measured(paths: &[(&str, &str, &[u64])], noisy: usize, net: bool) -> BenchReport {
         let mut collected = Collected { cpu: Some(1), ..Collected::default() };
         for (clock, route, costs) in paths {
             let batch = |round: usize, cost: u64| Batch {
@@ -204,17 +204,15 @@ mod tests {
             collected.batches.push(costs.iter().map(launch).collect());
             collected.rounds = vec![40; costs.len()];
         }
-        collected
+        report(&collected, HostState::default(), net)
     }
 
     #[test]
     fn the_keys_of_the_report_are_filled() {
-        let paths: [(&str, &str, &[u64]); 3] = [
-            ("empty loop", "none", &[1, 1]),
-            ("CLOCK_MONOTONIC", "vdso", &[21, 21]),
-            ("CLOCK_MONOTONIC", "syscall", &[126, 126]),
-        ];
-        let report = report(&collected(&paths, 10), HostState::default(), false);
+        let empty: (&str, &str, &[u64]) = ("empty loop", "none", &[1, 1]);
+        let clock = "CLOCK_MONOTONIC";
+        let paths = [empty, (clock, "vdso", &[21, 21]), (clock, "syscall", &[126, 126])];
+        let report = measured(&paths, 10, false);
         let vdso = &report.paths[1];
         assert_eq!((vdso.cost_ps_min, vdso.cost_ps_median), (21_000, 21_000));
         assert_eq!((vdso.batches, vdso.accepted, vdso.grade.as_str()), (80, 60, "quiet"));
@@ -227,20 +225,17 @@ mod tests {
 
     #[test]
     fn net_costs_are_without_the_empty_loop() {
-        let paths: [(&str, &str, &[u64]); 2] =
-            [("empty loop", "none", &[1]), ("CLOCK_TAI", "vdso", &[21])];
-        let report = report(&collected(&paths, 0), HostState::default(), true);
+        let report =
+            measured(&[("empty loop", "none", &[1]), ("CLOCK_TAI", "vdso", &[21])], 0, true);
         assert_eq!((report.paths[0].cost_ps_median, report.paths[1].cost_ps_median), (0, 20_000));
         assert_eq!((report.method.empty_loop_ps, report.method.net), (1_000, true));
     }
 
     #[test]
     fn a_planted_slow_launch_is_named_as_a_regime() {
-        let paths: [(&str, &str, &[u64]); 2] = [
-            ("CLOCK_MONOTONIC", "syscall", &[126, 145, 127]),
-            ("CLOCK_MONOTONIC", "vdso", &[21, 21, 21]),
-        ];
-        let report = report(&collected(&paths, 0), HostState::default(), false);
+        let clock = "CLOCK_MONOTONIC";
+        let syscall: (&str, &str, &[u64]) = (clock, "syscall", &[126, 145, 127]);
+        let report = measured(&[syscall, (clock, "vdso", &[21, 21, 21])], 0, false);
         assert_eq!(report.paths[1].regimes, None);
         let regimes = report.paths[0].regimes.as_deref();
         assert_eq!(regimes, Some("126.5 ns in launches 1, 3; 145.0 ns in launch 2"));
@@ -248,14 +243,11 @@ mod tests {
 
     #[test]
     fn counters_are_compared_with_the_barest() {
-        let paths: [(&str, &str, &[u64]); 3] =
-            [("rdtsc", "tsc", &[10]), ("rdtscp", "tsc", &[15]), ("CLOCK_TAI", "libc", &[20])];
-        let report = report(&collected(&paths, 0), HostState::default(), false);
-        assert_eq!(report.ratios.len(), 1);
-        assert_eq!(
-            (report.ratios[0].of.clock.as_deref(), report.ratios[0].ratio),
-            (Some("rdtscp"), 1.5)
-        );
+        let counters: [(&str, &str, &[u64]); 2] =
+            [("rdtsc", "tsc", &[10]), ("rdtscp", "tsc", &[15])];
+        let paths = [counters[0], counters[1], ("CLOCK_TAI", "libc", &[20])];
+        let [row] = &measured(&paths, 0, false).ratios[..] else { panic!("several rows") };
+        assert_eq!((row.of.clock.as_deref(), row.ratio), (Some("rdtscp"), 1.5));
     }
 
     #[test]

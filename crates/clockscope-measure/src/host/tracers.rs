@@ -241,10 +241,8 @@ mod tests {
         assert_eq!(verdict(refused(), &sure, "", "nop"), says(Some(true), perf, true));
         let by_ftrace = "ftrace: syscalls:a on";
         assert_eq!(verdict(refused(), &[], "syscalls:a", "nop"), says(Some(true), by_ftrace, true));
-        assert_eq!(
-            verdict(refused(), &unsure, "", "nop"),
-            says(None, &format!("perhaps {perhaps}"), true)
-        );
+        let perhaps = format!("perhaps {perhaps}");
+        assert_eq!(verdict(refused(), &unsure, "", "nop"), says(None, &perhaps, true));
         assert_eq!(judge(refused(), Vec::new, Ftrace::default()).active, None);
     }
 }

@@ -126,10 +126,8 @@ mod tests {
         assert_eq!((micros.offset_ns, micros.frequency_ppm), (250_000, 12.0));
         assert_eq!((micros.is_synchronised, micros.leap.as_str()), (false, "insert"));
         let nanos = described(&Timex { status: libc::STA_NANO | libc::STA_DEL, ..timex });
-        assert_eq!(
-            (nanos.offset_ns, nanos.leap.as_str(), nanos.is_synchronised),
-            (250, "delete", true)
-        );
+        let found = (nanos.offset_ns, nanos.leap.as_str(), nanos.is_synchronised);
+        assert_eq!(found, (250, "delete", true));
     }
 
     #[test]

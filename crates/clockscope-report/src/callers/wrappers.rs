@@ -540,10 +540,8 @@ mod tests {
                 Line::Frame(index) => names::frame(&frames[index]),
                 Line::Runtime(name) => name,
             };
-            told.push(format!(
-                "= lines {}",
-                Vec::from_iter(lines.into_iter().map(name)).join(", ")
-            ));
+            let names = Vec::from_iter(lines.into_iter().map(name));
+            told.push(format!("= lines {}", names.join(", ")));
         }
         let starters = starters(&stack, &frames);
         told.extend((starters > 0).then(|| format!("= starters {starters}")));

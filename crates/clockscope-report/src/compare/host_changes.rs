@@ -182,11 +182,8 @@ mod tests {
         other.clocksource = Some("hpet".to_owned());
         other.kernel = "6.2.0".to_owned();
         other.vdso.falls_back = Some(true);
-        other.syscall_tracing = SyscallTracing {
-            active: Some(true),
-            who: vec!["a BPF program".to_owned()],
-            note: None,
-        };
+        let who = vec!["a BPF program".to_owned()];
+        other.syscall_tracing = SyscallTracing { active: Some(true), who, note: None };
         other.traced_by = Some(7);
         let expected = [
             "kernel: 6.1.0, then 6.2.0",

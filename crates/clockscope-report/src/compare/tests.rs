@@ -53,20 +53,15 @@ fn verdict_of(before: &[u64], after: &[u64]) -> Verdict {
 
 #[test]
 fn a_change_must_hold_between_all_launches() {
-    let base = [100_000, 100_300, 99_800];
-    assert_eq!(verdict_of(&base, &[105_000, 105_200, 104_700]), Verdict::Slower);
-    assert_eq!(verdict_of(&base, &[95_000, 95_200, 94_700]), Verdict::Faster);
-    assert_eq!(
-        verdict_of(&base, &[100_100, 99_900, 100_200]),
-        Verdict::Same,
-        "the same binary again"
-    );
-    assert_eq!(verdict_of(&base, &[105_000, 105_200, 100_000]), Verdict::NotProven);
-    assert_eq!(
-        verdict_of(&base, &[100_000, 100_100, 108_000]),
-        Verdict::NotProven,
-        "one in a regime"
-    );
+    for (what, after, verdict) in [
+        ("all slower", [105_000, 105_200, 104_700], Verdict::Slower),
+        ("all faster", [95_000, 95_200, 94_700], Verdict::Faster),
+        ("the same binary again", [100_100, 99_900, 100_200], Verdict::Same),
+        ("one as before", [105_000, 105_200, 100_000], Verdict::NotProven),
+        ("one in a regime", [100_000, 100_100, 108_000], Verdict::NotProven),
+    ] {
+        assert_eq!(verdict_of(&[100_000, 100_300, 99_800], &after), verdict, "{what}");
+    }
 }
 
 #[test]
@@ -82,17 +77,12 @@ fn launches_that_disagree_are_named() {
 fn one_launch_is_judged_with_a_warning() {
     let report = compared(path("CLOCK_TAI", &[100_000]), path("CLOCK_TAI", &[110_000]));
     assert_eq!(report.rows[0].verdict, Verdict::Slower);
-    assert_eq!(
-        verdict_of(&[100_000], &[102_500]),
-        Verdict::NotProven,
-        "launches may differ so much"
-    );
+    let apart = verdict_of(&[100_000], &[102_500]);
+    assert_eq!(apart, Verdict::NotProven, "launches may differ so much");
     assert_eq!(verdict_of(&[100_000], &[100_000]), Verdict::NotProven);
     assert_eq!(verdict_of(&[100_000, 100_100], &[102_500, 102_600]), Verdict::Slower);
-    assert!(
-        report.notes[0].starts_with("One file has a single undisturbed launch of TAI"),
-        "{report:?}"
-    );
+    let note = "One file has a single undisturbed launch of TAI";
+    assert!(report.notes[0].starts_with(note), "{report:?}");
 }
 
 #[test]
@@ -152,14 +142,13 @@ fn paths_of_one_file_only_are_listed() {
 
 #[test]
 fn what_is_not_alike_is_refused() {
-    let net =
-        BenchReport { method: Method { net: true, ..Method::default() }, ..BenchReport::default() };
-    let net = Source { file: "net".to_owned(), content: Content::Bench(Box::new(net)) };
-    let said = compare(&bench("a", Vec::new()), &net, None).unwrap_err().to_string();
-    assert!(said.contains("--net"), "{said}");
-    let said =
-        compare(&bench("a", Vec::new()), &traced("b", server()), None).unwrap_err().to_string();
-    assert!(said.contains("files of one kind"), "{said}");
+    let method = Method { net: true, ..Method::default() };
+    let net = Content::Bench(Box::new(BenchReport { method, ..BenchReport::default() }));
+    let net = Source { file: "net".to_owned(), content: net };
+    for (other, why) in [(net, "--net"), (traced("b", server()), "files of one kind")] {
+        let said = compare(&bench("a", Vec::new()), &other, None).unwrap_err().to_string();
+        assert!(said.contains(why), "{said}");
+    }
 }
 
 fn traced(file: &str, report: TraceReport) -> Source {

@@ -179,11 +179,7 @@ fn a_coarse_clock_is_advised_only_by_what_is_known() {
         })
     };
     let mut report = server();
-    assert_eq!(
-        coarse(&report),
-        None,
-        "what lies between the reads of a pair may be what is measured"
-    );
+    assert_eq!(coarse(&report), None, "what lies between a pair's reads may be measured");
     report.callers.as_mut().unwrap().pairs.clear();
     // All other places have 288,001.6 of 500,002 reads. If all of the 7 % that came in another tick were this
     // site's, 83.5 % of its own would still have come in the same tick.

@@ -193,7 +193,6 @@ fn how_long_the_program_waited_for_a_cpu_is_told_where_it_matters() {
 
 #[test]
 fn how_long_threads_stood_still_is_said_once() {
-    use clockscope_model::trace::Attached;
     let process = |pause_ns, threads, ended| Attached {
         command: "postgres".into(),
         threads,
@@ -202,24 +201,17 @@ fn how_long_threads_stood_still_is_said_once() {
         ended,
         ..Attached::default()
     };
-    let said = |attached: &[Attached]| {
-        let report = TraceReport { attached: attached.to_vec(), ..TraceReport::default() };
+    let said = |attached: Vec<Attached>| {
+        let report = TraceReport { attached, ..TraceReport::default() };
         paragraph(&text(&report), "Attached").split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let [long, short] = [(400_000, 3, Ended::Duration), (90_000, 1, Ended::Exited)]
-        .map(|(pause_ns, threads, ended)| process(pause_ns, threads, ended));
-    assert_eq!(
-        said(std::slice::from_ref(&long)),
-        "Attached: all 3 threads stood still up to 400 us at the start and 2 ms at the end"
-    );
-    assert_eq!(
-        said(std::slice::from_ref(&short)),
-        "Attached: its thread stood still up to 90 us at the start; it exited"
-    );
-    assert_eq!(
-        said(&[short.clone(), long, short]),
-        "Attached: 5 threads of 3 processes stood still up to 400 us at the start and 2 ms at the end; 2 exited"
-    );
+    let (long, short) = (process(400_000, 3, Ended::Duration), process(90_000, 1, Ended::Exited));
+    let three = vec![short.clone(), long.clone(), short.clone()];
+    assert_snapshot!([vec![long], vec![short], three].map(said).join("\n"), @r"
+    Attached: all 3 threads stood still up to 400 us at the start and 2 ms at the end
+    Attached: its thread stood still up to 90 us at the start; it exited
+    Attached: 5 threads of 3 processes stood still up to 400 us at the start and 2 ms at the end; 2 exited
+    ");
 }
 
 #[test]
@@ -303,11 +295,8 @@ fn where_processes_run_is_said_once_for_all_that_run_there() {
 #[test]
 fn a_program_killed_by_a_signal_is_said_to_be() {
     let mut report = vdso_only();
-    report.exit_code = None;
-    report.signal = Some(9);
-    report.wall_ns = 0;
-    report.vdso[0].timed = 0;
-    report.clock_reads.time_ns = 0;
+    (report.exit_code, report.signal, report.wall_ns) = (None, Some(9), 0);
+    (report.vdso[0].timed, report.clock_reads.time_ns) = (0, 0);
     report.clock_reads.reads_per_second = f64::INFINITY;
     report.clock_reads.same_tick_share = None;
     report.overhead = Overhead::default();
@@ -341,8 +330,7 @@ fn foreign_text_cannot_break_the_table() {
     report.command = vec!["a\nb\u{1b}[31m".into(), "x".repeat(300).into()];
     report.syscalls =
         vec![SyscallRow { name: "evil\nname".into(), ..database().syscalls.remove(0) }];
-    let options = TextOptions { summary_only: false, ..TextOptions::default() };
-    let printed = render(&report, &options);
+    let printed = text(&report);
     assert!(!printed.contains('\u{1b}'));
     assert!(printed.starts_with("a?b?[31m x"), "{printed}");
     assert!(printed.contains(" evil?name\n"), "{printed}");

@@ -63,12 +63,7 @@ fn reports() -> impl Strategy<Value = TraceReport> {
 }
 
 fn options() -> impl Strategy<Value = TextOptions> {
-    let sort = prop_oneof![
-        Just(SortBy::Time),
-        Just(SortBy::Calls),
-        Just(SortBy::Errors),
-        Just(SortBy::Name)
-    ];
+    let sort = select(vec![SortBy::Time, SortBy::Calls, SortBy::Errors, SortBy::Name]);
     let clocks =
         [Clock::Kernel, Clock::Syscall, Clock::Coarse, Clock::Slow, Clock::Tsc, Clock::TscFast];
     let clock = select(clocks.to_vec());
