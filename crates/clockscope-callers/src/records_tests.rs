@@ -2,24 +2,12 @@ use super::*;
 
 const MARK: u64 = 0x1234_5678;
 
-struct Body(Vec<u8>);
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
 
-impl Body {
-    fn new() -> Self {
-        Self(Vec::new())
-    }
-    fn words(mut self, words: &[u64]) -> Self {
-        words.iter().for_each(|word| self.0.extend(word.to_le_bytes()));
-        self
-    }
-    fn halves(mut self, halves: &[u32]) -> Self {
-        halves.iter().for_each(|half| self.0.extend(half.to_le_bytes()));
-        self
-    }
-    fn bytes(mut self, bytes: &[u8]) -> Self {
-        self.0.extend(bytes);
-        self
-    }
+fn halves(halves: &[u32]) -> Vec<u8> {
+    halves.iter().flat_map(|half| half.to_le_bytes()).collect()
 }
 
 fn read(kind: RecordType, body: &[u8]) -> Option<Record> {
@@ -45,16 +33,18 @@ fn registers_with(values: &[(u64, u64)]) -> Vec<u64> {
 }
 
 fn sample(raw: &[u8], values: &[(u64, u64)]) -> Vec<u8> {
-    let stack = [7; 64];
-    let mut body = Body::new()
-        .words(&[0xffff_8000_0000_1000]) // where the kernel was
-        .halves(&[100, 101])
-        .words(&[123_456, 6])
-        .words(&[4, u64::MAX - 511, 0x1365, 0x2001, 0x2002])
-        .halves(&[u32::try_from(raw.len()).unwrap()])
-        .bytes(raw);
-    body = body.words(&[2]).words(&registers_with(values)).words(&[64]).bytes(&stack).words(&[48]);
-    body.0
+    [
+        words(&[0xffff_8000_0000_1000]), // where the kernel was
+        halves(&[100, 101]),
+        words(&[123_456, 6]),
+        words(&[4, u64::MAX - 511, 0x1365, 0x2001, 0x2002]),
+        halves(&[u32::try_from(raw.len()).unwrap()]),
+        raw.to_vec(),
+        words(&[&[2], &registers_with(values)[..], &[64]].concat()),
+        vec![7; 64],
+        words(&[48]),
+    ]
+    .concat()
 }
 
 fn taken(body: &[u8]) -> Option<Taken> {
@@ -88,7 +78,7 @@ fn a_call_that_is_no_second_of_a_pair_comes_after_nothing() {
 
 #[test]
 fn a_sample_of_a_system_call_stands_for_its_period() {
-    let raw = Body::new().words(&[0, 257, 1, 2, 3, 4, 5, 6]).bytes(&[0; 4]).0;
+    let raw = [words(&[0, 257, 1, 2, 3, 4, 5, 6]), vec![0; 4]].concat();
     let taken_ = taken(&sample(&raw, &SHOWN)).unwrap();
     assert_eq!(taken_.sample.called, Called::Syscall(257));
     assert_eq!((taken_.sample.weight, taken_.sample.after_ticks), (6, None));
@@ -119,26 +109,15 @@ fn a_sample_with_any_byte_damaged_makes_no_panic() {
 
 #[test]
 fn a_thread_of_the_kernel_has_no_user_registers() {
-    let body = Body::new()
-        .words(&[1])
-        .halves(&[100, 101])
-        .words(&[123_456, 6, 0])
-        .halves(&[4, 0])
-        .words(&[0, 0]);
-    assert_eq!(read(RecordType::SAMPLE, &body.0), None);
+    let head = [words(&[1]), halves(&[100, 101]), words(&[123_456, 6, 0])].concat();
+    let body = [head, halves(&[4, 0]), words(&[0, 0])].concat();
+    assert_eq!(read(RecordType::SAMPLE, &body), None);
 }
 
 fn map(protection: u32, name: &[u8]) -> Vec<u8> {
-    Body::new()
-        .halves(&[100, 101])
-        .words(&[0x1000, 0x2000, 0x3000])
-        .halves(&[8, 1])
-        .words(&[77, 0])
-        .halves(&[protection, 2])
-        .bytes(name)
-        .halves(&[100, 101])
-        .words(&[99])
-        .0
+    let task = halves(&[100, 101]);
+    let place = [words(&[0x1000, 0x2000, 0x3000]), halves(&[8, 1]), words(&[77, 0])].concat();
+    [&task, &place, &halves(&[protection, 2]), name, &task, &words(&[99])].concat()
 }
 
 #[test]
@@ -166,7 +145,7 @@ fn a_mapping_without_end_is_none() {
 #[test]
 fn forks_are_told_and_new_threads_are_not() {
     let task = |pid, parent| {
-        Body::new().halves(&[pid, parent, pid, parent]).words(&[5]).halves(&[9, 9]).words(&[55]).0
+        [halves(&[pid, parent, pid, parent]), words(&[5]), halves(&[9, 9]), words(&[55])].concat()
     };
     let record = read(RecordType::FORK, &task(8, 7)).unwrap();
     assert_eq!(record.time_ns, 55);
@@ -176,8 +155,8 @@ fn forks_are_told_and_new_threads_are_not() {
 
 #[test]
 fn losses_are_told() {
-    let body = Body::new().words(&[1, 33]).halves(&[9, 9]).words(&[55]).0;
+    let body = [words(&[1, 33]), halves(&[9, 9]), words(&[55])].concat();
     assert_eq!(read(RecordType::LOST, &body).unwrap().said, Said::Lost(33));
-    let throttle = Body::new().words(&[1, 2, 3]).halves(&[9, 9]).words(&[55]).0;
+    let throttle = [words(&[1, 2, 3]), halves(&[9, 9]), words(&[55])].concat();
     assert_eq!(read(RecordType::THROTTLE, &throttle).unwrap().said, Said::Throttled);
 }

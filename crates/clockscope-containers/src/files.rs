@@ -159,6 +159,10 @@ mod tests {
         put(root, &format!("{folder}/containers/storage/overlay-containers/containers.json"), &text)
     }
 
+    fn of_docker(root: &Path, folder: &str, text: &str) {
+        put(root, &format!("var/lib/docker/containers/{folder}/config.v2.json"), text);
+    }
+
     #[test]
     fn names_are_found_where_the_runtimes_keep_them() {
         let root = tempfile::tempdir().unwrap();
@@ -170,16 +174,10 @@ mod tests {
         }
         assert_eq!(name(root, Some(Runtime::Docker)), None);
         if own_uid(root) == 0 {
-            put(
-                root,
-                &format!("run/containerd/io.containerd.runtime.v2.task/k8s.io/{ID}/config.json"),
-                r#"{"annotations":{"io.kubernetes.cri.container-name":"nginx"}}"#,
-            );
-            put(
-                root,
-                &format!("var/lib/docker/containers/{ID}/config.v2.json"),
-                &format!(r#"{{"ID":"{ID}","Name":"/db"}}"#),
-            );
+            let path = format!("run/containerd/io.containerd.runtime.v2.task/k8s.io/{ID}");
+            let text = r#"{"annotations":{"io.kubernetes.cri.container-name":"nginx"}}"#;
+            put(root, &(path + "/config.json"), text);
+            of_docker(root, ID, &format!(r#"{{"ID":"{ID}","Name":"/db"}}"#));
             assert_eq!(name(root, Some(Runtime::Containerd)).as_deref(), Some("nginx"));
             assert_eq!(name(root, Some(Runtime::Docker)).as_deref(), Some("db"));
         }
@@ -212,11 +210,7 @@ mod tests {
     #[test]
     fn a_name_that_is_no_id_is_no_path() {
         let root = tempfile::tempdir().unwrap();
-        put(
-            root.path(),
-            "var/lib/docker/containers/x/config.v2.json",
-            r#"{"ID":"../x","Name":"/no"}"#,
-        );
+        of_docker(root.path(), "x", r#"{"ID":"../x","Name":"/no"}"#);
         let container = Container { runtime: None, id: "../x".into(), name: None };
         let names = Lookup::below(vec![root.path().into()]).names(&container, own_uid(root.path()));
         assert_eq!(names, None);

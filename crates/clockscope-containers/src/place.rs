@@ -350,11 +350,11 @@ mod tests {
 
     #[test]
     fn a_place_reads_as_people_say_it() {
-        let container = |runtime, name: Option<&str>| {
-            Some(Container { runtime, id: ID.into(), name: name.map(Foreign::from) })
+        let within = |runtime, name: Option<&str>| {
+            let container = Container { runtime, id: ID.into(), name: name.map(Foreign::from) };
+            Place { container: Some(container), ..Place::default() }
         };
-        let mut place =
-            Place { container: container(Some(Runtime::Podman), Some("web")), ..Place::default() };
+        let mut place = within(Some(Runtime::Podman), Some("web"));
         assert_eq!(place.to_string(), "container web (podman 3f2a81c09d4b)");
         assert_eq!(place.container_name().as_deref(), Some("web"));
         place.unit = Some("web.service".into());
@@ -364,13 +364,10 @@ mod tests {
             namespace: Some("shop".into()),
             uid: Some(POD.into()),
         };
-        place = Place { container: container(None, None), pod: Some(pod), unit: None };
+        place = Place { pod: Some(pod), ..within(None, None) };
         assert_eq!(place.to_string(), "container 3f2a81c09d4b, pod shop/web-0");
         assert_eq!(place.container_name().as_deref(), Some("web-0/3f2a81c09d4b"));
-        place = Place {
-            container: container(Some(Runtime::Docker), Some("a\nb\x1b[31m")),
-            ..Place::default()
-        };
+        place = within(Some(Runtime::Docker), Some("a\nb\x1b[31m"));
         assert_eq!(place.to_string(), "container a?b?[31m (docker 3f2a81c09d4b)");
         assert_eq!(Place::default().to_string(), "");
         assert_eq!(Place::default().container_name(), None);

@@ -245,10 +245,8 @@ mod tests {
     fn a_sum_is_surer_than_its_parts() {
         let one = Estimate { per_second: 100.0, low_per_second: 60.0, high_per_second: 150.0 };
         let sum = Estimate::sum([one; 4]).unwrap();
-        assert_eq!(
-            (sum.per_second, sum.low_per_second, sum.high_per_second),
-            (400.0, 320.0, 500.0)
-        );
+        let whole = Estimate { per_second: 400.0, low_per_second: 320.0, high_per_second: 500.0 };
+        assert_eq!(sum, whole);
         assert_eq!(Estimate::sum([one]), Some(one));
         assert_eq!(Estimate::sum([]), None);
     }

@@ -86,10 +86,8 @@ mod tests {
         };
         assert!(width(10) > 1.5 * width(1_000));
         assert_eq!(Cost::measured(4, 4_000_000, 100_000), None, "too few");
-        assert_eq!(
-            Cost::measured(10, 10_000_000, 500_000),
-            Some(Cost { read_ns: 20.0, samples: 10 })
-        );
+        let cost = Cost { read_ns: 20.0, samples: 10 };
+        assert_eq!(Cost::measured(10, 10_000_000, 500_000), Some(cost));
         assert_eq!(Cost::measured(10, 10_000_000, 0), None);
     }
 

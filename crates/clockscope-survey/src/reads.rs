@@ -251,10 +251,8 @@ mod tests {
         assert_eq!(told(Place::Kernel), None);
         assert_eq!(told(vdso(0x80, None)).map(|told| told.3), Some(Kind::Shared));
         assert_eq!(told(vdso(0x250, Some(1))).map(|told| told.0), Some("gettimeofday"));
-        assert_eq!(
-            told(Place::Vdso32 { offset: 0x288 }).map(|told| told.3),
-            Some(Kind::Clocksource)
-        );
+        let of_32_bits = told(Place::Vdso32 { offset: 0x288 });
+        assert_eq!(of_32_bits.map(|told| told.3), Some(Kind::Clocksource));
     }
 
     #[test]
@@ -263,21 +261,14 @@ mod tests {
             ["clock_gettime", "gettimeofday"].map(|name| names::number(name).unwrap());
         let call =
             |from_vdso, number, clock| told(Place::Call { from_vdso, number, clock }).unwrap();
-        assert_eq!(
-            call(true, read, Some(1)),
-            ("clock_gettime", Some("CLOCK_MONOTONIC"), Route::FellBack, Kind::Clocksource)
-        );
+        let gettime = |clock, route, kind| ("clock_gettime", Some(clock), route, kind);
+        let fell_back = gettime("CLOCK_MONOTONIC", Route::FellBack, Kind::Clocksource);
+        assert_eq!(call(true, read, Some(1)), fell_back);
         assert_eq!(call(true, read, Some(2)).3, Kind::CpuTime);
         assert_eq!(call(true, read, None).3, Kind::CpuTime, "of another process");
-        assert_eq!(
-            call(false, read, Some(6)),
-            (
-                "clock_gettime",
-                Some("CLOCK_MONOTONIC_COARSE"),
-                Route::Syscall,
-                Kind::ClocksourceBySyscall
-            )
-        );
+        let kind = Kind::ClocksourceBySyscall;
+        let own = gettime("CLOCK_MONOTONIC_COARSE", Route::Syscall, kind);
+        assert_eq!(call(false, read, Some(6)), own);
         assert_eq!(call(false, day, None).0, "gettimeofday");
     }
 }

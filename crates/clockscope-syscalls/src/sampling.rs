@@ -250,10 +250,8 @@ mod tests {
         assert_eq!(place(9, nameless), Place::Vdso { offset: 9, clock: None });
         assert_eq!(place(9, nameless | 1), Place::Vdso32 { offset: 9 });
         assert_eq!(place(228, 2), Place::Call { from_vdso: true, number: 228, clock: Some(0) });
-        assert_eq!(
-            place(96, nameless | 3),
-            Place::Call { from_vdso: false, number: 96, clock: None }
-        );
+        let own = Place::Call { from_vdso: false, number: 96, clock: None };
+        assert_eq!(place(96, nameless | 3), own);
         assert_eq!((place(0, 4), place(0, 5)), (Place::User, Place::Kernel));
     }
 
@@ -261,11 +259,8 @@ mod tests {
     fn a_process_has_a_name_and_a_control_group() {
         let mut value = b"redis-server\0\0\0\0".to_vec();
         value.extend(bytes(&[196]));
-        let found = sampled([4711], &value);
-        assert_eq!(
-            (found.process, found.command.as_str(), found.cgroup),
-            (4711, "redis-server", 196)
-        );
+        let Sampled { process, command, cgroup } = sampled([4711], &value);
+        assert_eq!((process, command.as_str(), cgroup), (4711, "redis-server", 196));
     }
 
     #[test]

@@ -86,10 +86,7 @@ mod tests {
         assert_eq!(plain("CLOCK_THREAD_CPUTIME_ID"), "thread_cputime");
         assert_eq!(plain("std::time::Instant"), "std_time_instant");
         assert_eq!(plain("lfence; rdtsc"), "lfence_rdtsc");
-        assert_eq!(
-            (plain("clock"), plain("id"), plain("--")),
-            ("clock".into(), "id".into(), "".into())
-        );
+        assert_eq!(["clock", "id", "--"].map(plain), ["clock", "id", ""]);
     }
 
     proptest::proptest! {

@@ -122,13 +122,8 @@ mod tests {
         ] {
             for ([asked, follows], without) in ALL.into_iter().zip(without) {
                 for sites_answer in [false, true] {
-                    let options = CountOptions {
-                        via,
-                        asked,
-                        follows,
-                        sites_answer,
-                        ..CountOptions::default()
-                    };
+                    let options = CountOptions { via, asked, follows, ..CountOptions::default() };
+                    let options = CountOptions { sites_answer, ..options };
                     assert_eq!(options.way(true), Some(with), "{options:?}");
                     assert_eq!(options.way(false), without, "{options:?}");
                 }

@@ -19,6 +19,13 @@ fn of_program(program: &Path, words: &[&str]) -> (Vec<FrameRow>, End) {
     (names, unwound.end)
 }
 
+/// The same of a program whose stack must be complete.
+fn complete(program: &Path, words: &[&str]) -> Vec<FrameRow> {
+    let (names, end) = of_program(program, words);
+    assert_eq!(end, End::Complete, "{} {words:?}: {names:#?}", program.display());
+    names
+}
+
 fn assert_stack(names: &[FrameRow], expected: &[&str]) {
     let found = functions(names);
     let found = &found[..expected.len().min(found.len())];
@@ -29,13 +36,9 @@ fn assert_stack(names: &[FrameRow], expected: &[&str]) {
 fn c_without_frame_pointers() {
     let _alone = alone();
     let Some(program) = programs::c("dynamic", &[]) else { return };
-    let (names, end) = of_program(&program, &["plain"]);
+    let names = complete(&program, &["plain"]);
     assert_stack(&names[1..], &["innermost", "middle", "outermost", "main"]);
-    assert_eq!(end, End::Complete);
-    assert_eq!(
-        names[1].file.as_ref().map(|file| file.verbatim().ends_with("stacks.c")),
-        Some(true)
-    );
+    assert!(names[1].file.as_ref().is_some_and(|file| file.verbatim().ends_with("stacks.c")));
     assert!(names[0].module.as_ref().is_some_and(|module| module.verbatim().contains("libc")));
 }
 
@@ -44,10 +47,8 @@ fn c_static() {
     let _alone = alone();
     for (name, options) in [("static", &["-static"][..]), ("static-pie", &["-static-pie"])] {
         let Some(program) = programs::c(name, options) else { return };
-        let (names, end) = of_program(&program, &["plain"]);
         let expected = ["__clock_gettime", "innermost", "middle", "outermost", "main"];
-        assert_stack(&names, &expected);
-        assert_eq!(end, End::Complete, "{name}: {names:#?}");
+        assert_stack(&complete(&program, &["plain"]), &expected);
     }
 }
 
@@ -68,24 +69,18 @@ fn threads_signals_and_odd_frames() {
             ("thread", &["in_thread"]),
             ("realigned", &["realigned", "main"]),
         ] {
-            let (names, end) = of_program(&program, &[mode]);
             let expected = [&["innermost", "middle", "outermost"], outer].concat();
-            assert_stack(&names[1..], &expected);
-            assert_eq!(end, End::Complete, "{name} {mode}: {names:#?}");
+            assert_stack(&complete(&program, &[mode])[1..], &expected);
         }
-        let (names, end) = of_program(&program, &["signal"]);
+        let names = complete(&program, &["signal"]);
         assert_stack(&names[1..], &["innermost", "middle", "outermost", "handler"]);
         assert_eq!(names[5].kind, FrameKind::Signal, "{name}: {names:#?}");
-        assert_eq!(
-            names.iter().filter(|name| name.kind == FrameKind::Signal).count(),
-            1,
-            "{names:#?}"
-        );
+        let signals = names.iter().filter(|name| name.kind == FrameKind::Signal);
+        assert_eq!(signals.count(), 1, "{names:#?}");
         let found = functions(&names[6..]);
         assert_eq!(found.iter().filter(|name| **name == "interrupted").count(), 1, "{names:#?}");
         let at = found.iter().position(|name| *name == "interrupted");
         assert_eq!(at.map(|at| found.get(at + 1)), Some(Some(&"main")), "{name}: {names:#?}");
-        assert_eq!(end, End::Complete, "{name}: {names:#?}");
     }
 }
 
@@ -105,15 +100,13 @@ fn rust_release() {
     let _alone = alone();
     let words = ["rustc", "--edition=2024", "-O", "-g"];
     let Some(program) = programs::built("rust", "stacks.rs", &words) else { return };
-    let (names, end) = of_program(&program, &[]);
+    let names = complete(&program, &[]);
     let found = functions(&names);
-    let at = found
-        .iter()
-        .position(|name| name.ends_with("Queue>::post") || name.ends_with("Queue::post"));
+    let is_post = |name: &&str| name.ends_with("Queue>::post") || name.ends_with("Queue::post");
+    let at = found.iter().position(is_post);
     let at = at.unwrap_or_else(|| panic!("{names:#?}"));
     assert!(found[at + 1].ends_with("serve"), "{names:#?}");
     assert!(found[at + 2].ends_with("main"), "{names:#?}");
-    assert_eq!(end, End::Complete, "{names:#?}");
 }
 
 #[test]
@@ -121,21 +114,13 @@ fn cpp_with_inlining_and_exceptions() {
     let _alone = alone();
     let words = ["g++", "-O2", "-g", "-fomit-frame-pointer"];
     let Some(program) = programs::built("cpp", "stacks.cpp", &words) else { return };
-    let (names, end) = of_program(&program, &["plain"]);
-    assert_eq!(end, End::Complete, "{names:#?}");
-    let expected = [
-        "long app::read_clock<long>(long)",
-        "app::inlined(long)",
-        "app::Caller(char const*)",
-        "main",
-    ];
-    assert_stack(&names[1..], &expected);
+    let names = complete(&program, &["plain"]);
+    let inner =
+        ["long app::read_clock<long>(long)", "app::inlined(long)", "app::Caller(char const*)"];
+    assert_stack(&names[1..], &[&inner[..], &["main"]].concat());
     assert_eq!(names[2].kind, FrameKind::Inlined);
-    let (names, end) = of_program(&program, &["exception"]);
-    let expected =
-        [&expected[..3], &["app::Guard::~Guard()", "app::thrower(int)", "main"]].concat();
-    assert_stack(&names[1..], &expected);
-    assert_eq!(end, End::Complete, "{names:#?}");
+    let outer = ["app::Guard::~Guard()", "app::thrower(int)", "main"];
+    assert_stack(&complete(&program, &["exception"])[1..], &[inner, outer].concat());
 }
 
 #[test]
@@ -209,8 +194,7 @@ fn stripped_and_deleted_programs_are_unwound() {
 fn a_stripped_file_with_a_packed_symbol_table_has_names() {
     let _alone = alone();
     let Some(program) = programs::c_with_packed_names("packed") else { return };
-    let (names, end) = of_program(&program, &["plain"]);
+    let names = complete(&program, &["plain"]);
     assert_stack(&names[1..], &["innermost", "middle", "outermost", "main"]);
     assert!(names[1..5].iter().all(|name| name.line.is_none()), "{names:#?}");
-    assert_eq!(end, End::Complete, "{names:#?}");
 }

@@ -176,14 +176,8 @@ mod tests {
             all.add(&sample(1, 4, weight, None), at(9));
         }
         all.add(&sample(1, 5, 1, None), at(9));
-        let seen: Vec<Seen> = all.stacks().iter().map(|(_, seen)| *seen).collect();
-        assert_eq!(
-            seen,
-            [
-                Seen { samples: 2, weight: 5, squares: 13.0 },
-                Seen { samples: 1, weight: 1, squares: 1.0 },
-            ]
-        );
+        let seen = all.stacks().iter().map(|(_, seen)| (seen.samples, seen.weight, seen.squares));
+        assert_eq!(seen.collect::<Vec<_>>(), [(2, 5, 13.0), (1, 1, 1.0)]);
         assert_eq!(all.cut().count(), 0);
     }
 

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::super::registers::GENERAL;
 use super::super::signals::interrupted;
 use super::*;
@@ -145,34 +147,28 @@ fn a_handler_returns_to_what_the_signal_interrupted() {
     assert_eq!((general(SP), before.ip), (Some(20), 21));
 }
 
-mod any_bytes {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn every_walk_ends(
-            // Half of the bytes are parts of instructions that move the stack pointer.
-            bytes in proptest::collection::vec(
-                prop_oneof![
-                    any::<u8>(),
-                    proptest::sample::select(&[
-                        0x48_u8, 0x4c, 0x01, 0x29, 0x81, 0x83, 0x89, 0x8b, 0x8d, 0xc4, 0xec, 0xe4, 0xe5, 0x24, 0x64,
-                        0x6c, 0x55, 0x5d, 0xc9, 0xc3, 0xe8, 0xff, 0xeb, 0x74, 0, 8,
-                    ][..]),
-                ],
-                0..200,
-            ),
-        ) {
-            let way = way(&bytes, &[AT + 7]);
-            if let Way::Back(back) = way {
-                let stack = Stack { start: STACK, bytes: &[0; 64] };
-                let mut registers = Registers { ip: AT, general: [Some(u64::MAX); GENERAL] };
-                prop_assert_eq!(back.caller(&registers, stack), None);
-                registers.general[SP] = Some(STACK);
-                let _ = back.caller(&registers, stack);
-            }
+proptest! {
+    #[test]
+    fn every_walk_ends(
+        // Half of the bytes are parts of instructions that move the stack pointer.
+        bytes in proptest::collection::vec(
+            prop_oneof![
+                any::<u8>(),
+                proptest::sample::select(&[
+                    0x48_u8, 0x4c, 0x01, 0x29, 0x81, 0x83, 0x89, 0x8b, 0x8d, 0xc4, 0xec, 0xe4, 0xe5, 0x24, 0x64,
+                    0x6c, 0x55, 0x5d, 0xc9, 0xc3, 0xe8, 0xff, 0xeb, 0x74, 0, 8,
+                ][..]),
+            ],
+            0..200,
+        ),
+    ) {
+        let way = way(&bytes, &[AT + 7]);
+        if let Way::Back(back) = way {
+            let stack = Stack { start: STACK, bytes: &[0; 64] };
+            let mut registers = Registers { ip: AT, general: [Some(u64::MAX); GENERAL] };
+            prop_assert_eq!(back.caller(&registers, stack), None);
+            registers.general[SP] = Some(STACK);
+            let _ = back.caller(&registers, stack);
         }
     }
 }

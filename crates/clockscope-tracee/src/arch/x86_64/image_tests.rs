@@ -22,13 +22,7 @@ fn renamed(names: &[(&str, &str)]) -> Image {
     let mut bytes = KERNEL.to_vec();
     for (old, new) in names {
         assert_eq!(old.len(), new.len());
-        let places: Vec<usize> = bytes
-            .windows(old.len())
-            .enumerate()
-            .filter(|(_, w)| *w == old.as_bytes())
-            .map(|(at, _)| at)
-            .collect();
-        for at in places {
+        while let Some(at) = bytes.windows(old.len()).position(|found| found == old.as_bytes()) {
             bytes[at..at + new.len()].copy_from_slice(new.as_bytes());
         }
     }
@@ -126,20 +120,19 @@ fn with_more(names: &[String]) -> (Image, Vec<u64>) {
     let (header, _) = pod::from_bytes::<FileHeader64<LE>>(&bytes).unwrap();
     let from = usize::try_from(header.e_phoff.get(LE)).unwrap();
     let segments = usize::from(header.e_phnum.get(LE));
+    let value = |bytes: &[u8], at: usize| {
+        usize::try_from(u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())).unwrap()
+    };
     let place = |tag: DynamicTag| {
         let at = (0..segments)
             .map(|n| from + n * size_of::<ProgramHeader64<LE>>())
             .find(|at| bytes[*at..*at + 4] == object::elf::PT_DYNAMIC.0.to_le_bytes())
             .unwrap();
-        let at = usize::try_from(u64::from_le_bytes(bytes[at + 8..at + 16].try_into().unwrap()));
-        let at = at.unwrap();
+        let at = value(&bytes, at + 8);
         (0..64).map(|n| at + 16 * n).find(|at| bytes[*at..*at + 8] == tag.0.to_le_bytes()).unwrap()
             + 8
     };
     let tables = [DT_SYMTAB, DT_STRTAB, DT_STRSZ, DT_VERSYM, DT_HASH].map(place);
-    let value = |bytes: &[u8], at: usize| {
-        usize::try_from(u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())).unwrap()
-    };
     let [symbols, strings, size, versions, hash] = tables.map(|at| value(&bytes, at));
     let count = value(&bytes, hash) >> 32;
     let (mut symbols, mut strings, mut versions) = (
@@ -174,8 +167,9 @@ fn with_more(names: &[String]) -> (Image, Vec<u64>) {
 }
 
 /// Offset of the kernel's function that an exported name of a prepared image leads to.
-fn leads_to(bytes: &[u8], name: &str) -> Option<u64> {
-    let symbol = Image::parse(bytes).unwrap().function(name).filter(|s| s.defined)?.offset;
+fn leads_to(image: &Image, name: &str) -> Option<u64> {
+    let symbol = image.function(name).filter(|symbol| symbol.defined)?.offset;
+    let bytes = image.bytes();
     let code = u64::from(entry("clockscope_forward").unwrap().0);
     let place = usize::try_from((symbol - code) / FORWARD_SIZE as u64).unwrap();
     let at = usize::try_from(symbol).unwrap();
@@ -196,11 +190,10 @@ fn functions_that_nobody_knows_are_forwarded_uncounted_whatever_their_names() {
     for (counting, route) in
         [(Counting::ByThread, Route::Kernel), (Counting::No, Route::Tsc { fast: false })]
     {
-        let ready = prepare(&kernel, 0x6000, counting, route).unwrap();
+        let image = ready(&kernel, counting, route);
         for (name, offset) in names.iter().zip(&offsets) {
-            assert_eq!(leads_to(&ready.bytes, name), Some(*offset), "{name}");
+            assert_eq!(leads_to(&image, name), Some(*offset), "{name}");
         }
-        let image = Image::parse(&ready.bytes).unwrap();
         assert_eq!(complaints(&image), [""; 0], "{counting:?} {route:?}");
         let mine: Vec<_> = image.functions().filter(|s| s.defined).map(|s| &s.name).collect();
         let theirs: Vec<_> = kernel.functions().filter(|s| s.defined).map(|s| &s.name).collect();
@@ -215,11 +208,10 @@ fn more_functions_or_longer_names_than_there_is_room_for_stop_nobody() {
         let name = |n: usize| format!("__vdso_{n}_{}", "n".repeat(length));
         let names: Vec<String> = (0..count).map(name).collect();
         let (kernel, offsets) = with_more(&names);
-        let ready = prepare(&kernel, 0x6000, Counting::ByCpu, Route::Kernel).unwrap();
-        let image = Image::parse(&ready.bytes).unwrap();
+        let image = ready(&kernel, Counting::ByCpu, Route::Kernel);
         assert_eq!(complaints(&image), [""; 0], "{count} {length}");
         let found = names.iter().zip(&offsets).filter(|(name, offset)| {
-            let found = leads_to(&ready.bytes, name);
+            let found = leads_to(&image, name);
             assert!(found.is_none_or(|found| found == **offset), "{name}");
             found.is_some()
         });
@@ -231,12 +223,11 @@ fn more_functions_or_longer_names_than_there_is_room_for_stop_nobody() {
 #[test]
 fn a_known_function_that_the_kernel_does_not_have_is_not_offered() {
     let kernel = renamed(&[("getcpu", "getfoo")]);
-    let ready = prepare(&kernel, 0x6000, Counting::ByThread, Route::Kernel).unwrap();
-    let image = Image::parse(&ready.bytes).unwrap();
+    let image = ready(&kernel, Counting::ByThread, Route::Kernel);
     assert!(!has(&image, "__vdso_getcpu") && !has(&image, "getcpu"));
     let offset = kernel.function("__vdso_getfoo").unwrap().offset;
     for name in ["__vdso_getfoo", "getfoo"] {
-        assert_eq!(leads_to(&ready.bytes, name), Some(offset));
+        assert_eq!(leads_to(&image, name), Some(offset));
     }
     assert_eq!(complaints(&image), [""; 0]);
 }
