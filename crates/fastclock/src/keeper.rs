@@ -136,13 +136,13 @@ fn extrapolate(estimate: &Estimate, ticks: Ticks) -> (Nanos, u64) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::line::Offsets;
     use crate::page::PageClock;
     use proptest::prelude::*;
 
-    const PACE: Pace = Pace {
+    pub(crate) const PACE: Pace = Pace {
         horizon: Nanos(100_000_000),
         valid: Nanos(3_000_000_000),
         grace: Nanos(500_000_000),
@@ -177,10 +177,8 @@ mod tests {
     fn without_a_line_before_it_begins_at_the_kernels_time() {
         let estimate = estimate(2_500_000_000);
         let content = content(&estimate, &PACE, None, estimate.at);
-        assert_eq!(
-            content.line,
-            Line { base: estimate.at, mono: estimate.mono, tick: estimate.tick }
-        );
+        let line = Line { base: estimate.at, mono: estimate.mono, tick: estimate.tick };
+        assert_eq!(content.line, line);
         assert!((30..40).contains(&content.bound.at_base), "{content:?}");
     }
 

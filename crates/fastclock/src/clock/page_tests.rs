@@ -14,6 +14,7 @@ use crate::clock::{Clock, ClockKind, Source};
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
 use crate::discipline::Settings;
+use crate::keeper::tests::PACE;
 use crate::keeper::{Keeper, Pace};
 use crate::kernel_clock::KernelClock;
 use crate::page::{Counter, Page, SIZE, Writer};
@@ -35,13 +36,7 @@ impl Kept {
         file.as_file().set_len(SIZE as u64).unwrap();
         let page = sys::writable(file.as_file());
         let valid = Nanos(i64::try_from(valid.as_nanos()).unwrap());
-        let pace = Pace {
-            horizon: Nanos(100_000_000),
-            valid,
-            grace: Nanos::ZERO,
-            lead: Nanos(20_000),
-            steepest_ppm: 500,
-        };
+        let pace = Pace { valid, grace: Nanos::ZERO, ..PACE };
         // The accuracy of the rate is not tested here.
         let settings = Settings { baseline: Nanos(5_000_000), ..Settings::default() };
         let writer = Writer::create(page, boot_id, 1);

@@ -209,12 +209,16 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
+    fn reading(ticks: u64, mono: i64) -> Reading {
+        Reading { ticks: Ticks(ticks), mono: Nanos(mono), ..Reading::default() }
+    }
+
     /// A counter of 2 GHz, read every `millis` milliseconds.
     fn after(count: u64, millis: u64) -> Baseline {
         let mut baseline = Baseline::new();
         for index in 0..=count {
-            let (ticks, mono) = (Ticks(index * millis * 2_000_000), index * millis * 1_000_000);
-            let reading = Reading { ticks, mono: Nanos(mono as i64), ..Reading::default() };
+            let nanos = index * millis * 1_000_000;
+            let reading = reading(2 * nanos, nanos as i64);
             assert_eq!(baseline.push(&reading, 30, &Settings::default()), None);
         }
         baseline
@@ -244,11 +248,7 @@ mod tests {
         let mut mono = baseline.kept().last().map_or(0, |last| last.mono);
         let cuts = (1..=20_u64).filter(|index| {
             mono += 100_001_000; // 10 ppm more: 1 us each
-            let reading = Reading {
-                ticks: Ticks((300 + index) * 200_000_000),
-                mono: Nanos(mono),
-                ..Reading::default()
-            };
+            let reading = reading((300 + index) * 200_000_000, mono);
             baseline.push(&reading, 30, &Settings::default()).is_some()
         });
         assert_eq!(cuts.count(), 1);
@@ -259,11 +259,7 @@ mod tests {
     fn a_wide_reading_says_nothing_of_the_rate() {
         let mut baseline = after(20, 100);
         let rate = baseline.rate;
-        let reading = Reading {
-            ticks: Ticks(21 * 200_000_000),
-            mono: Nanos(2_100_400_000),
-            ..Reading::default()
-        };
+        let reading = reading(21 * 200_000_000, 2_100_400_000);
         assert_eq!(baseline.push(&reading, 500_000, &Settings::default()), None);
         assert_eq!(baseline.rate, rate);
     }

@@ -35,6 +35,7 @@ const CLOCKS: [PageClock; 4] =
     [PageClock::Monotonic, PageClock::Realtime, PageClock::Boottime, PageClock::Tai];
 
 /// A machine with a counter and a kernel's clock. Each read of the counter takes some ticks.
+#[derive(Default)]
 pub(super) struct Machine {
     pub(super) ticks: Cell<u64>,
     pub(super) step: Cell<u64>,
@@ -48,14 +49,7 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn new() -> Self {
-        Self {
-            ticks: Cell::new(1 << 40),
-            step: Cell::new(20),
-            ahead: Cell::new(0),
-            set: Cell::new(0),
-            declined: RefCell::default(),
-            reads: Cell::new(0),
-        }
+        Self { ticks: Cell::new(1 << 40), step: Cell::new(20), ..Self::default() }
     }
 
     pub(super) fn now(&self) -> u64 {

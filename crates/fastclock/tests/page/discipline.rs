@@ -110,11 +110,8 @@ fn the_bound_is_outdone_by_an_unannounced_slew_and_that_is_reported() {
 #[test]
 fn small_corrections_stay_within_the_allowance() {
     let ppm = [0.1, -0.2, 0.15, 0.05, -0.1, 0.3, 0.02, -0.05, 0.0, 0.2];
-    let events: Vec<_> = ppm
-        .iter()
-        .enumerate()
-        .map(|(index, ppm)| ((4.0 + 3.7 * index as f64) * SECOND, Event::Slew(*ppm)))
-        .collect();
+    let at = |index: i32| (4.0 + 3.7 * f64::from(index)) * SECOND;
+    let events: Vec<_> = (0..).zip(ppm).map(|(index, ppm)| (at(index), Event::Slew(ppm))).collect();
     for period in [100.0 * MS, SECOND] {
         let outcome = run(TSC, &Plan::every(period), 50.0, &events);
         assert_eq!(outcome.verdicts, []);

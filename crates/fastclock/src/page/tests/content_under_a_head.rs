@@ -21,6 +21,12 @@ fn all_forms<'a>(reader: &Reader<'a, &'a Machine, &'a Machine>, clock: PageClock
     ]
 }
 
+/// A content that is three seconds ahead of another.
+fn far_ahead(content: Content) -> Content {
+    let mono = Nanos(content.line.mono.0 + 3_000_000_000);
+    Content { line: Line { mono, ..content.line }, ..content }
+}
+
 /// Writes into the current slot without a new head.
 fn overwrite(page: &Page, content: &Content) {
     content.store(&page.slots[(page.head.load(Relaxed) & 1) as usize]);
@@ -80,10 +86,7 @@ fn a_head_that_is_set_back_is_not_believed_again() {
     for (first, on) in (2..=5).flat_map(|first| (1..=16).map(move |on| (first, on))) {
         let (page, trust, machine) = (Page::new(), Trust::new(), Machine::new());
         let good = machine.content(machine.now() - 1_000, 0, 1 << 40);
-        let bad = Content {
-            line: Line { mono: Nanos(good.line.mono.0 + 3_000_000_000), ..good.line },
-            ..good
-        };
+        let bad = far_ahead(good);
         let mut writer = Writer::create(&page, [0; 2], 1);
         while page.head.load(Relaxed) < first {
             writer.publish(good);
@@ -97,10 +100,8 @@ fn a_head_that_is_set_back_is_not_believed_again() {
         let expected = || machine.kernel(ClockId::Monotonic);
         for answer in all_forms(&reader, PageClock::Monotonic) {
             let off = expected() - answer.0;
-            assert!(
-                answer == Nanos::ZERO || (0..2_000).contains(&off),
-                "{first} + {on}: {off} ns off"
-            );
+            let is_good = answer == Nanos::ZERO || (0..2_000).contains(&off);
+            assert!(is_good, "{first} + {on}: {off} ns off");
         }
     }
 }
@@ -118,10 +119,7 @@ fn no_read_is_wrong_while_the_pages_owner_rewrites_the_slot() {
     assert_eq!(mono(&reader).declined, None);
     let wrong = std::thread::scope(|scope| {
         scope.spawn(|| {
-            let bad = Content {
-                line: Line { mono: Nanos(good.line.mono.0 + 3_000_000_000), ..good.line },
-                ..good
-            };
+            let bad = far_ahead(good);
             while !stop.load(Acquire) {
                 overwrite(&page, &bad);
                 overwrite(&page, &good);

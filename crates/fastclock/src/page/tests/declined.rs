@@ -57,11 +57,8 @@ fn it_says_the_same_in_every_state() {
             let (page, trust, machine) = (Page::new(), Trust::new(), Machine::new());
             story(&page, &trust, &machine);
             let reader = reader(&page, &trust, &machine);
-            for (clock, set) in [first]
-                .into_iter()
-                .chain(CLOCKS)
-                .flat_map(|clock| [(clock, 0), (clock, -20_000_000)])
-            {
+            let clocks = [first].into_iter().chain(CLOCKS);
+            for (clock, set) in clocks.flat_map(|clock| [(clock, 0), (clock, -20_000_000)]) {
                 machine.set.set(set);
                 let _ = reader.bounded(clock, Order::Ordered);
                 // The machine's time stands still, so that both ways see the same time.

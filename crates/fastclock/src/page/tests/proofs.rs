@@ -57,11 +57,8 @@ fn samples_are_written_for_the_solvers() {
         let (definitions, terms) = any.split_once("(not (=").unwrap();
         let terms = terms.trim_end();
         let echo = "(echo \"the functions here are those of the code\")";
-        fs::write(
-            path,
-            format!("{definitions}{echo}\n(assert (or (not (={terms})))\n(check-sat)\n"),
-        )
-        .unwrap();
+        let asked = format!("{echo}\n(assert (or (not (={terms})))\n(check-sat)\n");
+        fs::write(path, format!("{definitions}{asked}")).unwrap();
     }
 }
 

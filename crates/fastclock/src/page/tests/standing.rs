@@ -145,6 +145,11 @@ fn another_clock_is_refused_in_each_of_the_four() {
         |content: &mut Content| content.offsets.boot.0 += 3_000_000,
         |content: &mut Content| content.offsets.real.0 -= 3_000_000,
         |content: &mut Content| content.offsets.tai.0 += 1_000_000_000,
+        // A bound of hours makes no clock right.
+        |content: &mut Content| {
+            content.line.mono.0 += 500_000_000;
+            content.bound.at_base = 1 << 30;
+        },
     ];
     for wrong in wrong {
         let (page, trust, machine) = (Page::new(), Trust::new(), Machine::new());
@@ -158,15 +163,6 @@ fn another_clock_is_refused_in_each_of_the_four() {
             assert!(just_now(answer.time, &machine, clock.id()));
         }
     }
-}
-
-#[test]
-fn a_bound_of_hours_makes_no_clock_right() {
-    let (page, trust, machine) = (Page::new(), Trust::new(), Machine::new());
-    let mut content = machine.content(machine.now(), 500_000_000, 1 << 30);
-    content.bound.at_base = 1 << 30;
-    Writer::create(&page, [0; 2], 1).publish(content);
-    assert_eq!(mono(&reader(&page, &trust, &machine)).declined, Some(Decline::OtherClock));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use fastclock::keeper::{Keeper, Pace};
 use fastclock::page::{Counter, Order, Page, PageClock, Reader, Trust, Writer};
 use fastclock::{ClockId, Nanos, Ticks, sys};
 
+use super::super::super::recorded::PACE;
 use super::{Cpu, MS, Machine};
 
 /// Number of reading processes, each with its own trust and its own CPU.
@@ -225,13 +226,7 @@ impl Outcome {
 pub(crate) fn keep(machine: &Machine, plan: &Plan, lasts: f64) -> Outcome {
     let page = Page::new();
     let readers = Readers::new(machine, &page, plan);
-    let pace = Pace {
-        horizon: Nanos(plan.period as i64),
-        valid: Nanos(3_000_000_000),
-        grace: Nanos::ZERO,
-        lead: Nanos(20_000),
-        steepest_ppm: 500,
-    };
+    let pace = Pace { horizon: Nanos(plan.period as i64), ..PACE };
     let counter = Watched {
         cpu: Cpu { machine, offset: 0 },
         readers: &readers,
