@@ -3,23 +3,17 @@
 use std::collections::BTreeMap;
 
 use clap::Parser as _;
-use clockscope::cli::measure::BenchArgs;
 use clockscope::cli::{Cli, Command};
 use clockscope_measure::bench::{self, chosen};
 use clockscope_model::bench::{Instructions, InstructionsRow};
 use clockscope_report::bench::instructions;
 
-fn args(words: &str) -> BenchArgs {
-    let words = ["clockscope", "bench"].into_iter().chain(words.split_whitespace());
-    match Cli::try_parse_from(words).expect("a command line").command {
-        Command::Bench(args) => args,
-        other => panic!("{other:?} is not bench"),
-    }
-}
-
 /// The instruction counts of `clockscope bench --instructions WORDS`, and its notes.
 fn measured(words: &str) -> (Instructions, Vec<String>) {
-    let chosen = chosen::choose(&args(words).plan.request).expect("names that exist");
+    let words = ["clockscope", "bench"].into_iter().chain(words.split_whitespace());
+    let command = Cli::try_parse_from(words).expect("a command line").command;
+    let Command::Bench(args) = command else { panic!("{command:?} is not bench") };
+    let chosen = chosen::choose(&args.plan.request).expect("names that exist");
     bench::instructions::of(&chosen.paths)
 }
 
@@ -86,9 +80,7 @@ fn counters_are_there_or_their_absence_is_said() {
 fn every_system_call_is_described_on_the_page() {
     let page = include_str!("../../../../docs/measuring.md");
     for name in clockscope_measure::system_calls::names() {
-        assert!(
-            page.contains(&format!("| `{name}` |")),
-            "docs/measuring.md does not describe {name}"
-        );
+        let row = format!("| `{name}` |");
+        assert!(page.contains(&row), "docs/measuring.md does not describe {name}");
     }
 }

@@ -262,9 +262,7 @@ fn the_calibration_appears_in_no_result() {
 fn a_process_that_does_not_exist_cannot_be_followed() {
     let Some(mut counter) = start(&options()) else { return };
     for pid in [-1, i32::MAX] {
-        assert_eq!(
-            counter.follow(pid).map_err(|error| error.kind()),
-            Err(std::io::ErrorKind::NotFound)
-        );
+        let followed = counter.follow(pid).map_err(|error| error.kind());
+        assert_eq!(followed, Err(std::io::ErrorKind::NotFound));
     }
 }

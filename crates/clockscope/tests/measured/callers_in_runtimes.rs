@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::support::builds;
 use crate::support::printed::Key;
 use crate::support::running::{Report, Tracing, rows};
-use crate::support::true_callers::index;
+use crate::support::true_callers::{called_by, frames_of, key_of};
 use crate::support::{installed_or_skip, sources};
 use crate::trace_callers_truth::{demand, more};
 use serde_json::{Value, json};
@@ -57,16 +57,10 @@ fn seen(
     is_function: fn(&Value, &str) -> bool,
 ) -> Seen {
     let callers = report.field("callers");
-    let called: Vec<&Value> = rows(&callers["called"]).collect();
-    let frames: Vec<&Value> = rows(&callers["frames"]).collect();
     let mut seen = Seen::default();
-    for stack in rows(&callers["stacks"]) {
-        let row = called[index(&stack["called"])];
-        if row["name"] != *key.0 || row["clock"].as_str().unwrap_or("-") != key.1 {
-            continue;
-        }
-        let stacked: Vec<&Value> =
-            rows(&stack["frames"]).map(|frame| frames[index(frame)]).collect();
+    let of_key = |stack: &&Value| key_of(called_by(callers, stack)) == *key;
+    for stack in rows(&callers["stacks"]).filter(of_key) {
+        let stacked: Vec<&Value> = frames_of(callers, stack).collect();
         // The runtime's own threads read the clock as well. Their samples are left out.
         let of_user = |frame: &&Value| {
             let modules = ["[java]", "[javascript]", "[python]"];
@@ -113,7 +107,7 @@ fn share(part: u64, whole: u64) -> f64 {
 fn service(
     name: &str,
     command: &[OsString],
-    after: &[OsString],
+    after: &[&str],
     first_rounds: u64,
     wanted: u64,
     is_function: fn(&Value, &str) -> bool,
@@ -121,7 +115,7 @@ fn service(
     let folder = tempfile::tempdir().expect("make a folder");
     let mut rounds = first_rounds;
     for _ in 0..6 {
-        let command = [command, &words![rounds.to_string()], after].concat();
+        let command = words![command, rounds.to_string(), after];
         let options = ["--via", "none", "--callers", "--freq", "5000"];
         let mut tracing = Tracing::new(&options, &command);
         tracing.command.current_dir(folder.path());
@@ -210,12 +204,10 @@ fn java(options: &[&str], has_shares: bool) -> Vec<Report> {
 
 fn java_by(java: &Path, options: &[&str], after: &[&str], has_shares: bool) -> Option<Report> {
     let classes = builds::java_class("Callers")?;
-    let options: Vec<OsString> = options.iter().map(OsString::from).collect();
     let name = format!("{} {options:?} {after:?}", java.display());
-    let after: Vec<OsString> = after.iter().map(OsString::from).collect();
-    let command = [&words![java][..], &options, &words!["-cp", classes, "Callers"]].concat();
+    let command = words![java, options, "-cp", classes, "Callers"];
     let (report, seen, truths) =
-        service(&name, &command, &after, 500_000, demand().for_shares, is_of_java)?;
+        service(&name, &command, after, 500_000, demand().for_shares, is_of_java)?;
     if has_shares {
         assert_shares(&name, &seen, &truths, demand().allowance);
     }
@@ -232,11 +224,10 @@ fn java_compiled_with_all_places_described() {
     for report in java(&["-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints"], true) {
         let callers = report.field("callers");
         assert_eq!(inexact(&report), 0.0, "{}", callers["declines"]);
-        let frames: Vec<&Value> = rows(&callers["frames"]).collect();
         let (mut of_java, mut with_line) = (0, 0);
         for stack in rows(&callers["stacks"]) {
-            let mut own = rows(&stack["frames"]).map(|frame| frames[index(frame)]);
-            let Some(frame) = own.find(|frame| frame["module"] == "[java]") else { continue };
+            let is_own = |frame: &&Value| frame["module"] == "[java]";
+            let Some(frame) = frames_of(callers, stack).find(is_own) else { continue };
             let samples = stack["samples"].as_u64().expect("a number");
             of_java += samples;
             with_line += if frame["line"].is_u64() { samples } else { 0 };
@@ -284,8 +275,7 @@ fn nodes() -> Vec<PathBuf> {
 
 fn node(node: &Path, options: &[&str]) -> Option<(Report, Seen, Vec<Truth>)> {
     let name = format!("{} {options:?}", node.display());
-    let options: Vec<OsString> = options.iter().map(OsString::from).collect();
-    let command = [&words![node][..], &options, &words![sources().join("callers.js")]].concat();
+    let command = words![node, options, sources().join("callers.js")];
     service(&name, &command, &[], 1_000_000, demand().for_shares, is_of_javascript)
 }
 
@@ -363,11 +353,6 @@ fn is_of_python(frame: &Value, name: &str) -> bool {
     frame["module"] == "[python]" && is_it && file.ends_with("/callers.py")
 }
 
-/// The installed Python; for `make test-callers` also the ones in `PYTHONS`.
-fn pythons() -> Vec<PathBuf> {
-    programs(&["/usr/bin/python3"], "PYTHONS")
-}
-
 /// On a busy machine a thread waits longer for each sample, and the sampler takes so few within its share of the CPU time.
 const SAMPLES_LEAST: u64 = 200;
 
@@ -377,9 +362,10 @@ fn demand_of_waiting() -> (u64, f64) {
     if std::env::var_os("THOROUGH").is_some() { (4_000, 3.0) } else { (1_000, 6.0) }
 }
 
+/// The installed Python; for `make test-callers` also the ones in `PYTHONS`.
 #[test]
 fn python() {
-    for program in pythons() {
+    for program in programs(&["/usr/bin/python3"], "PYTHONS") {
         let name = program.display().to_string();
         let command = words![program, sources().join("callers.py")];
         let (samples, points) = demand_of_waiting();

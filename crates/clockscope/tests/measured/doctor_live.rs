@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::support::clocksource;
 use crate::support::placed::{as_nobody, for_everybody};
 use crate::support::running::{self, rows};
-use crate::support::{installed_or_skip, root_or_skip, skip};
+use crate::support::{installed_or_skip, or_skip, root_or_skip, skip};
 
 /// doctor's verdict on this machine as JSON, and the finished process.
 struct Said {
@@ -23,7 +23,7 @@ struct Said {
 /// Runs doctor below `starter`, which may be empty.
 #[track_caller]
 fn doctor(starter: &[OsString]) -> Said {
-    let words = [starter, &words![running::clockscope(), "doctor", "--format", "json"]].concat();
+    let words = words![starter, running::clockscope(), "doctor", "--format", "json"];
     doctor_by(Command::new(&words[0]).args(&words[1..]))
 }
 
@@ -40,13 +40,10 @@ impl Said {
         rows(&self.json["labels"]).any(|one| one == label)
     }
 
-    fn finding(&self, label: &str) -> Option<&Value> {
-        rows(&self.json["findings"]).find(|finding| finding["id"] == label)
-    }
-
     /// All evidence of a finding, in one text.
     fn evidence(&self, label: &str) -> String {
-        let lines = self.finding(label).into_iter().flat_map(|finding| rows(&finding["evidence"]));
+        let findings = rows(&self.json["findings"]).filter(|finding| finding["id"] == label);
+        let lines = findings.flat_map(|finding| rows(&finding["evidence"]));
         lines.filter_map(|line| line["text"].as_str()).collect::<Vec<_>>().join("\n")
     }
 }
@@ -90,9 +87,9 @@ fn a_machine_that_reads_its_tsc_is_fast_and_well() {
 fn without_rights_it_still_judges_and_says_what_it_could_not_read() {
     let Some(()) = root_or_skip() else { return };
     let directory = for_everybody(&[(&running::clockscope(), "clockscope", 0o755)]);
-    let own = words!["--bounding-set=-all", directory.path().join("clockscope")];
-    let doctor = words!["doctor", "--format", "json"];
-    let words = [&as_nobody()[..], &own, &doctor].concat();
+    let own = directory.path().join("clockscope");
+    let doctor = ["doctor", "--format", "json"];
+    let words = words![as_nobody(), "--bounding-set=-all", own, doctor];
     let said = doctor_by(Command::new(&words[0]).args(&words[1..]));
     assert_fits_the_clocksource(&said);
     let restricted = std::fs::read_to_string("/proc/sys/kernel/dmesg_restrict");
@@ -155,19 +152,13 @@ fn a_seccomp_filter_is_said() {
     assert_fits_the_clocksource(&said);
 }
 
-fn can_be_forbidden_or_skip() -> bool {
-    let can = clockscope_sys::tsc::is_permitted().is_some();
-    if !can {
-        skip("this kernel forbids no program the counter");
-    }
-    can
+fn forbidding_or_skip() -> Option<bool> {
+    or_skip(clockscope_sys::tsc::is_permitted(), "this kernel forbids no program the counter")
 }
 
 #[test]
 fn a_process_that_may_not_read_the_tsc_says_so_and_measures_all_the_same() {
-    if !can_be_forbidden_or_skip() {
-        return;
-    }
+    let Some(_) = forbidding_or_skip() else { return };
     let Some(said) = doctor_after(&["DENY_TSC"]) else { return };
     assert!(said.has("tsc-denied-to-process"), "{}", said.json["labels"]);
     assert!(rows(&said.json["measured"]["reads"]).count() > 0);
@@ -176,9 +167,7 @@ fn a_process_that_may_not_read_the_tsc_says_so_and_measures_all_the_same() {
 
 #[test]
 fn a_process_that_may_never_read_the_tsc_measures_nothing_and_does_not_die() {
-    if !can_be_forbidden_or_skip() {
-        return;
-    }
+    let Some(_) = forbidding_or_skip() else { return };
     let Some(said) = doctor_after(&["DENY_TSC", "KEEP_DENIED"]) else { return };
     assert!(said.has("tsc-denied-to-process"), "{}", said.json["labels"]);
     assert_eq!(rows(&said.json["measured"]["reads"]).count(), 0);

@@ -170,9 +170,7 @@ fn coarse_reads_are_seen_and_have_no_rate() {
 #[test]
 fn ctrl_c_prints_what_was_sampled_until_then() {
     let Some(_reader) = Reader::start("monotonic") else { return };
-    if report(&["--duration", "1", "--freq", "997"]).is_none() {
-        return;
-    }
+    let Some(_) = report(&["--duration", "1", "--freq", "997"]) else { return };
     let mut command = Command::new(clockscope());
     command.args(["survey", "--duration", "600", "--freq", "997"]);
     let survey = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start it");
@@ -201,7 +199,7 @@ fn a_user_without_the_right_is_told_in_one_line() {
     let folder = placed::for_everybody(&[(&clockscope(), "clockscope", 0o755)]);
     let tool = folder.path().join("clockscope");
     let starter = if root_or_skip().is_some() { &placed::as_nobody()[..] } else { &[] };
-    let said = Said::of(untraced(&[starter, &words![tool, "survey"]].concat()));
+    let said = Said::of(untraced(&words![starter, tool, "survey"]));
     // The last words say what to try.
     said.is_refused(2, &["clockscope: cannot survey this host: ", "; "]);
 }

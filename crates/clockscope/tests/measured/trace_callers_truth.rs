@@ -19,7 +19,9 @@ use crate::support::builds::{self, Link};
 use crate::support::printed::{Key, Printed};
 use crate::support::running::{Report, Tracing, rows, trace};
 use crate::support::servers;
-use crate::support::true_callers::{Way, index, judge, percent, plain_name, share_of, ways};
+use crate::support::true_callers::{
+    Way, called_by, frames_of, judge, key_of, percent, plain_name, share_of, ways,
+};
 use clockscope_report::callers::interval::unseen;
 use clockscope_report::callers::sites::{Site, sites};
 use clockscope_stats::proportion::wilson;
@@ -64,18 +66,10 @@ fn names_of_all_languages_are_made_plain() {
     }
 }
 
-/// Clock reads that a language's runtime makes by itself and the program does not count.
-#[derive(Clone, Copy)]
-enum Runtime {
-    Silent,
-    /// `CLOCK_REALTIME` once, when the program starts, in versions of Go whose packages ask for the time
-    /// before `main`.
-    Go,
-}
-
 /// The call paths that a program prints, and the report of its sampled run.
 struct Sampled {
     ways: Vec<Way>,
+    is_go: bool,
     report: Report,
 }
 
@@ -85,16 +79,16 @@ struct Sampled {
 fn sample(
     command: &[OsString],
     first_rounds: u64,
-    runtime: Runtime,
     missing: impl Fn(&Sampled) -> f64,
 ) -> Option<Sampled> {
     let mut rounds = first_rounds;
     for _ in 0..6 {
-        let command = [command, &words![rounds.to_string()]].concat();
+        let command = words![command, rounds.to_string()];
         let traced = trace(&SAMPLING, &command).succeeded();
-        let sampled = Sampled { ways: ways(&traced.stdout), report: traced.report() };
+        let is_go = command[0].to_string_lossy().ends_with("-go");
+        let sampled = Sampled { ways: ways(&traced.stdout), is_go, report: traced.report() };
         sampled.report.callers_or_skip()?;
-        assert_calls_are_exact(&sampled, runtime);
+        assert_calls_are_exact(&sampled);
         let missing = missing(&sampled);
         if missing <= 1.0 {
             return Some(sampled);
@@ -116,14 +110,14 @@ const SAMPLING: [&str; 5] = ["--via", "none", "--callers", "--freq", "20000"];
 /// Samples of a call.
 fn samples_of(report: &Report, key: &Key) -> u64 {
     rows(&report.field("callers")["called"])
-        .filter(|row| row["name"] == *key.0 && row["clock"].as_str().unwrap_or("-") == key.1)
+        .filter(|row| key_of(row) == *key)
         .map(|row| row["samples"].as_u64().expect("a number of samples"))
         .sum()
 }
 
 /// Calls are counted exactly, whatever number of them is sampled, and the calls of a call's stacks add up to its count.
 #[track_caller]
-fn assert_calls_are_exact(sampled: &Sampled, runtime: Runtime) {
+fn assert_calls_are_exact(sampled: &Sampled) {
     let mut sums: BTreeMap<&Key, u64> = BTreeMap::new();
     for way in &sampled.ways {
         *sums.entry(&way.key).or_default() += way.calls;
@@ -131,13 +125,12 @@ fn assert_calls_are_exact(sampled: &Sampled, runtime: Runtime) {
     let callers = sampled.report.field("callers");
     for (key, calls) in sums {
         let counted = sampled.report.vdso_calls(key);
-        let by_runtime = u64::from(matches!(runtime, Runtime::Go) && key.1 == "CLOCK_REALTIME");
+        // Packages of Go ask for the time before `main`, in some versions.
+        let by_runtime = u64::from(sampled.is_go && key.1 == "CLOCK_REALTIME");
         let right = calls..=calls + by_runtime;
         assert!(right.contains(&counted), "{key:?}: {counted}, truly {calls}");
-        let number = rows(&callers["called"])
-            .position(|row| row["name"] == *key.0 && row["clock"].as_str().unwrap_or("-") == key.1);
-        let stacks =
-            rows(&callers["stacks"]).filter(|stack| Some(index(&stack["called"])) == number);
+        let of_key = |stack: &&Value| key_of(called_by(callers, stack)) == *key;
+        let stacks = rows(&callers["stacks"]).filter(of_key);
         let sum: f64 = stacks.filter_map(|stack| stack["calls"].as_f64()).sum();
         #[expect(clippy::cast_precision_loss)]
         let calls = counted as f64;
@@ -167,8 +160,7 @@ fn missing(sampled: &Sampled) -> f64 {
 #[track_caller]
 fn true_callers(name: &str, program: Option<PathBuf>, rounds: u64, source: &str, is_whole: bool) {
     let Some(program) = program else { return };
-    let runtime = if source.ends_with(".go") { Runtime::Go } else { Runtime::Silent };
-    let Some(sampled) = sample(&words![program], rounds, runtime, missing) else { return };
+    let Some(sampled) = sample(&words![program], rounds, missing) else { return };
     let inlines = name != "C without -g";
     let verdict = judge(&sampled.report, &sampled.ways, source, &program, inlines);
     verdict.print(name);
@@ -218,19 +210,15 @@ fn nothing_is_invented_without_unwind_information() {
         "-fomit-frame-pointer",
     ];
     let Some(program) = builds::c_with("callers", Link::Dynamic, &options) else { return };
-    let Some(sampled) = sample(&words![program], 20_000, Runtime::Silent, |_| 1.0) else { return };
+    let Some(sampled) = sample(&words![program], 20_000, |_| 1.0) else { return };
     let callers = sampled.report.field("callers");
-    let frames: Vec<&Value> = rows(&callers["frames"]).collect();
     let samples = callers["samples"].as_u64().expect("a number of samples");
     assert!(samples > 0, "no samples");
     let file = program.file_name().expect("has a name").to_string_lossy().into_owned();
     let is_ours = |row: &Value| row["module"].as_str().is_some_and(|name| name.ends_with(&file));
     let mut cut = 0;
     for stack in rows(&callers["stacks"]) {
-        let ours: Vec<&&Value> = rows(&stack["frames"])
-            .map(|frame| &frames[index(frame)])
-            .filter(|row| is_ours(row))
-            .collect();
+        let ours: Vec<&Value> = frames_of(callers, stack).filter(|row| is_ours(row)).collect();
         assert!(ours.len() <= 1, "frames below code of which nothing is known: {stack}");
         assert!(ours.iter().all(|row| row["function"].is_null()), "invented: {ours:?}");
         if stack["complete"] == false {
@@ -307,9 +295,7 @@ fn shares_of_a_server_of_threads_and_queues() {
     let Some(program) = builds::c_with("diameter", Link::Dynamic, &options) else { return };
     let realtime: Key = ("clock_gettime".into(), "CLOCK_REALTIME".into());
     let missing = |sampled: &Sampled| short_of_shares(samples_of(&sampled.report, &realtime));
-    let Some(sampled) = sample(&words![program], 5_000_000, Runtime::Silent, missing) else {
-        return;
-    };
+    let Some(sampled) = sample(&words![program], 5_000_000, missing) else { return };
     let verdict = judge(&sampled.report, &sampled.ways, "diameter.c", &program, true);
     verdict.print("diameter");
     verdict.assert_true_callers();
@@ -376,8 +362,8 @@ fn explained(programs: &Path, rows_of_query: u64) -> Report {
     );
     let single =
         words![programs.join("postgres"), "--single", "-j", "-D", place.path().join("data")];
-    let command = [&servers::as_postgres()[..], &single, &words!["-c", "jit=off", "postgres"]];
-    let tracing = Tracing::new(&SAMPLING, &command.concat());
+    let command = words![servers::as_postgres(), single, "-c", "jit=off", "postgres"];
+    let tracing = Tracing::new(&SAMPLING, &command);
     let traced = tracing.finish_with_input(&format!("{query};\n\n")).succeeded();
     assert!(traced.stdout.contains(&format!("rows={rows_of_query}")), "{traced:?}");
     traced.report()

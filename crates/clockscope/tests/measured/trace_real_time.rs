@@ -5,8 +5,8 @@ use std::fs;
 use crate::support::attaching::{Attachment, wait_until};
 use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
-use crate::support::running::{clockscope, untraced};
-use crate::support::{root_or_skip, skip};
+use crate::support::running::clockscope;
+use crate::support::{priorities_or_skip, root_or_skip, skip};
 
 /// `SCHED_OTHER`, as `/proc/PID/stat` has it.
 const ORDINARY: &str = "0";
@@ -18,25 +18,15 @@ fn policy(pid: i32) -> Option<String> {
     behind_name.split_whitespace().nth(41 - 3).map(str::to_owned)
 }
 
-fn are_priorities_allowed_or_skip() -> bool {
-    let allowed = untraced(&words!["chrt", "-f", "50", "true"]).status.success();
-    if !allowed {
-        skip("real-time priorities are not allowed here");
-    }
-    allowed && root_or_skip().is_some()
-}
-
 const A_PRIORITY_FOR_A_MOMENT: &str = "chrt -f 5 true; echo ready; read line; exit 7";
 
 /// clockscope lowers its priority although the program makes no further stop.
 #[test]
 fn root_is_ordinary_again_after_a_real_time_program() {
-    if !are_priorities_allowed_or_skip() {
-        return;
-    }
+    let Some(()) = priorities_or_skip("50").and_then(|()| root_or_skip()) else { return };
     let trace = words![clockscope(), "trace", "--via", "none", "-o", "/dev/null", "--"];
-    let shell = words!["sh", "-c", A_PRIORITY_FOR_A_MOMENT];
-    let mut tracer = Conversation::start_silent(&[&trace[..], &shell].concat());
+    let shell = ["sh", "-c", A_PRIORITY_FOR_A_MOMENT];
+    let mut tracer = Conversation::start_silent(&words![trace, shell]);
     tracer.wait_for("ready");
     wait_until("it is ordinary", || policy(tracer.pid()).as_deref() == Some(ORDINARY));
     tracer.say("end");
@@ -46,9 +36,7 @@ fn root_is_ordinary_again_after_a_real_time_program() {
 /// One thread of the target spins on clockscope's CPU. It goes on before the other threads, which wait for clockscope.
 #[test]
 fn a_program_is_not_kept_in_its_stops_by_a_real_time_thread_of_its_own() {
-    if !are_priorities_allowed_or_skip() {
-        return;
-    }
+    let Some(()) = priorities_or_skip("50").and_then(|()| root_or_skip()) else { return };
     let Some(program) = builds::c("realtime", Link::Dynamic) else { return };
     let mut target = Conversation::start_silent(&words![program, "hog"]);
     if target.line() != "ready" {

@@ -253,9 +253,9 @@ fn a_file_without_permission_is_told_once() {
     fs::set_permissions(root.path(), Permissions::from_mode(0o755)).unwrap();
     let tool = root.path().join("clockscope");
     placed::program(&clockscope(), &tool, 0o755);
-    let mut words = words![tool, "doctor", "--format", "json", "--root", root.path()].to_vec();
+    let mut words = words![tool, "doctor", "--format", "json", "--root", root.path()];
     if root_or_skip().is_some() {
-        words = [&as_nobody()[..], &words].concat();
+        words = words![as_nobody(), words];
     }
     let json = Said::of(untraced(&words)).json();
     let files: Vec<_> = json["unread"].as_array().unwrap().iter().map(|one| &one["file"]).collect();

@@ -14,10 +14,7 @@ use vdso_image::layout::TOTAL_SIZE;
 
 use super::compare::assert_counts;
 use super::conversation::Conversation;
-use super::running::{Report, Traced, clockscope, finish};
-
-/// A limit for a hung process, not for a slow one.
-const HUNG_AFTER: Duration = Duration::from_secs(120);
+use super::running::{HUNG_AFTER, Report, Traced, clockscope, finish};
 
 /// Polls every 2 ms until a condition holds, for changes without a notification.
 ///
@@ -283,7 +280,7 @@ impl Attachment {
     pub(crate) fn start(starter: &[OsString], pids: &[i32], options: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("make a temporary directory");
         let list: Vec<String> = pids.iter().map(i32::to_string).collect();
-        let words = [starter, &[clockscope().into_os_string()]].concat();
+        let words = words![starter, clockscope()];
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg("trace").args(options);
         if !list.is_empty() {
@@ -321,17 +318,15 @@ impl Attachment {
     #[track_caller]
     pub(crate) fn detach(mut self) -> Traced {
         signal("INT", self.pid());
-        let traced = self.wait();
-        assert_eq!(traced.code(), 0, "detach: {traced:?}");
-        assert!(traced.has_report(), "a report: {traced:?}");
-        traced
+        self.wait().succeeded()
     }
 
-    /// Lets a server of `attach_server.c` work, detaches, and checks the counts.
+    /// Attaches to a server of `attach_server.c`, lets it work, detaches, and checks the counts.
     #[track_caller]
-    pub(crate) fn counts_exactly(self, server: &mut Conversation) -> Report {
+    pub(crate) fn counts_exactly(server: &mut Conversation, options: &[&str]) -> Report {
+        let attachment = Self::to(&[server.pid()], options);
         let said = server.works(5);
-        let report = self.detach().report();
+        let report = attachment.detach().report();
         assert_counts(&said, &report);
         report
     }
@@ -402,18 +397,11 @@ pub(crate) const HAS_ENDED: &[&str] = &[
 #[track_caller]
 pub(crate) fn is_attached_or_refused(traced: &Traced, reasons: &[&str]) -> bool {
     if traced.code() == 0 {
-        assert_attached(traced);
+        assert!(traced.has_report(), "a report: {traced:?}");
         return true;
     }
     assert_refused(traced, &[]);
     let says = reasons.iter().any(|reason| traced.stderr.contains(reason));
     assert!(says, "one of {reasons:?}: {}", traced.stderr);
     false
-}
-
-/// Checks that the attachment succeeded.
-#[track_caller]
-pub(crate) fn assert_attached(traced: &Traced) {
-    assert_eq!(traced.code(), 0, "{traced:?}");
-    assert!(traced.has_report(), "a report: {traced:?}");
 }

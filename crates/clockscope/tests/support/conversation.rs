@@ -5,13 +5,9 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
 
 use super::printed::Printed;
-use super::running::Killed;
-
-/// After this long without an answer a program counts as hung.
-const HUNG_AFTER: Duration = Duration::from_secs(120);
+use super::running::{HUNG_AFTER, Killed};
 
 /// A running program whose standard input and output are pipes to the test.
 pub(crate) struct Conversation {

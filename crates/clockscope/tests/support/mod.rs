@@ -22,6 +22,8 @@ pub(crate) mod terminal;
 pub(crate) mod tracefs;
 pub(crate) mod true_callers;
 
+use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::PathBuf;
 
 pub(crate) use skips::skip;
@@ -42,20 +44,32 @@ pub(crate) fn is_root() -> bool {
     running::untraced(&words!["id", "-u"]).stdout == b"0\n"
 }
 
+/// What a test needs; a skip for this reason if it is `None`.
+pub(crate) fn or_skip<T>(found: Option<T>, why: impl Display) -> Option<T> {
+    if found.is_none() {
+        skip(why);
+    }
+    found
+}
+
 /// `None` (a skip) unless this process is root.
 pub(crate) fn root_or_skip() -> Option<()> {
-    let root = is_root().then_some(());
-    if root.is_none() {
-        skip("this test needs root");
-    }
-    root
+    or_skip(is_root().then_some(()), "this test needs root")
+}
+
+/// `None` (a skip) unless this command succeeds here.
+pub(crate) fn works_or_skip(command: &[OsString], why: &str) -> Option<()> {
+    or_skip(running::untraced(command).status.success().then_some(()), why)
+}
+
+/// `None` (a skip) unless this user may have real-time priorities up to this one.
+pub(crate) fn priorities_or_skip(highest: &str) -> Option<()> {
+    let why = "real-time priorities are not allowed here";
+    works_or_skip(&words!["chrt", "-f", highest, "true"], why)
 }
 
 /// The first of these paths that is a file; otherwise prints a skip.
 pub(crate) fn installed_or_skip(paths: &[&str]) -> Option<PathBuf> {
     let found = paths.iter().map(PathBuf::from).find(|path| path.is_file());
-    if found.is_none() {
-        skip(format_args!("{} is missing", paths[0]));
-    }
-    found
+    or_skip(found, format_args!("{} is missing", paths[0]))
 }

@@ -4,7 +4,6 @@
 //! execve(2)). If this process wrote them, a child that another test's thread forks at that moment would keep the file
 //! open until the child executes its program.
 
-use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -31,8 +30,8 @@ pub(crate) fn for_everybody(files: &[(&Path, &str, u32)]) -> TempDir {
 }
 
 /// Words that start a command as the user 65534 without supplementary groups.
-pub(crate) fn as_nobody() -> [OsString; 4] {
-    words!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+pub(crate) fn as_nobody() -> [&'static str; 4] {
+    ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 }
 
 /// Writes an executable text to a path, with these permissions.

@@ -10,12 +10,6 @@ use object::{Object as _, ObjectSymbol as _};
 /// to computed addresses.
 const LEFT: &str = include_str!("places_left.txt");
 
-/// At most so many instructions of a shared library are in such functions without a symbol. In musl more functions have
-/// neither a symbol nor an entry in the unwind table.
-fn most_hidden(file: &str, counted: usize) -> usize {
-    if file.contains("musl") { counted / 4 } else { 6 + counted / 20 }
-}
-
 /// Takes out the clauses that name instructions of files. Each of them is left in the file, for this reason, and is in
 /// a function of [`LEFT`].
 #[track_caller]
@@ -86,6 +80,7 @@ fn assert_are_known(file: &str, bytes: &[u8], places: &[(Why, u64)], counted: us
             names.is_empty() || names.iter().any(|name| LEFT.lines().any(|left| left == name));
         assert!(is_known, "{file} {at:#x} in {names:?}, {why}");
     }
-    let most = most_hidden(file, counted);
+    // In musl more functions have neither a symbol nor an entry in the unwind table.
+    let most = if file.contains("musl") { counted / 4 } else { 6 + counted / 20 };
     assert!(hidden <= most, "{file}: {hidden} of {counted} in functions without a symbol");
 }

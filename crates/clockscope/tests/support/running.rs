@@ -26,11 +26,53 @@ pub(crate) fn clockscope() -> PathBuf {
     other.unwrap_or_else(|| env!("CARGO_BIN_EXE_clockscope").into()).into()
 }
 
-/// A program and its arguments as `OsString`s, from any path or text types.
+/// A program and its arguments as `OsString`s, from any path or text types, and lists of them.
 macro_rules! words {
-    ($($word:expr),* $(,)?) => {
-        [$(std::ffi::OsString::from(&$word)),*]
-    };
+    ($($part:expr),* $(,)?) => {{
+        let mut words = Vec::new();
+        $($crate::support::running::Words::add_to(&$part, &mut words);)*
+        words
+    }};
+}
+
+/// A part of a command line: a word, or several.
+pub(crate) trait Words {
+    fn add_to(&self, words: &mut Vec<OsString>);
+}
+
+macro_rules! is_one_word {
+    ($($kind:ty),*) => {$(
+        impl Words for $kind {
+            fn add_to(&self, words: &mut Vec<OsString>) {
+                words.push(OsString::from(self));
+            }
+        }
+    )*};
+}
+is_one_word!(str, String, OsStr, OsString, Path, PathBuf);
+
+impl<W: Words + ?Sized> Words for &W {
+    fn add_to(&self, words: &mut Vec<OsString>) {
+        (**self).add_to(words);
+    }
+}
+
+impl<W: Words> Words for [W] {
+    fn add_to(&self, words: &mut Vec<OsString>) {
+        self.iter().for_each(|part| part.add_to(words));
+    }
+}
+
+impl<W: Words, const N: usize> Words for [W; N] {
+    fn add_to(&self, words: &mut Vec<OsString>) {
+        self.as_slice().add_to(words);
+    }
+}
+
+impl<W: Words> Words for Vec<W> {
+    fn add_to(&self, words: &mut Vec<OsString>) {
+        self.as_slice().add_to(words);
+    }
 }
 
 /// One finished run under `clockscope trace`.
@@ -65,10 +107,10 @@ impl Traced {
         self.report.clone().unwrap_or_else(|| panic!("no report; {self:?}"))
     }
 
-    /// Checks that the run ended with status 0.
+    /// Checks that the run ended with status 0 and has a report.
     #[track_caller]
     pub(crate) fn succeeded(self) -> Self {
-        assert_eq!(self.code(), 0, "{self:?}");
+        assert_eq!((self.code(), self.has_report()), (0, true), "{self:?}");
         self
     }
 
@@ -119,8 +161,7 @@ pub(crate) fn untraced(command: &[OsString]) -> Output {
 /// Runs `clockscope run OPTIONS -- COMMAND`.
 #[track_caller]
 pub(crate) fn run(options: &[&str], command: &[OsString]) -> Output {
-    let options: Vec<OsString> = options.iter().map(OsString::from).collect();
-    untraced(&[&words![clockscope(), "run"], &options[..], &words!["--"], command].concat())
+    untraced(&words![clockscope(), "run", options, "--", command])
 }
 
 /// Runs `clockscope run OPTIONS --stats -- COMMAND`; gives its output and the report.
@@ -300,6 +341,16 @@ impl Report {
     /// All vDSO rows that are not 0.
     pub(crate) fn vdso_rows(&self) -> BTreeMap<Key, u64> {
         vdso_rows_of(&self.0)
+    }
+
+    /// The only entry of `--per-process` for a process.
+    #[track_caller]
+    pub(crate) fn process(&self, pid: i32) -> &Value {
+        let own = rows(&self.0["processes_detail"]).filter(|row| row["pid"] == pid);
+        let [own] = own.collect::<Vec<_>>()[..] else {
+            panic!("not one entry for {pid}: {self:#?}")
+        };
+        own
     }
 
     /// Calls of `clock_gettime` on a clock.

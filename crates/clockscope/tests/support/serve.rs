@@ -77,14 +77,16 @@ impl Served {
         matches!(self.child.0.try_wait(), Ok(None))
     }
 
-    /// Sends a signal; gives the exit status and standard error.
-    pub(crate) fn end(mut self, signal: &str) -> (Option<i32>, String) {
+    /// Ends it by a signal, which must be no failure; gives its standard error.
+    #[track_caller]
+    pub(crate) fn end(mut self, signal: &str) -> String {
         let sent = Command::new("kill").args([signal, &self.id().to_string()]).status();
         assert!(sent.expect("run kill").success());
         let mut said = String::new();
         let mut stderr = self.child.0.stderr.take().expect("piped");
         stderr.read_to_string(&mut said).expect("read standard error");
-        (self.child.0.wait().expect("wait for it").code(), said)
+        assert_eq!(self.child.0.wait().expect("wait for it").code(), Some(0), "{said}");
+        said
     }
 }
 

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::attaching::{signal, wait_until};
 use super::conversation::Conversation;
 use super::running::{Killed, children_of, finish, untraced};
-use super::{installed_or_skip, root_or_skip};
+use super::{installed_or_skip, or_skip, root_or_skip};
 
 /// A running server.
 pub(crate) struct Server {
@@ -86,8 +86,8 @@ pub(crate) fn redis() -> Option<Server> {
     let program = installed_or_skip(&["/usr/bin/redis-server"])?;
     installed_or_skip(&["/usr/bin/redis-cli"])?;
     let (place, port) = (directory(), free_port());
-    let mut command = words![program, "--port", port.to_string(), "--bind", "127.0.0.1"].to_vec();
-    command.extend(words!["--save", "", "--appendonly", "no", "--dir", place.path()]);
+    let options = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"];
+    let command = words![program, "--port", port.to_string(), options, place.path()];
     Some(Server::start(&command, place, port, "TERM", || accepts(port)))
 }
 
@@ -121,8 +121,8 @@ pub(crate) struct Postgres {
 }
 
 /// Words that run a command as `postgres`, because the server refuses root.
-pub(crate) fn as_postgres() -> [OsString; 5] {
-    words!["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]
+pub(crate) fn as_postgres() -> [&'static str; 5] {
+    ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]
 }
 
 /// The directory with PostgreSQL's newest programs.
@@ -131,10 +131,7 @@ pub(crate) fn postgres_programs() -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let programs = versions.map(|version| version.path().join("bin"));
     let found = programs.filter(|path| path.join("postgres").exists()).max();
-    if found.is_none() {
-        super::skip("no server in /usr/lib/postgresql");
-    }
-    found
+    or_skip(found, "no server in /usr/lib/postgresql")
 }
 
 /// Makes a cluster in a new directory.
@@ -143,9 +140,9 @@ pub(crate) fn postgres_cluster(programs: &Path) -> TempDir {
     let place = directory();
     let given = untraced(&words!["chown", "postgres", place.path()]);
     assert!(given.status.success(), "{given:?}");
-    let initdb = words![programs.join("initdb"), "-D", place.path().join("data")];
-    let rest = words!["-U", "postgres", "-A", "trust", "--no-sync", "--locale=C"];
-    let made = untraced(&[&as_postgres()[..], &initdb, &rest].concat());
+    let initdb = words![as_postgres(), programs.join("initdb"), "-D", place.path().join("data")];
+    let rest = ["-U", "postgres", "-A", "trust", "--no-sync", "--locale=C"];
+    let made = untraced(&words![initdb, rest]);
     assert!(made.status.success(), "{made:?}");
     place
 }
@@ -159,8 +156,7 @@ pub(crate) fn postgres() -> Option<Postgres> {
     let server = words![programs.join("postgres"), "-D", socket.join("data"), "-k", socket];
     let options =
         ["listen_addresses=", "fsync=off", "jit=off", "autovacuum=off", "restart_after_crash=off"];
-    let options = options.iter().flat_map(|option| words!["-c", option]);
-    let command: Vec<OsString> = as_postgres().into_iter().chain(server).chain(options).collect();
+    let command = words![as_postgres(), server, options.map(|option| ["-c", option])];
     let ready = words!["pg_isready", "-q", "-h", socket, "-U", "postgres"];
     let is_ready = || untraced(&ready).status.success();
     let server = Server::start(&command, place, 0, "INT", is_ready);
@@ -171,9 +167,8 @@ impl Postgres {
     /// psql as a conversation, and the process id of its backend.
     #[track_caller]
     pub(crate) fn session(&self) -> (Conversation, i32) {
-        let psql = words!["psql", "-X", "-q", "-A", "-t", "-h", self.server.directory()];
-        let mut session =
-            Conversation::start_silent(&[&psql[..], &words!["-U", "postgres"]].concat());
+        let psql = ["psql", "-X", "-q", "-A", "-t", "-U", "postgres", "-h"];
+        let mut session = Conversation::start_silent(&words![psql, self.server.directory()]);
         session.say("select pg_backend_pid();");
         let pid = session.line().trim().parse().expect("a pid");
         (session, pid)

@@ -5,12 +5,9 @@ use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
 
+use super::running::HUNG_AFTER;
 use super::{installed_or_skip, running};
-
-/// After this long without the expected text a program counts as hung.
-const HUNG_AFTER: Duration = Duration::from_secs(300);
 
 /// A program in a terminal of its own.
 pub(crate) struct Terminal {
@@ -68,6 +65,21 @@ impl Terminal {
         }
         let end = self.shown.find(text).expect("was found") + text.len();
         self.shown.drain(..end);
+    }
+
+    /// Waits for these texts, one after the other.
+    #[track_caller]
+    pub(crate) fn wait_for_each(&mut self, texts: &[&str]) {
+        texts.iter().for_each(|text| self.wait_for(text));
+    }
+
+    /// Types each of these texts when the terminal shows what stands before it.
+    #[track_caller]
+    pub(crate) fn answer(&mut self, dialogue: &[(&str, &str)]) {
+        for (shown, keys) in dialogue {
+            self.wait_for(shown);
+            self.press(keys);
+        }
     }
 
     /// Takes the terminal away from its programs, as closing a window does.

@@ -134,8 +134,6 @@ pub(crate) fn judge(
     inlines: bool,
 ) -> Verdict {
     let callers = report.field("callers");
-    let frames: Vec<&Value> = rows(&callers["frames"]).collect();
-    let called: Vec<&Value> = rows(&callers["called"]).collect();
     let file = program.file_name().expect("has a name").to_string_lossy().into_owned();
     let own: Vec<String> =
         ways.iter().flat_map(|way| way.frames.iter().map(|(name, _)| name.clone())).collect();
@@ -143,15 +141,13 @@ pub(crate) fn judge(
     let mut verdict = Verdict { calls_of_way, ..Verdict::default() };
     for stack in rows(&callers["stacks"]) {
         let samples = stack["samples"].as_u64().expect("a number of samples");
-        let row = called[index(&stack["called"])];
-        let clock = row["clock"].as_str().unwrap_or("-");
-        let key = (row["name"].as_str().expect("a name").to_owned(), clock.to_owned());
+        let key = key_of(called_by(callers, stack));
         if !ways.iter().any(|way| way.key == key) {
             continue;
         }
         let mut names = Vec::new();
-        for frame in rows(&stack["frames"]) {
-            match frame_of(frames[index(frame)], &own, source, &file) {
+        for frame in frames_of(callers, stack) {
+            match frame_of(frame, &own, source, &file) {
                 Frame::Own(name) => names.push(name),
                 Frame::Nameless => names.push("?".to_owned()),
                 Frame::Foreign => {}
@@ -162,6 +158,25 @@ pub(crate) fn judge(
         verdict.add(ways, &key, &names, inlines, samples, calls);
     }
     verdict
+}
+
+/// The function or system call and the clock of a row of `called`.
+pub(crate) fn key_of(row: &Value) -> Key {
+    let clock = row["clock"].as_str().unwrap_or("-");
+    (row["name"].as_str().expect("a name").to_owned(), clock.to_owned())
+}
+
+/// The row of `called` that a stack led to.
+pub(crate) fn called_by<'a>(callers: &'a Value, stack: &Value) -> &'a Value {
+    &callers["called"][index(&stack["called"])]
+}
+
+/// The frames of a stack, the caller first.
+pub(crate) fn frames_of<'a>(
+    callers: &'a Value,
+    stack: &'a Value,
+) -> impl Iterator<Item = &'a Value> {
+    rows(&stack["frames"]).map(|frame| &callers["frames"][index(frame)])
 }
 
 pub(crate) fn index(value: &Value) -> usize {

@@ -1,11 +1,9 @@
 //! `clockscope bench` as a user runs it: its output in each format, its message on bad input, and the number of calls
 //! that it makes. The tests do not look at times.
 
-use std::ffi::OsString;
-
 use crate::support::builds::{self, Link};
 use crate::support::command::{Said, said};
-use crate::support::running::{clockscope, trace_vdso, untraced};
+use crate::support::running::{clockscope, rows, trace_vdso, untraced};
 use serde_json::Value;
 
 fn bench(args: &[&str]) -> Said {
@@ -18,7 +16,7 @@ fn json(args: &[&str]) -> Value {
 }
 
 fn path<'a>(report: &'a Value, clock: &str, route: &str) -> &'a Value {
-    let mut paths = report["paths"].as_array().expect("paths").iter();
+    let mut paths = rows(&report["paths"]);
     paths.find(|path| path["clock"] == clock && path["route"] == route).expect("is measured")
 }
 
@@ -31,7 +29,7 @@ fn the_json_has_the_keys_of_the_schema() {
     assert_eq!((&method["launches"], &method["net"]), (&2.into(), &false.into()));
     assert_eq!(method["rounds"].as_array().map(Vec::len), Some(2));
     assert_eq!(report["paths"].as_array().map(Vec::len), Some(7), "two by three routes, and none");
-    for path in report["paths"].as_array().expect("paths") {
+    for path in rows(&report["paths"]) {
         let number = |key: &str| path[key].as_u64().unwrap_or_else(|| panic!("{key} in {path}"));
         let [low, median, high] =
             ["ci_low", "median", "ci_high"].map(|end| number(&format!("cost_ps_{end}")));
@@ -47,11 +45,8 @@ fn the_json_has_the_keys_of_the_schema() {
         let counted = number(if grade == "unusable" { "batches" } else { "accepted" });
         assert_eq!(samples.len() as u64, counted.min(1000), "{grade}");
     }
-    assert!(
-        report["ratios"].as_array().expect("ratios").iter().any(|row| {
-            row["of"]["clock"] == "CLOCK_MONOTONIC" && row["of"]["route"] == "syscall"
-        })
-    );
+    let mut ratios = rows(&report["ratios"]).map(|row| (&row["of"]["clock"], &row["of"]["route"]));
+    assert!(ratios.any(|of| of == (&"CLOCK_MONOTONIC".into(), &"syscall".into())));
 }
 
 #[test]
@@ -63,7 +58,7 @@ fn a_system_call_is_dearer_than_the_vdso_and_the_empty_loop_is_cheapest() {
     assert!(syscall > 2 * vdso, "{syscall} {vdso}");
     assert!(cost("empty loop", "none").expect("a number") < vdso);
     let ratio = |row: &&Value| row["of"]["route"] == "syscall";
-    let ratio = report["ratios"].as_array().expect("ratios").iter().find(ratio).expect("a ratio");
+    let ratio = rows(&report["ratios"]).find(ratio).expect("a ratio");
     let quotient = ratio["ratio"].as_f64().expect("a number");
     assert!(quotient > 2.0 && ratio["ci_low"].as_f64() <= Some(quotient), "{ratio}");
 }
@@ -97,23 +92,19 @@ fn instructions_are_in_the_report() {
 #[test]
 fn without_pinning_it_measures_and_says_so() {
     let Some(program) = builds::c("confined", Link::Dynamic) else { return };
-    let bench = words![clockscope(), "bench", "--quick", "tai", "--format", "json"];
-    let confined = words![program, "no-affinity", "exec"];
-    let report = Said::of(untraced(&[&confined[..], &bench].concat())).json();
+    let bench = ["bench", "--quick", "tai", "--format", "json"];
+    let confined = words![program, "no-affinity", "exec", clockscope(), bench];
+    let report = Said::of(untraced(&confined)).json();
     assert_eq!(report["method"]["cpu"], Value::Null);
-    let notes = report["notes"].as_array().expect("notes");
-    assert!(
-        notes.iter().any(|note| note.as_str().is_some_and(|note| note.contains("one CPU"))),
-        "{notes:?}"
-    );
+    let mut notes = rows(&report["notes"]).filter_map(Value::as_str);
+    assert!(notes.any(|note| note.contains("one CPU")), "{report}");
 }
 
 /// A launch prints as many calls as `clockscope trace` counts.
 #[test]
 fn a_launch_makes_exactly_the_calls_that_it_claims() {
     let words = ["bench", "boottime", "--route", "libc,vdso", "--quick", "--as-launch"];
-    let words = words.map(OsString::from);
-    let traced = trace_vdso(&[&words![clockscope()][..], &words].concat()).succeeded();
+    let traced = trace_vdso(&words![clockscope(), words]).succeeded();
     let records: Vec<Value> = traced
         .stdout
         .lines()

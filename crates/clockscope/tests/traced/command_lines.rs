@@ -12,7 +12,7 @@ use crate::support::{placed, root_or_skip, server};
 
 /// Runs clockscope with these words.
 fn with(words: &[OsString]) -> Said {
-    Said::of(untraced(&[&words![clockscope()], words].concat()))
+    Said::of(untraced(&words![clockscope(), words]))
 }
 
 #[test]
@@ -27,12 +27,8 @@ fn the_command_gets_the_words_behind_its_name_whatever_they_are() {
         (&["run", "--clock", "coarse"], &["--clock", "syscall"]),
         (&["run", "--clock=coarse", "--"], &["--", "--stats"]),
     ] {
-        let mut line = Vec::from(ours);
-        let none = ["--via", "none"];
-        line.splice(1..1, none.into_iter().filter(|_| ours[0] == "trace"));
-        let printed = ["printf", "<%s>"];
-        let words: Vec<OsString> =
-            line.iter().chain(&printed).chain(the_programs).map(OsString::from).collect();
+        let none: &[&str] = if ours[0] == "trace" { &["--via", "none"] } else { &[] };
+        let words = words![ours[0], none, ours[1..], "printf", "<%s>", the_programs];
         let said = with(&words);
         let expected: String = the_programs.iter().map(|word| format!("<{word}>")).collect();
         assert_eq!((said.code, &said.stdout), (Some(0), &expected), "{words:?}: {said:?}");
@@ -153,8 +149,7 @@ fn colours_are_in_the_report_only_if_they_are_wanted() {
         (&["--color=never"], false),
         (&[], false),
     ] {
-        let words = [&["trace", "--via", "none"], options, &["date"]].concat();
-        let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+        let words = words!["trace", "--via", "none", options, "date"];
         let Said { stdout, stderr: said, .. } = with(&words);
         let row = "\x1b[36m     -        -          -      1        vdso    clock_gettime(REALTIME)\x1b[0m\n";
         assert_eq!(said.contains('\x1b'), is_coloured, "{options:?}: {said}");

@@ -37,31 +37,23 @@ fn coarse_clocks_lie_between_two_coarse_system_calls() {
     }
 }
 
-/// The program installs a filter that kills it at the first clock read by system call.
+/// The program installs a filter that kills it at the first clock read by system call. What a program executes and
+/// forks gets the clock too, but with `--no-follow` it has the kernel's.
 #[test]
-fn only_the_syscall_clock_makes_system_calls() {
+fn only_the_syscall_clock_makes_system_calls_also_in_what_is_executed_if_it_is_followed() {
     let Some(program) = builds::c("confined", Link::Dynamic) else { return };
-    for (clock, code) in [("kernel", 0), ("coarse", 0), ("syscall", KILLED_BY_FILTER)] {
-        let output = run_with(clock, &words![program, "clock-calls-kill"]);
-        assert_eq!(code_as_shell(output.status), code, "{clock}: {output:?}");
+    let forks = words!["sh", "-c", "env \"$@\"; exit $?", "sh"];
+    let executes = words![program, "nothing", "exec"];
+    for (options, starter, code) in [
+        (&["--clock", "kernel"][..], &[][..], 0),
+        (&["--clock", "coarse"], &[], 0),
+        (&["--clock", "syscall"], &[], KILLED_BY_FILTER),
+        (&["--clock", "syscall"], &forks, KILLED_BY_FILTER),
+        (&["--clock", "syscall", "--no-follow"], &executes, 0),
+    ] {
+        let output = run(options, &words![starter, program, "clock-calls-kill"]);
+        assert_eq!(code_as_shell(output.status), code, "{options:?} {starter:?}: {output:?}");
     }
-}
-
-#[test]
-fn what_a_program_executes_and_forks_gets_the_clock_too() {
-    let Some(program) = builds::c("confined", Link::Dynamic) else { return };
-    let inner = words![program, "clock-calls-kill"];
-    let outer = words!["sh", "-c", "env \"$@\"; exit $?", "sh"];
-    let output = run_with("syscall", &[&outer[..], &inner].concat());
-    assert_eq!(code_as_shell(output.status), KILLED_BY_FILTER, "{output:?}");
-}
-
-#[test]
-fn no_follow_leaves_what_is_executed_later_with_the_kernels_clock() {
-    let Some(program) = builds::c("confined", Link::Dynamic) else { return };
-    let command = words![program, "nothing", "exec", program, "clock-calls-kill"];
-    let output = run(&["--clock", "syscall", "--no-follow"], &command);
-    assert_eq!(code_as_shell(output.status), 0, "{output:?}");
 }
 
 #[test]

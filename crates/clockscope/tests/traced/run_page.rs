@@ -15,7 +15,7 @@ use crate::support::printed::Printed;
 use crate::support::running::{
     Report, clockscope, code_as_shell, rows, run, run_with_stats, text, untraced,
 };
-use crate::support::{root_or_skip, skip};
+use crate::support::{root_or_skip, works_or_skip};
 
 /// `None` (a skip) if the TSC is not usable here; then only the refusal is checked.
 fn tracee() -> Option<std::path::PathBuf> {
@@ -93,7 +93,7 @@ fn every_clock_lies_between_two_system_calls_within_the_bound() {
 fn every_read_is_answered_by_the_page_or_by_the_kernel() {
     let Some(program) = tracee() else { return };
     for clock in ["tsc", "tsc-fast"] {
-        let command = |millis: &str| words![program, "count", "10007", millis].to_vec();
+        let command = |millis: &str| words![program, "count", "10007", millis];
         let (output, report) = in_time(clock, command, |report| answered(report) > 0);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let page = report.field("clock_page");
@@ -138,7 +138,7 @@ fn a_program_that_forbids_itself_the_counter_sees_what_it_would_see_without_us()
     if clocks == ["slow"] {
         return;
     }
-    let command = |millis: &str| words![program, "forbid", millis].to_vec();
+    let command = |millis: &str| words![program, "forbid", millis];
     in_time("tsc", command, |report| by_kernel(report, 16) > 0);
 }
 
@@ -146,7 +146,7 @@ fn a_program_that_forbids_itself_the_counter_sees_what_it_would_see_without_us()
 fn children_and_what_they_execute_have_the_clock_and_never_less_than_their_parent() {
     let Some(program) = tracee() else { return };
     let script = "\"$0\" fork 3 && exec \"$0\" count 1009 \"$1\"";
-    let command = |millis: &str| words!["sh", "-c", script, program, millis].to_vec();
+    let command = |millis: &str| words!["sh", "-c", script, program, millis];
     let (output, _) = in_time("tsc", command, |report| answered(report) >= 8 * 1009 / 2);
     assert!(text(&output).starts_with("result forked\n"), "{output:?}");
 }
@@ -157,12 +157,11 @@ fn a_process_in_a_time_namespace_has_the_kernels_clock_of_that_namespace() {
     let Some(program) = tracee() else { return };
     for offsets in [["100000", "100000"], ["0", "5"], ["7", "0"]] {
         let [monotonic, boottime] = offsets;
-        let unshare = words!["unshare", "-T", "--monotonic", monotonic, "--boottime", boottime];
-        let inner = words!["--", program, "bound", "500", "0"];
-        if !untraced(&[&unshare[..], &words!["true"]].concat()).status.success() {
-            return skip("no time namespaces here");
-        }
-        let (output, report) = with_stats("tsc", &[&unshare[..], &inner].concat());
+        let unshare = ["unshare", "-T", "--monotonic", monotonic, "--boottime", boottime];
+        let can = works_or_skip(&words![unshare, "true"], "no time namespaces here");
+        let Some(()) = can else { return };
+        let inner = words![unshare, "--", program, "bound", "500", "0"];
+        let (output, report) = with_stats("tsc", &inner);
         let printed = Printed::parse(&text(&output));
         for clock in ["CLOCK_REALTIME", "CLOCK_MONOTONIC", "CLOCK_BOOTTIME", "CLOCK_TAI"] {
             assert!(printed.has_result(&format!("{clock} outside 0")), "{offsets:?} {output:?}");
@@ -179,8 +178,7 @@ fn a_program_of_another_user_has_the_clock() {
     let Some(program) = tracee() else { return };
     let directory = for_everybody(&[(&program, "page_clock", 0o755)]);
     let copy = directory.path().join("page_clock");
-    let command =
-        |millis: &str| [&as_nobody()[..], &words![copy, "count", "1009", millis]].concat();
+    let command = |millis: &str| words![as_nobody(), copy, "count", "1009", millis];
     let (output, _) = in_time("tsc", command, |report| answered(report) > 0);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
@@ -194,20 +192,20 @@ fn languages_find_the_functions() {
     }
     let mut commands = Vec::new();
     for (place, words) in [
-        ("/usr/bin/python3", words![source("reads.py"), "211"].to_vec()),
-        ("/usr/bin/perl", words![source("reads.pl"), "211"].to_vec()),
-        ("/usr/bin/node", words!["--jitless", source("reads.js"), "211"].to_vec()),
+        ("/usr/bin/python3", words![source("reads.py"), "211"]),
+        ("/usr/bin/perl", words![source("reads.pl"), "211"]),
+        ("/usr/bin/node", words!["--jitless", source("reads.js"), "211"]),
     ] {
         if let Some(program) = crate::support::installed_or_skip(&[place]) {
-            commands.push([&words![program][..], &words].concat());
+            commands.push(words![program, words]);
         }
     }
-    commands.extend(builds::go_program("reads").map(|program| words![program, "211"].to_vec()));
-    commands.extend(builds::rust_with("reads", &[]).map(|program| words![program, "211"].to_vec()));
-    let java = ["-Xint", "-XX:+UseSerialGC", "-cp"];
-    commands.extend(builds::java_class("Reads").map(|classes| {
-        [&words!["java"][..], &java.map(OsString::from), &words![classes, "Reads", "211"]].concat()
-    }));
+    for program in [builds::go_program("reads"), builds::rust_with("reads", &[])] {
+        commands.extend(program.map(|program| words![program, "211"]));
+    }
+    let java = ["java", "-Xint", "-XX:+UseSerialGC", "-cp"];
+    let classes = builds::java_class("Reads");
+    commands.extend(classes.map(|classes| words![java, classes, "Reads", "211"]));
     for command in commands {
         let (output, alone) = (run(&["--clock", "tsc"], &command), untraced(&command));
         assert_eq!(text(&output), text(&alone), "{command:?}: {output:?}");
@@ -218,8 +216,8 @@ fn languages_find_the_functions() {
 /// Kills clockscope after so many microseconds, and tells how the program ended.
 fn kill_after(killer: &Path, program: &Path, micros: u64) -> Outcome {
     let starter = words![killer, micros.to_string(), clockscope()];
-    let run = words!["run", "--clock", "tsc", "--", program, "wait-order", "2", "500"];
-    let output = untraced(&[&starter[..], &run].concat());
+    let run = ["run", "--clock", "tsc", "--"];
+    let output = untraced(&words![starter, run, program, "wait-order", "2", "500"]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(!stderr.contains("left signal"), "killed after {micros} us: {output:?}");
     let in_order = text(&output).lines().all(|line| line.ends_with(" backwards 0"));

@@ -74,7 +74,7 @@ fn counts_are_exact_and_the_verdict_says_what_was_added() {
 fn what_a_program_forks_and_executes_reads_slowly_too_if_it_is_followed() {
     let Some(program) = tracee() else { return };
     let arguments = words![program, "100", COST_NS];
-    let shell = [&words!["sh", "-c", "\"$@\"; exit $?", "sh"][..], &arguments].concat();
+    let shell = words!["sh", "-c", "\"$@\"; exit $?", "sh", arguments];
     assert_delayed(&slow(&[], &shell));
     assert_delayed(&slow(&["--no-follow"], &arguments));
     let left = slow(&["--no-follow"], &shell);

@@ -2,8 +2,8 @@
 //! counted by one clockscope at a time, and is unchanged in the end.
 
 use crate::support::attaching::{
-    Attachment, Image, assert_attached, assert_nothing_piles_up, assert_refused, attach_for,
-    is_attached_or_refused, mappings,
+    Attachment, Image, assert_nothing_piles_up, assert_refused, attach_for, is_attached_or_refused,
+    mappings,
 };
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_counts;
@@ -63,7 +63,7 @@ fn a_program_that_clockscope_has_started() {
         let pid = child_of(target.pid()).expect("its child");
         let traced = attach_for("0.1", &[pid], &VDSO);
         if is_free {
-            assert_attached(&traced);
+            traced.succeeded();
         } else {
             assert_refused(&traced, &["it is traced by clockscope ("]);
         }
@@ -86,8 +86,7 @@ fn cleans_up(target: &mut Conversation, image: &Image, maps: &[String]) {
     assert!(traced.report().reads_of("CLOCK_MONOTONIC") > 0, "it counts: {traced:?}");
     image.assert_as_before(pid);
     assert_nothing_piles_up(pid, maps);
-    let again = Attachment::to(&[pid], &VDSO);
-    again.counts_exactly(target);
+    Attachment::counts_exactly(target, &VDSO);
     image.assert_as_before(pid);
     assert_nothing_piles_up(pid, maps);
 }
@@ -116,9 +115,8 @@ fn clockscope_is_killed_at_any_moment() {
     for round in 0..60_u64 {
         // An attachment takes some milliseconds, and longer in a debug build.
         let micros = round * 7919 % 120_000;
-        let starter = words![killer, micros.to_string(), clockscope(), "trace", "--via", "none"];
-        let options = words!["-p", pid, "--duration", "0.02", "-o", "/dev/null"];
-        untraced(&[&starter[..], &options].concat());
+        let options = ["--via", "none", "-p", &pid, "--duration", "0.02", "-o", "/dev/null"];
+        untraced(&words![killer, micros.to_string(), clockscope(), "trace", options]);
         target.check_an_answer(round);
     }
     target.check_health();
@@ -134,11 +132,11 @@ fn clockscope_is_killed_before_each_write_of_its_first_attachment() {
         let mut target = Conversation::start(&words![program, "waits"]);
         let (pid, maps) = (target.pid(), mappings(target.pid()));
         let kill = format!("inject=pwrite64:signal=KILL:when={write}");
-        let strace = words!["strace", "-o", "/dev/null", "-e", kill, clockscope(), "trace"];
-        let options = words!["--via", "none", "--duration", "0.02", "-p", pid.to_string()];
-        let killed = untraced(&[&strace[..], &options].concat());
-        let traced = attach_for("0.02", &[pid], &VDSO);
-        assert_attached(&traced);
+        let strace = ["strace", "-o", "/dev/null", "-e", &kill];
+        let trace =
+            words![clockscope(), "trace", VDSO, "--duration", "0.02", "-p", pid.to_string()];
+        let killed = untraced(&words![strace, trace]);
+        attach_for("0.02", &[pid], &VDSO).succeeded();
         assert_nothing_piles_up(pid, &maps);
         target.ask("count");
         assert_eq!(target.status().code(), Some(7), "write {write}");

@@ -8,8 +8,7 @@ use std::io::{Write, stdout};
 use std::os::unix::fs::FileExt;
 
 use crate::support::attaching::{
-    Attachment, Image, assert_attached, assert_refused, attach_for, images_of_clockscope, mappings,
-    status_of,
+    Attachment, Image, assert_refused, attach_for, images_of_clockscope, mappings, status_of,
 };
 use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
@@ -107,8 +106,7 @@ fn counts_exactly_and_grows_no_more(rounds: usize) {
     let mut first = None;
     for round in 0..rounds {
         let via = ["none", "ptrace"][round % 2];
-        let attachment = Attachment::to(&[target.pid()], &["--via", via]);
-        attachment.counts_exactly(&mut target);
+        Attachment::counts_exactly(&mut target, &["--via", via]);
         image.assert_as_before(target.pid());
         let (first_sizes, maps) =
             first.get_or_insert_with(|| (sizes(target.pid()), mappings(target.pid())));
@@ -128,8 +126,7 @@ fn an_image_of_another_build_is_left_alone() {
     let pid = target.pid();
     let image = Image::of(pid).expect("it has a vDSO");
     let counts = |target: &mut Conversation| {
-        let attachment = Attachment::to(&[pid], &["--via", "none"]);
-        attachment.counts_exactly(target);
+        Attachment::counts_exactly(target, &["--via", "none"]);
         image.assert_as_before(pid);
         images_of_clockscope(pid)
     };
@@ -147,7 +144,7 @@ fn an_image_of_another_build_is_left_alone() {
     target.check_an_answer(3);
     let ours = both.iter().find(|image| **image != first[0]).expect("ours");
     memory.write_all_at(&[0x5b], ours.start + 15).expect("write to the image");
-    assert_attached(&attach_for("0.02", &[pid], &["--via", "none"]));
+    attach_for("0.02", &[pid], &["--via", "none"]).succeeded();
     assert_eq!(counts(&mut target).len(), 3);
     target.ends_well();
 }
@@ -160,8 +157,7 @@ fn pages_stay_where_no_thread_may_replace_them() {
     let target = Conversation::start(&words![program, "filter", "8", "300"]);
     let pid = target.pid();
     let maps = mappings(pid);
-    let traced = attach_for("0.5", &[pid], &["--via", "none"]);
-    assert_attached(&traced);
+    let traced = attach_for("0.5", &[pid], &["--via", "none"]).succeeded();
     assert!(traced.stderr.contains("stays attached until it ends"), "{}", traced.stderr);
     let shared = fs::read_to_string(format!("/proc/{pid}/maps")).expect("its mappings");
     assert!(shared.contains("SYSV"), "{shared}");

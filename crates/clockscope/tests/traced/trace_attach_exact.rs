@@ -1,6 +1,5 @@
 //! Attached to a running process, clockscope counts each of its calls exactly once.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
@@ -9,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::attaching::{
-    Attachment, Image, assert_attached, assert_code_is_of_its_files, assert_nothing_piles_up,
-    attach_for, mappings, signal, status_of, wait_until,
+    Attachment, Image, assert_code_is_of_its_files, assert_nothing_piles_up, attach_for, mappings,
+    signal, status_of, wait_until,
 };
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_counts;
@@ -18,13 +17,10 @@ use crate::support::conversation::Conversation;
 use crate::support::places_left;
 use crate::support::printed::Printed;
 use crate::support::running::{
-    Report, Traced, clockscope, code_as_shell, finish, rows, untraced, vdso_rows_of,
+    HUNG_AFTER, Report, Traced, clockscope, code_as_shell, finish, untraced, vdso_rows_of,
 };
 use crate::support::servers::{self, Postgres};
 use crate::support::{installed_or_skip, root_or_skip, server};
-
-/// A limit for a hung process, not for a slow one.
-const HUNG_AFTER: Duration = Duration::from_secs(120);
 
 /// The values of `--via` that this user can use.
 fn ways() -> &'static [&'static str] {
@@ -157,10 +153,10 @@ fn a_program_in_c_with_musl() {
 fn a_server_in_java_while_all_its_threads_work() {
     let Some(java) = installed_or_skip(&["/usr/bin/java"]) else { return };
     let Some(classes) = builds::java_class("AttachServer") else { return };
-    for options in [&words!["-XX:+UseSerialGC"][..], &words!["-XX:+UseG1GC"]] {
-        let command = [&words![java][..], options, &words!["-cp", classes, "AttachServer", "4"]];
+    for option in ["-XX:+UseSerialGC", "-XX:+UseG1GC"] {
+        let command = words![java, option, "-cp", classes, "AttachServer", "4"];
         for via in ["none", "sites"] {
-            let server = Conversation::start(&command.concat());
+            let server = Conversation::start(&command);
             // The virtual machine itself reads the time of day now and then, and has compiled code.
             let compiled = ["executable mappings without a file"];
             counts_but_for_the_runtimes_own(server, &["--via", via], 5, &compiled);
@@ -227,10 +223,7 @@ fn several_processes_at_once() {
     let report = without_refusals(&attachment.detach());
     assert_eq!(report.field("attached").as_array().map(Vec::len), Some(3), "{report:#?}");
     for (pid, said) in pids.iter().zip(&said) {
-        let rows = rows(report.field("processes_detail"));
-        let own: Vec<_> = rows.filter(|row| row["pid"] == *pid).collect();
-        assert_eq!(own.len(), 1, "one entry for {pid}: {report:#?}");
-        let counted = vdso_rows_of(own[0]);
+        let counted = vdso_rows_of(report.process(*pid));
         for (key, calls) in &said.vdso {
             let counted = counted.get(key).copied().unwrap_or(0);
             assert_eq!(counted, *calls, "{key:?} of {pid}");
@@ -381,7 +374,8 @@ fn an_nginx_worker_at_rest_but_for_our_requests() {
     let open =
         |worker: &i32| fs::read_dir(format!("/proc/{worker}/fd")).expect("list open files").count();
     let open_at_rest: Vec<usize> = workers.iter().map(open).collect();
-    let Some(outer) = breakpoints_on(&workers) else { return };
+    let outer: Option<Vec<_>> = workers.iter().map(|pid| Breakpoints::on(*pid)).collect();
+    let Some(outer) = outer else { return };
     let attachment = Attachment::to(&workers, &["--via", "none"]);
     let url = format!("http://127.0.0.1:{}/", server.port);
     for _ in 0..50 {
@@ -398,10 +392,6 @@ fn an_nginx_worker_at_rest_but_for_our_requests() {
     assert_as_breakpoints_saw(&report, &sum_of(outer));
     assert!(calls_of(&report, "gettimeofday") >= 50, "{report:#?}");
     server.ends_well();
-}
-
-fn breakpoints_on(pids: &[i32]) -> Option<Vec<Breakpoints>> {
-    pids.iter().map(|pid| Breakpoints::on(*pid)).collect()
 }
 
 /// Calls of each function, summed over all processes.
@@ -425,8 +415,7 @@ fn assert_between(report: &Report, least: &[(String, u64)], most: &[(String, u64
 #[test]
 fn a_redis_server_under_our_requests() {
     let Some(server) = servers::redis() else { return };
-    let before = Breakpoints::on(server.pid());
-    let Some(before) = before else { return };
+    let Some(before) = Breakpoints::on(server.pid()) else { return };
     let attachment = Attachment::to(&[server.pid()], &["--via", "none"]);
     let port = server.port.to_string();
     // Each TIME in a script reads the clock.
@@ -478,10 +467,9 @@ fn a_postgres_backend_that_explains() {
 #[test]
 fn a_program_that_is_only_starting() {
     let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
-    let arguments: Vec<OsString> = words![program, "8"].to_vec();
     for _ in 0..20 {
-        let mut server = Conversation::start_silent(&arguments);
-        assert_attached(&attach_for("0.05", &[server.pid()], &["--via", "none"]));
+        let mut server = Conversation::start_silent(&words![program, "8"]);
+        attach_for("0.05", &[server.pid()], &["--via", "none"]).succeeded();
         server.wait_for("ready");
         server.ends_well();
     }

@@ -5,8 +5,8 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::support::attaching::{
-    Attachment, HAS_ENDED, Image, assert_attached, assert_nothing_piles_up, assert_refused,
-    attach_below, attach_for, is_attached_or_refused, mappings, signal, status_of, wait_until,
+    Attachment, HAS_ENDED, Image, assert_nothing_piles_up, assert_refused, attach_below,
+    attach_for, is_attached_or_refused, mappings, signal, status_of, wait_until,
 };
 use crate::support::builds::{self, Link};
 use crate::support::command::Said;
@@ -28,12 +28,10 @@ fn in_state(state: &str) -> Option<Conversation> {
 
 /// Attaches to a process that counts on request, and compares the counts.
 #[track_caller]
-fn counts_of(target: &mut Conversation) -> Traced {
+fn counts_of(target: &mut Conversation) {
     let attachment = Attachment::to(&[target.pid()], &VDSO);
     let said = Printed::parse(&target.ask("count"));
-    let traced = attachment.detach();
-    assert_counts(&said, &traced.report());
-    traced
+    assert_counts(&said, &attachment.detach().report());
 }
 
 /// Reason of a refusal while a thread waits in vfork for its child.
@@ -92,12 +90,12 @@ fn a_target_that_is_stopped_stays_stopped() {
     signal("STOP", pid);
     wait_until("the target is stopped", || is_in_state(pid, 'T'));
     for _ in 0..3 {
-        assert_attached(&attach_for("0.1", &[pid], &VDSO));
+        attach_for("0.1", &[pid], &VDSO).succeeded();
         wait_until("the target is stopped again", || is_in_state(pid, 'T'));
     }
     signal("CONT", pid);
     target.check_an_answer(3);
-    Attachment::to(&[pid], &VDSO).counts_exactly(&mut target);
+    Attachment::counts_exactly(&mut target, &VDSO);
     target.ends_well();
 }
 
@@ -154,10 +152,10 @@ fn without_timers_a_target_is_left_as_it_was_and_a_program_is_not_started() {
     let before = Image::of(target.pid()).expect("it has a vDSO");
     // Timers of other tests count too, so the limit is searched for.
     let (mut timers, mut refused) = (0, 0);
+    let options = ["--callers", "--via", "none"];
     loop {
         assert!(timers < 100_000, "no number of timers is enough");
         let starter = words!["prlimit", format!("--sigpending={timers}")];
-        let options = ["--callers", "--via", "none"];
         let traced = attach_below(&starter, "0.05", &[target.pid()], &options);
         let is_attached = is_attached_or_refused(&traced, &["resource temporarily unavailable"]);
         before.assert_as_before(target.pid());
@@ -170,9 +168,8 @@ fn without_timers_a_target_is_left_as_it_was_and_a_program_is_not_started() {
     target.goes_on_and_ends_well();
     let folder = tempfile::tempdir().expect("a folder");
     let made = folder.path().join("made");
-    let trace = words!["prlimit", "--sigpending=0", clockscope(), "trace", "--callers"];
-    let command = words!["--via", "none", "--", "touch", made];
-    Said::of(untraced(&[&trace[..], &command].concat())).is_refused(125, &["timer"]);
+    let trace = words!["prlimit", "--sigpending=0", clockscope(), "trace", options];
+    Said::of(untraced(&words![trace, "--", "touch", made])).is_refused(125, &["timer"]);
     assert!(!made.exists(), "the program has started");
 }
 
@@ -312,7 +309,7 @@ fn calls_that_transfer_much_are_not_cut_short() {
         signal("INT", attachment.pid());
         target.say("take");
         let second = target.ask("count");
-        assert_attached(&attachment.wait());
+        attachment.wait().succeeded();
         let said = [first.trim_end(), second.trim_end()];
         let whole = ["result transfers 1 early 0", "result transfers 2 early 0"];
         assert_eq!(said, whole, "{call}");
@@ -327,7 +324,7 @@ fn a_call_that_transfers_for_ever_does_not_keep_clockscope_waiting() {
     targets.iter_mut().for_each(|target| begin_transfer(target, libc::SYS_write));
     let pids = targets.each_ref().map(Conversation::pid);
     let begins = Image::of_all(&pids);
-    assert_attached(&attach_for("0.1", &pids, &VDSO));
+    attach_for("0.1", &pids, &VDSO).succeeded();
     for (target, image) in targets.into_iter().zip(begins) {
         image.assert_as_before(target.pid());
         target.ends_well();
@@ -381,8 +378,8 @@ fn a_process_of_another_user_without_rights() {
     let directory = for_everybody(&[(&clockscope(), "clockscope", 0o755)]);
     let pid = target.pid().to_string();
     let own = directory.path().join("clockscope");
-    let trace = words![own, "trace", "--via", "none", "-p", pid, "--duration", "0.1"];
-    let traced = Traced::of(&untraced(&[&as_nobody()[..], &trace].concat()), None);
+    let trace = ["trace", "--via", "none", "-p", &pid, "--duration", "0.1"];
+    let traced = Traced::of(&untraced(&words![as_nobody(), own, trace]), None);
     assert_refused(&traced, &[&pid]);
     let says = ["root", "permi", "allow", "user"].iter().any(|word| traced.stderr.contains(word));
     assert!(says, "{}", traced.stderr);
@@ -397,11 +394,11 @@ fn a_process_of_the_same_user_needs_no_root() {
     let directory = for_everybody(&files);
     let [own, copy, report] =
         ["clockscope", "attach_server", "report.json"].map(|name| directory.path().join(name));
-    let target = Conversation::start(&[&as_nobody()[..], &words![copy, "3"]].concat());
+    let target = Conversation::start(&words![as_nobody(), copy, "3"]);
     let before = Image::of(target.pid()).expect("it has a vDSO");
     let trace = words![own, "trace", "--via", "none", "-p", target.pid().to_string()];
     let options = words!["--duration", "0.5", "--format", "json", "-o", report];
-    let output = untraced(&[&as_nobody()[..], &trace, &options].concat());
+    let output = untraced(&words![as_nobody(), trace, options]);
     let traced = Traced::of(&output, Report::read(&report));
     let yama = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     if yama.trim().is_empty() || yama.trim() == "0" {
@@ -429,7 +426,7 @@ fn a_process_that_must_not_read_the_counter() {
     for _ in 0..200 {
         target.ask("count");
     }
-    assert_attached(&attachment.wait());
+    attachment.wait().succeeded();
     target.ask("count");
     target.ends_well();
 }
@@ -441,8 +438,7 @@ fn a_thousand_threads() {
     let Some(mut target) = server(1000) else { return };
     let before = Image::of(target.pid()).expect("it has a vDSO");
     for _ in 0..2 {
-        let attachment = Attachment::to(&[target.pid()], &VDSO);
-        let report = attachment.counts_exactly(&mut target);
+        let report = Attachment::counts_exactly(&mut target, &VDSO);
         assert_eq!(report.field("attached")[0]["threads"], 1000, "{report:#?}");
     }
     before.assert_as_before(target.pid());
@@ -460,8 +456,7 @@ fn a_stripped_program_that_has_been_deleted() {
     let mut target = Conversation::start(&words![copy, "4"]);
     fs::remove_file(&copy).expect("delete the program");
     for options in [&["--via", "none"][..], &["--via", "none", "--callers"]] {
-        let attachment = Attachment::to(&[target.pid()], options);
-        attachment.counts_exactly(&mut target);
+        Attachment::counts_exactly(&mut target, options);
     }
     target.ends_well();
 }
@@ -473,9 +468,7 @@ fn a_process_in_other_namespaces() {
     let spaces =
         ["--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc"];
     for spaces in [&spaces[..], &["--ipc"]] {
-        let unshare = [&["unshare"], spaces, &["--"]].concat();
-        let unshare: Vec<std::ffi::OsString> = unshare.iter().map(Into::into).collect();
-        let mut target = Conversation::start(&[&unshare[..], &words![program, "4"]].concat());
+        let mut target = Conversation::start(&words!["unshare", spaces, "--", program, "4"]);
         let pid = child_of(target.pid()).unwrap_or_else(|| target.pid());
         for options in [&["--via", "none"][..], &["--via", "bpf"]] {
             let attachment = Attachment::to(&[pid], options);
@@ -546,7 +539,9 @@ fn a_process_named_twice_is_attached_to_once() {
     let Some(mut target) = server(2) else { return };
     let pid = target.pid();
     let attachment = Attachment::to(&[pid, pid], &VDSO);
-    let report = attachment.counts_exactly(&mut target);
+    let said = target.works(5);
+    let report = attachment.detach().report();
+    assert_counts(&said, &report);
     assert_eq!(report.field("attached").as_array().map(Vec::len), Some(1), "{report:#?}");
     target.ends_well();
 }
@@ -557,8 +552,7 @@ fn the_number_of_a_thread_that_is_not_the_first() {
     let tasks = fs::read_dir(format!("/proc/{}/task", target.pid())).expect("list its threads");
     let names = tasks.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let other: i32 = names.into_iter().find(|tid| *tid != target.pid()).expect("a second thread");
-    let traced = attach_for("0.1", &[other], &VDSO);
-    assert_attached(&traced);
+    let traced = attach_for("0.1", &[other], &VDSO).succeeded();
     assert_eq!(traced.report().field("attached")[0]["pid"], target.pid(), "{traced:?}");
     target.goes_on_and_ends_well();
 }

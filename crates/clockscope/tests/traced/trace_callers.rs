@@ -9,6 +9,7 @@ use crate::support::placed::{as_nobody, for_everybody};
 use crate::support::printed::{Key, Printed};
 use crate::support::root_or_skip;
 use crate::support::running::{Report, Traced, clockscope, rows, trace, untraced};
+use crate::support::true_callers::{self, called_by, frames_of, key_of};
 use serde_json::Value;
 
 /// Rounds of the program with calls at known places. Gives some samples of each call.
@@ -41,13 +42,6 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// The element of `all` at a JSON index.
-#[track_caller]
-fn at<'a>(all: &'a Value, index: &Value) -> &'a Value {
-    let index = index.as_u64().and_then(|index| usize::try_from(index).ok());
-    &all[index.expect("an index")]
-}
-
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("-")
 }
@@ -56,9 +50,8 @@ fn text(value: &Value) -> &str {
 fn called(callers: &Value) -> BTreeMap<Key, (u64, u64)> {
     rows(&callers["called"])
         .map(|row| {
-            let key = (text(&row["name"]).to_owned(), text(&row["clock"]).to_owned());
             let count = |name: &str| row[name].as_u64().expect("a count");
-            (key, (count("calls"), count("samples")))
+            (key_of(row), (count("calls"), count("samples")))
         })
         .collect()
 }
@@ -83,16 +76,15 @@ fn assert_adds_up(traced: &Traced, callers: &Value) {
 }
 
 /// The functions in a stack, the caller first.
-fn functions<'a>(callers: &'a Value, stack: &Value) -> Vec<&'a str> {
-    let frame = |index| text(&at(&callers["frames"], index)["function"]);
-    rows(&stack["frames"]).map(frame).collect()
+fn functions<'a>(callers: &'a Value, stack: &'a Value) -> Vec<&'a str> {
+    frames_of(callers, stack).map(|frame| text(&frame["function"])).collect()
 }
 
 /// Calls and samples of the stacks, by the function of the program that made the call and the function called.
 fn by_site(callers: &Value) -> BTreeMap<(String, String), (f64, f64)> {
     let mut sums = BTreeMap::new();
     for stack in rows(&callers["stacks"]) {
-        let called = at(&callers["called"], &stack["called"]);
+        let called = called_by(callers, stack);
         let site = functions(callers, stack).into_iter().find(|name| name.starts_with("reads_"));
         let key = (site.unwrap_or("nobody").to_owned(), text(&called["name"]).to_owned());
         let (calls, samples): &mut (f64, f64) = sums.entry(key).or_default();
@@ -215,7 +207,7 @@ fn a_call_and_the_next_one_are_paired_within_a_thread() {
     let Some((_, report)) = sampled("flat", Link::Dynamic, &[]) else { return };
     let callers = report.field("callers");
     let site = |index: &Value| {
-        let stack = at(&callers["stacks"], index);
+        let stack = &callers["stacks"][true_callers::index(index)];
         functions(callers, stack).into_iter().find(|name| name.starts_with("reads_"))
     };
     let mut pairs = 0;
@@ -267,8 +259,8 @@ fn a_user_without_privileges_samples_own_programs_or_is_told_why_not() {
     let files = [(&*clockscope(), "clockscope", 0o755), (&program, "call_sites", 0o755)];
     let directory = for_everybody(&files);
     let [own, tracee] = ["clockscope", "call_sites"].map(|name| directory.path().join(name));
-    let trace = words![own, "trace", "--via", "none", "--callers", "--format", "json", "--"];
-    let output = untraced(&[&as_nobody()[..], &trace, &words![tracee, "flat", ROUNDS]].concat());
+    let trace = ["trace", "--via", "none", "--callers", "--format", "json", "--"];
+    let output = untraced(&words![as_nobody(), own, trace, tracee, "flat", ROUNDS]);
     let report: Value = serde_json::from_slice(&output.stderr).expect("a report");
     let callers = &report["callers"];
     let samples = callers["samples"].as_u64().expect("a number");

@@ -58,14 +58,14 @@ fn a_setuid_program_keeps_its_privilege() {
         (&clockscope(), "clockscope", 0o755),
     ]);
     let place = |name: &str| directory.path().join(name);
-    let alone = untraced(&[&as_nobody()[..], &words![place("privileged")]].concat());
+    let alone = untraced(&words![as_nobody(), place("privileged")]);
     if !String::from_utf8_lossy(&alone.stdout).contains("effective user 0\n") {
         return skip("/tmp does not allow setuid programs");
     }
     let direct = words![place("privileged")];
     let by_another = words![place("confined"), "nothing", "exec", place("privileged")];
     for command in [&direct[..], &by_another[..]] {
-        let starter = [&as_nobody()[..], &words![place("clockscope")]].concat();
+        let starter = words![as_nobody(), place("clockscope")];
         let report = directory.path().join("report.json");
         let traced = Tracing::reporting_to(&report, &starter, &["--via", "none"], command).finish();
         assert_same_as_untraced(&traced, &alone);
@@ -75,12 +75,11 @@ fn a_setuid_program_keeps_its_privilege() {
         let declines = traced.report().field("declines").clone();
         assert_eq!(declines[0]["command"], "privileged", "{traced:?}");
         fs::remove_file(report).expect("remove the report");
-        let run = [&starter[..], &words!["run", "--clock", "kernel", "--"], command].concat();
-        let said = untraced(&run).stderr;
+        let said = untraced(&words![starter, "run", "--clock", "kernel", "--", command]).stderr;
         let said = String::from_utf8_lossy(&said);
         assert!(said.starts_with("clockscope: privileged (process "), "{said}");
         // Root may trace it.
-        let by_root = trace_vdso(&[&as_nobody()[..], command].concat());
+        let by_root = trace_vdso(&words![as_nobody(), command]);
         assert_same_as_untraced(&by_root, &alone);
         assert_exact_unless(None, &by_root);
     }
@@ -95,7 +94,7 @@ fn declined_but_counted_by_root(
     command: &[OsString],
     reason: &str,
 ) {
-    let starter = [starter, &words![folder.join("clockscope")]].concat();
+    let starter = words![starter, folder.join("clockscope")];
     for via in ["none", "ptrace"] {
         let report = folder.join("report.json");
         let traced = Tracing::reporting_to(&report, &starter, &["--via", via], command).finish();
@@ -103,8 +102,7 @@ fn declined_but_counted_by_root(
         assert_eq!(traced.report().reasons("vdso"), [reason], "{traced:?}");
         fs::remove_file(report).expect("remove the report");
     }
-    let run =
-        untraced(&[&starter[..], &words!["run", "--clock", "kernel", "--"], command].concat());
+    let run = untraced(&words![starter, "run", "--clock", "kernel", "--", command]);
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(said.ends_with(&format!("kept the kernel's clock: {reason}\n")), "{said}");
     let by_root = trace_vdso(command);
@@ -128,7 +126,7 @@ fn a_program_whose_file_may_not_be_read_is_declined_for_that_reason() {
     for command in
         [&words![place("reads")][..], &words![place("confined"), "nothing", "exec", place("reads")]]
     {
-        declined_but_counted_by_root(&as_nobody(), directory.path(), command, reason);
+        declined_but_counted_by_root(&words![as_nobody()], directory.path(), command, reason);
     }
 }
 
@@ -140,7 +138,7 @@ fn a_program_of_another_user_is_declined_for_that_reason() {
         for_everybody(&[(&program, "reads", 0o755), (&clockscope(), "clockscope", 0o755)]);
     // Root without CAP_SYS_PTRACE, as in most containers, starts the program as another user.
     let starter = words!["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"];
-    let command = [&as_nobody()[..], &words![directory.path().join("reads")]].concat();
+    let command = words![as_nobody(), directory.path().join("reads")];
     let reason = "it runs as another user or group, whose memory is read with CAP_SYS_PTRACE only; run clockscope as \
                   that user, or with that capability (root has it, except in most containers)";
     declined_but_counted_by_root(&starter, directory.path(), &command, reason);
@@ -284,10 +282,8 @@ fn without_room_for_itself_clockscope_says_so_in_one_line() {
         ("data=2000", "clockscope: the data segment is limited to 2000 KiB (ulimit -d); "),
     ] {
         for subcommand in [&["trace"][..], &["run", "--clock", "kernel"], &["--version"]] {
-            let subcommand: Vec<OsString> = subcommand.iter().map(OsString::from).collect();
             let starter = words![limiter, limit, "exec", clockscope()];
-            let command = words!["--", "echo", "started"];
-            let output = untraced(&[&starter[..], &subcommand, &command].concat());
+            let output = untraced(&words![starter, subcommand, "--", "echo", "started"]);
             Said::of(output).is_refused(125, &[words]);
         }
     }
@@ -301,11 +297,8 @@ fn an_address_space_with_no_room_to_spare() {
     assert!(untraced(&command(enough)).status.success());
     while enough - too_small > 4 {
         let middle = u32::midpoint(too_small, enough);
-        if untraced(&command(middle)).status.success() {
-            enough = middle
-        } else {
-            too_small = middle
-        }
+        let is_enough = untraced(&command(middle)).status.success();
+        *(if is_enough { &mut enough } else { &mut too_small }) = middle;
     }
     // The image and the stack have random addresses, so the exact limit varies a little.
     for spare in [64, 128, 256, 512, 4096] {
@@ -430,8 +423,8 @@ fn a_failure_before_the_start_starts_nothing() {
     let Some(()) = root_or_skip() else { return };
     let directory = for_everybody(&[(&clockscope(), "clockscope", 0o755)]);
     let own = directory.path().join("clockscope");
-    let trace = words![own, "trace", "--via", "bpf", "--", "echo", "started"];
-    let output = untraced(&[&as_nobody()[..], &trace].concat());
+    let trace = ["trace", "--via", "bpf", "--", "echo", "started"];
+    let output = untraced(&words![as_nobody(), own, trace]);
     assert_eq!(output.status.code(), Some(125), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
 }

@@ -7,7 +7,7 @@ use crate::support::attaching::signal;
 use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
 use crate::support::running::{clockscope, code_as_shell, untraced};
-use crate::support::{placed, skip};
+use crate::support::{placed, priorities_or_skip};
 
 /// The ways to follow a program, as words in front of its command.
 const WAYS: [&[&str]; 4] = [
@@ -19,8 +19,7 @@ const WAYS: [&[&str]; 4] = [
 
 /// A command with clockscope in front.
 fn below(way: &[&str], command: &[OsString]) -> Vec<OsString> {
-    let way: Vec<OsString> = way.iter().map(OsString::from).collect();
-    [&words![clockscope()], &way[..], command].concat()
+    words![clockscope(), way, command]
 }
 
 /// The standard output of a command.
@@ -44,22 +43,16 @@ fn says_the_same(ways: &[&[&str]], command: &[OsString]) -> String {
 // Real-time programs.
 
 /// Words that keep a command and its children on one CPU.
-fn on_one_cpu() -> [OsString; 3] {
-    words!["taskset", "-c", "0"]
-}
+const ON_ONE_CPU: [&str; 3] = ["taskset", "-c", "0"];
 
 /// Runs a real-time program with clockscope on its CPU and elsewhere; the output must be equal. Gives the output.
 #[track_caller]
 fn real_time(arguments: &[&str]) -> Option<String> {
-    let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-    let command = [&words![builds::c("realtime", Link::Dynamic)?], &arguments[..]].concat();
+    let command = words![builds::c("realtime", Link::Dynamic)?, arguments];
+    priorities_or_skip("1")?;
     let said = says_the_same(&WAYS, &command);
-    if said.contains("no real-time priorities") {
-        skip("real-time priorities are not allowed here");
-        return None;
-    }
     for way in WAYS {
-        let beside = said_by(&[&on_one_cpu()[..], &below(way, &command)].concat());
+        let beside = said_by(&words![ON_ONE_CPU, below(way, &command)]);
         assert_eq!(beside, said, "on one CPU, {way:?}");
     }
     Some(said)
@@ -74,14 +67,11 @@ fn children_and_threads_of_the_same_priority_run_after_their_parent() {
     const BIRTHS: u32 = 40;
     let Some(program) = builds::c("realtime", Link::Dynamic) else { return };
     let command = words![program, "order", BIRTHS.to_string()];
+    let Some(()) = priorities_or_skip("1") else { return };
     let alone = said_by(&command);
-    if alone.contains("no real-time priorities") {
-        skip("real-time priorities are not allowed here");
-        return;
-    }
     assert_eq!(ran_before(&alone), [0, 0], "{alone}");
     for way in WAYS {
-        let beside = said_by(&[&on_one_cpu()[..], &below(way, &command)].concat());
+        let beside = said_by(&words![ON_ONE_CPU, below(way, &command)]);
         assert_eq!(ran_before(&beside), [0, 0], "on one CPU, {way:?}: {beside}");
         let anywhere = said_by(&below(way, &command));
         assert!(ran_before(&anywhere).iter().all(|n| *n <= BIRTHS / 2), "{way:?}: {anywhere}");
@@ -116,24 +106,20 @@ fn a_real_time_child_that_spins_delays_no_other_task() {
 #[test]
 fn sigterm_reaches_a_program_whose_real_time_child_spins() {
     let Some(program) = builds::c("realtime", Link::Dynamic) else { return };
+    let Some(()) = priorities_or_skip("1") else { return };
     for way in WAYS {
-        let command = [&on_one_cpu()[..], &below(way, &words![program, "term"])].concat();
+        let command = words![ON_ONE_CPU, below(way, &words![program, "term"])];
         let mut clockscope = Conversation::start_silent(&command);
-        let first = clockscope.line();
-        if first == "ready" {
-            signal("TERM", clockscope.pid());
-            assert_eq!(clockscope.line(), "result ended by SIGTERM", "{way:?}");
-        } else {
-            assert_eq!(first, "result no real-time priorities", "{way:?}");
-            skip("real-time priorities are not allowed here");
-        }
+        assert_eq!(clockscope.line(), "ready", "{way:?}");
+        signal("TERM", clockscope.pid());
+        assert_eq!(clockscope.line(), "result ended by SIGTERM", "{way:?}");
         assert_eq!(code_as_shell(clockscope.status()), 0, "{way:?}");
     }
 }
 
 // Calls that wait.
 
-fn ignored_signals(mode: &str) -> Option<[OsString; 2]> {
+fn ignored_signals(mode: &str) -> Option<Vec<OsString>> {
     Some(words![builds::c("ignored_signals", Link::Dynamic)?, mode])
 }
 
@@ -189,8 +175,8 @@ fn a_program_that_is_stopped_and_continued_by_its_child_goes_on() {
 #[test]
 fn children_whose_parent_is_killed_while_it_makes_them_go_on() {
     let Some(program) = builds::c("killed_forkers", Link::Dynamic) else { return };
-    for how in [&words![][..], &words!["reaper"], &words!["execute"]] {
-        let said = says_the_same(&WAYS, &[&words![program, "300"], how].concat());
+    for how in [&[][..], &["reaper"], &["execute"]] {
+        let said = says_the_same(&WAYS, &words![program, "300", how]);
         assert_eq!(said, "result all children have ended, 300 times\n", "{how:?}");
     }
 }
@@ -200,10 +186,10 @@ fn children_whose_parent_is_killed_while_it_makes_them_go_on() {
 /// The kernel cuts a name at 15 bytes, so the name shown may not be UTF-8.
 #[test]
 fn a_program_whose_name_is_cut_inside_a_character_notices_nothing() {
-    let Some([program, mode]) = ignored_signals("unlimited") else { return };
+    let Some(program) = builds::c("ignored_signals", Link::Dynamic) else { return };
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let named = directory.path().join("ääääääää");
-    placed::program(program.as_ref(), &named, 0o755);
-    let said = says_the_same(&WAYS, &words![named, mode]);
+    placed::program(&program, &named, 0o755);
+    let said = says_the_same(&WAYS, &words![named, "unlimited"]);
     assert!(said.contains("result read: what it waited for\n"), "{said}");
 }

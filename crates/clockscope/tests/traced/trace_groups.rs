@@ -9,8 +9,8 @@ use crate::support::attaching::{Attachment, Image, wait_until};
 use crate::support::builds::{self, Link};
 use crate::support::command::said;
 use crate::support::compare::assert_counts;
-use crate::support::running::{Traced, clockscope, rows};
-use crate::support::{root_or_skip, server, skip};
+use crate::support::running::{clockscope, rows};
+use crate::support::{or_skip, root_or_skip, server, skip};
 
 /// A control group of one test, removed when dropped.
 struct Group {
@@ -27,16 +27,10 @@ impl Group {
             let words: Vec<&str> = line.split(' ').collect();
             (words[2] == "cgroup2" || words[3].contains("name=systemd")).then(|| words[1].into())
         });
-        let Some(mount): Option<PathBuf> = mount else {
-            skip("no control groups are mounted");
-            return None;
-        };
+        let mount: PathBuf = or_skip(mount, "no control groups are mounted")?;
         let top = mount.join(format!("clockscope-test-{}-{name}", std::process::id()));
         let path = top.join(name);
-        if let Err(error) = fs::create_dir_all(&path) {
-            skip(format!("a control group cannot be made: {error}"));
-            return None;
-        }
+        or_skip(fs::create_dir_all(&path).ok(), "a control group cannot be made")?;
         Some(Self { path, mount })
     }
 
@@ -64,15 +58,8 @@ impl Drop for Group {
 
 /// Checks a refusal: status 125 and one line with the wanted words.
 #[track_caller]
-fn assert_not_found(options: &[&str], wanted: &str) {
-    said(&[&["trace"], options].concat()).is_refused(125, &[wanted]);
-}
-
-/// The process ids that clockscope attached to.
-fn attached(traced: &Traced) -> Vec<i32> {
-    let report = traced.report();
-    let pid = |row: &serde_json::Value| row["pid"].as_i64()?.try_into().ok();
-    rows(report.field("attached")).filter_map(pid).collect()
+fn assert_not_found(option: &str, name: &str, wanted: &str) {
+    said(&["trace", option, name]).is_refused(125, &[wanted]);
 }
 
 #[test]
@@ -93,14 +80,14 @@ fn processes_that_are_in_a_group_and_those_that_enter_it_are_counted() {
     second.begin();
     first.check_an_answer(3);
     let (mut said, more) = (first.end(), second.end());
-    let traced = attachment.detach();
-    assert_eq!(attached(&traced), [first.pid(), second.pid()], "not {}", outside.pid());
+    let report = attachment.detach().report();
+    let attached: Vec<_> = rows(report.field("attached")).map(|row| &row["pid"]).collect();
+    assert_eq!(attached, [first.pid(), second.pid()], "not {}", outside.pid());
     for (key, calls) in more.vdso {
         *said.vdso.entry(key).or_default() += calls;
     }
     said.at_least.clear();
-    assert_counts(&said, &traced.report());
-    let report = traced.report();
+    assert_counts(&said, &report);
     for rows in ["attached", "processes_detail"] {
         let row = &report.field(rows)[0];
         assert_eq!(row["unit"], "some.service", "{row}");
@@ -172,7 +159,7 @@ fn a_container_is_found_by_the_beginning_of_its_id_and_its_end_is_the_end() {
     let pid = server.pid();
     let (beginning, _) = id.split_at(60);
     let mut attachment = Attachment::to_those_of(&["--via", "none", "--container", &id], &[pid]);
-    assert_not_found(&["--container", beginning], "it is traced by clockscope");
+    assert_not_found("--container", beginning, "it is traced by clockscope");
     server.ends_well();
     let report = attachment.wait().succeeded().report();
     let row = &report.field("attached")[0];
@@ -184,14 +171,12 @@ fn a_container_is_found_by_the_beginning_of_its_id_and_its_end_is_the_end() {
 
 #[test]
 fn what_is_not_there_is_said_in_one_line() {
-    assert_not_found(
-        &["--unit", "no\nsuch"],
-        "no process is in a unit called \"no\\nsuch.service\"",
-    );
-    assert_not_found(&["--container", "no-such"], "container");
-    assert_not_found(
-        &["--cgroup", "/no/such"],
-        "no process is in a control group \"/no/such\" or below",
-    );
-    assert_not_found(&["--cgroup", "/"], "is the root of the control groups");
+    for (option, name, why) in [
+        ("--unit", "no\nsuch", "no process is in a unit called \"no\\nsuch.service\""),
+        ("--container", "no-such", "container"),
+        ("--cgroup", "/no/such", "no process is in a control group \"/no/such\" or below"),
+        ("--cgroup", "/", "is the root of the control groups"),
+    ] {
+        assert_not_found(option, name, why);
+    }
 }

@@ -7,8 +7,8 @@ use crate::support::builds::{self, Link};
 use crate::support::compare::{assert_counts, assert_declined};
 use crate::support::conversation::Conversation;
 use crate::support::printed::Printed;
-use crate::support::running::{Report, Tracing, clockscope, rows, trace, untraced, vdso_rows_of};
-use crate::support::{installed_or_skip, root_or_skip, skip};
+use crate::support::running::{Tracing, clockscope, rows, trace, vdso_rows_of};
+use crate::support::{installed_or_skip, root_or_skip, works_or_skip};
 
 /// Why a clockscope that may not enter another IPC namespace does not count the processes there.
 const NOT_ALLOWED: &str = "it is in another IPC namespace (container), which clockscope enters with CAP_SYS_ADMIN; run \
@@ -17,15 +17,7 @@ const NOT_ALLOWED: &str = "it is in another IPC namespace (container), which clo
 /// The server of `attach_server.c`, started by these words, which must execute it in place of themselves.
 fn server(starter: &[&str]) -> Option<Conversation> {
     let program = builds::c("attach_server", Link::Static)?;
-    let starter: Vec<std::ffi::OsString> = starter.iter().map(Into::into).collect();
-    Some(Conversation::start(&[&starter[..], &words![program, "3"]].concat()))
-}
-
-/// The report's entry for one process.
-#[track_caller]
-fn detail(report: &Report, pid: i32) -> serde_json::Value {
-    let mut rows = rows(report.field("processes_detail")).filter(|row| row["pid"] == pid);
-    rows.next().unwrap_or_else(|| panic!("no entry for {pid}: {report:#?}")).clone()
+    Some(Conversation::start(&words![starter, program, "3"]))
 }
 
 #[test]
@@ -55,7 +47,7 @@ fn processes_of_several_namespaces_are_attached_to_at_once() {
         assert_eq!(rows(report.field("declines")).count(), 0, "{report:#?}");
         let mut all = Printed::default();
         for (pid, (own, children)) in pids.iter().zip(said) {
-            let counted = vdso_rows_of(&detail(&report, *pid));
+            let counted = vdso_rows_of(report.process(*pid));
             for (key, calls) in &own.vdso {
                 assert_eq!(counted.get(key), Some(calls), "{key:?} of {pid}");
             }
@@ -121,16 +113,14 @@ fn who_may_not_enter_a_namespace_leaves_its_processes_alone() {
     let Some(program) = builds::c("reads", Link::Static) else { return };
     let powerless = words![setpriv, "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"];
     // An unprivileged program can make its own IPC namespace inside its own user namespace.
-    let unshare = words!["unshare", "--user", "--map-root-user", "--ipc"];
-    let command = [&unshare[..], &words![program]].concat();
-    if !untraced(&[&powerless[..], &command].concat()).status.success() {
-        return skip("user namespaces cannot be made here");
-    }
+    let command = words!["unshare", "--user", "--map-root-user", "--ipc", program];
+    let why = "user namespaces cannot be made here";
+    let Some(()) = works_or_skip(&words![powerless, command], why) else { return };
     let Some(server) = server(&["unshare", "--ipc"]) else { return };
     let traced = attach_below(&powerless, "0.1", &[server.pid()], &["--via", "none"]);
     assert_refused(&traced, &[NOT_ALLOWED]);
     server.ends_well();
-    let starter = [&powerless[..], &words![clockscope()]].concat();
+    let starter = words![powerless, clockscope()];
     assert_declined(&Tracing::below(&starter, &["--via", "none"], &command).finish(), NOT_ALLOWED);
 }
 

@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 
 use crate::support::attaching::Attachment;
 use crate::support::builds::{Link, c_with};
-use crate::support::running::{finish, rows, trace};
+use crate::support::running::{Report, finish, rows, trace};
+use crate::support::true_callers::frames_of;
 use crate::support::{installed_or_skip, sources};
 
 /// The number of clock reads that the program prints.
@@ -14,13 +15,20 @@ fn said(output: &str) -> u64 {
     line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("its count: {output}"))
 }
 
-#[test]
-fn threads_signals_copies_and_a_filter_do_no_harm() {
-    let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
-    let command = words![python, sources().join("waits.py"), "300000"];
+/// Samples the callers of a script, whose reads must be counted exactly.
+#[track_caller]
+fn sampled(script: &str, arguments: &[&str]) -> Option<Report> {
+    let python = installed_or_skip(&["/usr/bin/python3"])?;
+    let command = words![python, sources().join(script), arguments];
     let traced = trace(&["--via", "none", "--callers"], &command).succeeded();
     let report = traced.report();
     assert_eq!(report.reads_of("CLOCK_BOOTTIME"), said(&traced.stdout));
+    Some(report)
+}
+
+#[test]
+fn threads_signals_copies_and_a_filter_do_no_harm() {
+    let Some(report) = sampled("waits.py", &["300000"]) else { return };
     let Some(callers) = report.callers_or_skip() else { return };
     assert!(callers["waits"]["count"].as_u64() > Some(0), "{callers}");
     // Threads that wait have functions of the program in their stacks.
@@ -47,19 +55,11 @@ fn a_tracer_that_is_killed_leaves_nobody_waiting() {
 
 #[test]
 fn threads_that_share_slots_are_sampled_without_waiting() {
-    let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
-    let command = words![python, sources().join("many_threads.py"), "400", "50000"];
-    let traced = trace(&["--via", "none", "--callers"], &command).succeeded();
-    let report = traced.report();
-    assert_eq!(report.reads_of("CLOCK_BOOTTIME"), said(&traced.stdout));
+    let Some(report) = sampled("many_threads.py", &["400", "50000"]) else { return };
     let Some(callers) = report.callers_or_skip() else { return };
     // Stacks without Python frames are from the interpreter's code: of 400 threads, some 190 have no slot of their own.
-    let is_named = |stack: &serde_json::Value| {
-        let mut frames = rows(&stack["frames"]).filter_map(serde_json::Value::as_u64);
-        let frame = |index: u64| &callers["frames"][usize::try_from(index).expect("an index")];
-        frames.any(|index| frame(index)["module"] == "[python]")
-    };
-    let (named, native): (Vec<_>, Vec<_>) = rows(&callers["stacks"]).partition(|s| is_named(s));
+    let (named, native): (Vec<_>, Vec<_>) = rows(&callers["stacks"])
+        .partition(|stack| frames_of(callers, stack).any(|it| it["module"] == "[python]"));
     assert!(!named.is_empty() && !native.is_empty(), "{} {}", named.len(), native.len());
     let mut reasons = rows(&callers["declines"]).filter_map(|row| row["reason"].as_str());
     assert!(reasons.any(|reason| reason.contains("more threads")), "{}", callers["declines"]);

@@ -36,7 +36,7 @@ impl Cell {
     fn words(self) -> Option<Vec<OsString>> {
         let program = builds::c("timers", Link::Dynamic)?;
         let Self { source, period_us, wait, threads } = self;
-        Some(words![program, source, period_us.to_string(), wait, threads.to_string()].to_vec())
+        Some(words![program, source, period_us.to_string(), wait, threads.to_string()])
     }
 
     /// Whether the program makes progress under a tracer. Each signal costs a stop of some 20 us, and with `--via
@@ -208,7 +208,7 @@ fn threads_and_children_that_are_born_while_counting_ends() {
 /// report.
 #[track_caller]
 fn launched(cell: Cell, starter: &[&str], turns: u32) -> Option<Said> {
-    let command = [cell.words()?, words![turns.to_string()].to_vec()].concat();
+    let command = words![cell.words()?, turns.to_string()];
     let (code, output) = if starter[0] == "trace" {
         let traced = trace(&starter[1..], &command);
         assert_eq!(traced.code(), 7, "{starter:?} {cell}: {traced:?}");
@@ -271,19 +271,16 @@ fn all_cells() -> Vec<Cell> {
 
 /// Servers whose runtime sends signals to its own threads.
 fn servers() -> Vec<(&'static str, Vec<OsString>)> {
-    let go = builds::go_program("attach_server").map(|program| words![program, "6"].to_vec());
+    let go = builds::go_program("attach_server").map(|program| words![program, "6"]);
     let java = installed_or_skip(&["/usr/bin/java"]).zip(builds::java_class("AttachServer"));
-    let java =
-        java.map(|(java, classes)| words![java, "-cp", classes, "AttachServer", "4"].to_vec());
+    let java = java.map(|(java, classes)| words![java, "-cp", classes, "AttachServer", "4"]);
     let named = |name: &'static str| move |command| (name, command);
     go.map(named("Go, SIGURG preemption")).into_iter().chain(java.map(named("JVM"))).collect()
 }
 
 /// Launches a server by these words, and asks it so many times.
 fn launched_server(command: &[OsString], starter: &[&str], times: u32) {
-    let starter: Vec<OsString> = starter.iter().map(OsString::from).collect();
-    let clockscope = [&words![clockscope()], &starter[..], &words!["--"], command].concat();
-    let mut server = Conversation::start(&clockscope);
+    let mut server = Conversation::start(&words![clockscope(), starter, "--", command]);
     server.begin();
     (0..times).for_each(|number| server.check_an_answer(number.into()));
     server.end();

@@ -7,16 +7,14 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::support::attaching::{
-    Attachment, Image, assert_attached, assert_code_is_of_its_files, attach_for, signal,
+    Attachment, Image, assert_code_is_of_its_files, attach_for, signal,
 };
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_exact;
 use crate::support::conversation::Conversation;
 use crate::support::placed::{self, as_nobody, for_everybody};
-use crate::support::running::{
-    Report, Traced, Tracing, child_of, clockscope, rows, trace, untraced,
-};
-use crate::support::{installed_or_skip, root_or_skip, server};
+use crate::support::running::{Report, Traced, Tracing, child_of, clockscope, rows, trace};
+use crate::support::{installed_or_skip, priorities_or_skip, root_or_skip, server};
 use skips::skip;
 use vdso_image::layout::AREA_SIZE;
 use vdso_reader::maps::{self, Mapping};
@@ -253,7 +251,7 @@ fn without_privileges_each_way_is_the_one_that_was_decided() {
     let files = [(&*clockscope(), "clockscope", 0o755), (&program, "reads", 0o755)];
     let folder = for_everybody(&files);
     let [own, program] = ["clockscope", "reads"].map(|name| folder.path().join(name));
-    let starter = [&as_nobody()[..], &words!["--no-new-privs", own]].concat();
+    let starter = words![as_nobody(), "--no-new-privs", own];
     let report = folder.path().join("report.json");
     let traced = |starter: &[OsString], options: &[&str]| {
         Tracing::reporting_to(&report, starter, options, &words![program]).finish().succeeded()
@@ -374,7 +372,7 @@ fn assert_is_as_plainly(pid: i32) {
     let own = Image::of(std::process::id().cast_signed()).expect("this process has a vDSO");
     let theirs = Image::of(pid).expect("it has a vDSO");
     assert!(own.code() == theirs.code(), "the vDSO of {pid} is changed");
-    assert_attached(&attach_for("0.02", &[pid], &["--via", "none"]));
+    attach_for("0.02", &[pid], &["--via", "none"]).succeeded();
 }
 
 #[test]
@@ -407,7 +405,7 @@ fn what_a_killed_tracer_has_left_in_a_program_that_it_launched_is_no_harm() {
     signal("KILL", server.pid());
     server.check_an_answer(1);
     for (round, via) in ["none", "sites", "sites", "none"].into_iter().enumerate() {
-        assert_attached(&attach_for("0.02", &[pid], &["--via", via]));
+        attach_for("0.02", &[pid], &["--via", via]).succeeded();
         server.check_an_answer(round as u64);
     }
     assert!(assert_code_is_of_its_files(pid) > 100_000);
@@ -421,7 +419,7 @@ fn of_a_daemon_that_goes_on_is_said_what_remains() {
     let pid: i32 = traced.stdout.lines().next().expect("a line").parse().expect("its number");
     let said = format!("clockscope: sleep ({pid}) goes on with clockscope's code");
     assert!(traced.stderr.contains(&said), "{traced:?}");
-    assert_attached(&attach_for("0.1", &[pid], &["--via", "sites"]));
+    attach_for("0.1", &[pid], &["--via", "sites"]).succeeded();
     assert!(assert_code_is_of_its_files(pid) > 10_000);
     signal("KILL", pid);
 }
@@ -488,6 +486,8 @@ fn a_call_that_only_a_handler_ends_is_not_waited_for() {
 #[test]
 fn what_cannot_be_replaced_is_left_alone_and_named() {
     let jumps = "some: in functions that jump to computed addresses";
+    let (right, unseen) = ("right 1000\n", "libraries that the program loaded and unloaded unseen");
+    let (twenty, five) = (format!("calls of 20 {unseen}"), format!("calls of 5 {unseen}, or"));
     for (name, mode, said, named) in [
         ("reads", "", "", "rt_sigreturn"),
         // Code that jumps behind the instruction that would be replaced makes calls that the jump does not see.
@@ -496,43 +496,23 @@ fn what_cannot_be_replaced_is_left_alone_and_named() {
         ("sites", "faulting", "", "some: with no room for a jump in front"),
         // A stub uses no stack: a signal handler's stack may be full, and a runtime may have its stack elsewhere.
         ("sites", "stackless", "", "asked for such memory 20 times"),
-        (
-            "sites",
-            "stackless",
-            "",
-            "calls of 20 libraries that the program loaded and unloaded unseen",
-        ),
+        ("sites", "stackless", "", &twenty),
         // Another tool has written over a jump.
         ("site_broken", "", "right 50\n", "one: in code that was changed"),
         // The program is stopped and continued.
         ("sites", "halted", "given 4000 of 4000", ""),
         // The kernel refuses to map libraries, which clockscope cannot know.
-        (
-            "sites",
-            "refused",
-            "",
-            "calls of 5 libraries that the program loaded and unloaded unseen, or",
-        ),
+        ("sites", "refused", "", &five),
         // Computed jumps and constants stay as they are.
-        ("site_shapes", "labels", "right 1000\n", jumps),
-        ("site_shapes", "table", "right 1000\n", jumps),
+        ("site_shapes", "labels", right, jumps),
+        ("site_shapes", "table", right, jumps),
         // Such calls are counted where the function is called that makes them.
-        ("site_shapes", "waits", "right 1000\n", ""),
-        ("site_shapes", "constant", "right 1000\n", "some: which may be data"),
+        ("site_shapes", "waits", right, ""),
+        ("site_shapes", "constant", right, "some: which may be data"),
         // Code that no file has, in memory that no notice is given of.
-        (
-            "site_shapes",
-            "memfd",
-            "right 1000\n",
-            "calls of /memfd:code (deleted), which was not looked at",
-        ),
-        (
-            "site_shapes",
-            "shm",
-            "right 1000\n",
-            "calls of /SYSV00000000 (deleted), which was not looked at",
-        ),
-        ("site_shapes", "pkey", "right 1000\n", "calls of 1 executable mapping without a file"),
+        ("site_shapes", "memfd", right, "calls of /memfd:code (deleted), which was not looked at"),
+        ("site_shapes", "shm", right, "calls of /SYSV00000000 (deleted), which was not looked at"),
+        ("site_shapes", "pkey", right, "calls of 1 executable mapping without a file"),
     ] {
         let Some(program) = builds::c_with(name, Link::Dynamic, &["-Wl,-z,noseparate-code"]) else {
             return;
@@ -570,10 +550,7 @@ fn addresses_in_instructions_are_known() {
 /// The tracer has a higher priority than the program, but must leave the CPU to it while it waits for a step.
 #[test]
 fn a_real_time_program_on_the_tracers_cpu_goes_on() {
-    let allowed = untraced(&words!["chrt", "-f", "20", "true"]).status.success();
-    if !allowed {
-        return skip("real-time priorities are not allowed here");
-    }
+    let Some(()) = priorities_or_skip("20") else { return };
     let Some(program) = builds::c("sites", Link::Dynamic) else { return };
     let starter = words!["taskset", "-c", "0", clockscope()];
     let real_time = words!["chrt", "-f", "20", program, "signals"];

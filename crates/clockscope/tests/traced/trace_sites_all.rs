@@ -68,25 +68,21 @@ use Differ::{MadeAgain, Named, Never, NotMade, Preempted, Rarely};
 /// The words that run a program; `None` if it cannot be built or is not installed.
 fn words_of(source: &str, arguments: &[&str]) -> Option<Vec<OsString>> {
     let (name, kind) = source.split_once('.').unwrap_or((source, ""));
-    let place = || sources().join(source);
-    let mut words: Vec<OsString> = match (name, kind) {
-        ("start_state", _) => words![builds::c_with(
-            name,
-            Link::Static,
-            &["-nostdlib", "-fno-stack-protector", "-mno-sse"]
-        )?]
-        .to_vec(),
-        ("site_alone", _) => words![builds::alone()?].to_vec(),
-        ("unwind", _) => words![builds::c_with(name, Link::Dynamic, &["-rdynamic"])?].to_vec(),
-        ("callers", "c") => words![builds::c_with(name, Link::Dynamic, &["-lm"])?].to_vec(),
-        (_, "c") => words![builds::c(name, Link::Dynamic)?].to_vec(),
-        (_, "cpp") => words![builds::cpp_with(name, &["-g"])?].to_vec(),
-        (_, "rs") => words![builds::rust_with(name, &["-g"])?].to_vec(),
-        (_, "go") => words![builds::go_program(name)?].to_vec(),
-        ("rustix", _) => words![builds::rustix()?].to_vec(),
+    let words = match (name, kind) {
+        ("start_state", _) => {
+            let alone = ["-nostdlib", "-fno-stack-protector", "-mno-sse"];
+            words![builds::c_with(name, Link::Static, &alone)?]
+        }
+        ("site_alone", _) => words![builds::alone()?],
+        ("unwind", _) => words![builds::c_with(name, Link::Dynamic, &["-rdynamic"])?],
+        ("callers", "c") => words![builds::c_with(name, Link::Dynamic, &["-lm"])?],
+        (_, "c") => words![builds::c(name, Link::Dynamic)?],
+        (_, "cpp") => words![builds::cpp_with(name, &["-g"])?],
+        (_, "rs") => words![builds::rust_with(name, &["-g"])?],
+        (_, "go") => words![builds::go_program(name)?],
+        ("rustix", _) => words![builds::rustix()?],
         (_, "java") => {
             words![installed_or_skip(&["/usr/bin/java"])?, "-cp", builds::java_class(name)?, name]
-                .to_vec()
         }
         (_, kind) => {
             let interpreter = match kind {
@@ -94,11 +90,10 @@ fn words_of(source: &str, arguments: &[&str]) -> Option<Vec<OsString>> {
                 "py" => "/usr/bin/python3",
                 _ => "/usr/bin/perl",
             };
-            words![installed_or_skip(&[interpreter])?, place()].to_vec()
+            words![installed_or_skip(&[interpreter])?, sources().join(source)]
         }
     };
-    words.extend(arguments.iter().map(OsString::from));
-    Some(words)
+    Some(words![words, arguments])
 }
 
 /// Calls that only the kernel counts: the return from signal handlers, and the resumption of a stopped call.

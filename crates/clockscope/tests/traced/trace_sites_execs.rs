@@ -6,9 +6,10 @@ use crate::support::builds::{self, Link};
 use crate::support::compare::assert_exact;
 use crate::support::printed::Printed;
 use crate::support::running::{Report, Traced, Tracing, clockscope, trace, untraced};
-use crate::support::{installed_or_skip, placed, root_or_skip};
+use crate::support::{installed_or_skip, placed, root_or_skip, works_or_skip};
 use crate::trace_sites::{differences, exact};
-use skips::skip;
+
+const NO_FILTERS: &str = "filters of system calls are not allowed here";
 
 fn counted(command: &[OsString]) -> (Traced, Report) {
     let traced = trace(&["--via", "both"], command);
@@ -22,8 +23,17 @@ fn counted(command: &[OsString]) -> (Traced, Report) {
 
 #[track_caller]
 fn assert_counted(command: &[OsString]) {
+    assert_counted_but(command, &["rt_sigreturn"]);
+}
+
+/// A static program is too far from the vDSO for jumps, and the vDSO makes system calls for some clocks. Its start makes
+/// two `brk` by one number.
+const FAR: [&str; 3] = ["rt_sigreturn", "clock_gettime", "brk"];
+
+#[track_caller]
+fn assert_counted_but(command: &[OsString], left: &[&str]) {
     let (traced, report) = counted(command);
-    let (differences, _) = differences(&report, &["rt_sigreturn"]);
+    let (differences, _) = differences(&report, left);
     assert!(differences.is_empty(), "{command:?}: {differences:#?}; {traced:?}");
 }
 
@@ -60,10 +70,7 @@ fn of_a_file_that_has_become_another_program() {
     let twice = "cp \"$1\" \"$3\" && \"$3\" > /dev/null && cat \"$2\" > \"$3\" && \"$3\"";
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let copy = directory.path().join("copy");
-    let (traced, report) = counted(&words!["sh", "-c", twice, "sh", other, program, copy]);
-    let left = &["rt_sigreturn", "clock_gettime", "brk"];
-    let (differences, _) = differences(&report, left);
-    assert!(differences.is_empty(), "{differences:#?}; {traced:?}");
+    assert_counted_but(&words!["sh", "-c", twice, "sh", other, program, copy], &FAR);
 }
 
 #[test]
@@ -73,11 +80,7 @@ fn of_scripts_in_other_roots_and_namespaces() {
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let place = |name: &str| directory.path().join(name);
     placed::program(&program, &place("reads"), 0o755);
-    // A static program is too far from the vDSO for jumps, and the vDSO makes system calls for some clocks. Its start
-    // makes two `brk` by one number.
-    let (traced, report) = counted(&words!["chroot", directory.path(), "/reads"]);
-    let (left, _) = differences(&report, &["rt_sigreturn", "clock_gettime", "brk"]);
-    assert!(left.is_empty(), "{left:#?}; {traced:?}");
+    assert_counted_but(&words!["chroot", directory.path(), "/reads"], &FAR);
     let Some(program) = builds::c("reads", Link::Dynamic) else { return };
     let script = place("script");
     let text = format!("#!/bin/sh\nexec {}\n", program.display());
@@ -119,9 +122,7 @@ fn a_filter_that_is_installed_later_is_not_violated() {
     let Some(program) = builds::c("site_filters", Link::Dynamic) else { return };
     for mode in ["late", "late-by-prctl"] {
         let command = words![program, mode];
-        if !untraced(&command).status.success() {
-            return skip("filters of system calls are not allowed here");
-        }
+        let Some(()) = works_or_skip(&command, NO_FILTERS) else { return };
         let traced = exact(&[], &command);
         assert!(!traced.report().has_syscall_reason("unseen"), "{mode}: {traced:?}");
     }
@@ -131,9 +132,7 @@ fn a_filter_that_is_installed_later_is_not_violated() {
 #[test]
 fn a_program_without_libraries_sends_no_signal() {
     let Some(program) = builds::alone() else { return };
-    if !untraced(&words![program]).status.success() {
-        return skip("filters of system calls are not allowed here");
-    }
+    let Some(()) = works_or_skip(&words![program], NO_FILTERS) else { return };
     exact(&[], &words![program]);
 }
 
@@ -142,9 +141,7 @@ fn a_program_without_libraries_sends_no_signal() {
 fn a_filter_that_looks_at_the_address_of_a_call_sees_the_programs() {
     let Some(program) = builds::c("site_filters", Link::Dynamic) else { return };
     let command = words![program, "pinned"];
-    if !untraced(&command).status.success() {
-        return skip("filters of system calls are not allowed here");
-    }
+    let Some(()) = works_or_skip(&command, NO_FILTERS) else { return };
     exact(&[], &command);
 }
 
@@ -186,10 +183,8 @@ fn of_programs_that_others_send_the_signal_of_the_launch() {
 fn of_a_program_that_others_send_that_signal_while_it_maps_files() {
     let Some(program) = builds::c("urgent", Link::Dynamic) else { return };
     let report = trace(&["--via", "sites"], &words![program, "maps"]).succeeded().report();
-    assert!(
-        report.has_syscall_reason("libraries that the program loaded and unloaded unseen"),
-        "{report:?}"
-    );
+    let unseen = "libraries that the program loaded and unloaded unseen";
+    assert!(report.has_syscall_reason(unseen), "{report:?}");
 }
 
 /// The filter kills a process that sends a signal to a thread, as the launch code does.
@@ -198,10 +193,8 @@ fn below_a_filter_that_the_tracer_has_too() {
     let Some(starter) = builds::c("urgent", Link::Dynamic) else { return };
     let Some(program) = builds::c("reads", Link::Dynamic) else { return };
     let starter = words![starter, "filtered"];
-    if !untraced(&[&starter[..], &words!["true"]].concat()).status.success() {
-        return skip("filters of system calls are not allowed here");
-    }
-    let below = [&starter[..], &words![clockscope()]].concat();
+    let Some(()) = works_or_skip(&words![starter, "true"], NO_FILTERS) else { return };
+    let below = words![starter, clockscope()];
     let traced = Tracing::below(&below, &["--via", "sites"], &words![program]).finish().succeeded();
     assert_exact(&traced);
 }

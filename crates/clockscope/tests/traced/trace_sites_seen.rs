@@ -21,12 +21,8 @@ const WAITING: [&str; 6] =
 /// gdb's output for these commands.
 pub(crate) fn gdb(arguments: &[OsString], commands: &[&str]) -> Option<String> {
     let gdb = installed_or_skip(&["/usr/bin/gdb"])?;
-    let mut words = words![gdb, "-nx", "-batch"].to_vec();
-    words.extend(arguments.iter().cloned());
-    for command in commands {
-        words.extend(words!["-ex", command]);
-    }
-    Some(text(&untraced(&words)))
+    let commands: Vec<_> = commands.iter().map(|command| ["-ex", command]).collect();
+    Some(text(&untraced(&words![gdb, "-nx", "-batch", arguments, commands])))
 }
 
 #[track_caller]

@@ -41,34 +41,24 @@ fn the_time_of_calls_is_about_what_the_program_measures() {
 }
 
 #[test]
-fn nothing_is_timed_where_counts_are_all_that_is_asked() {
+fn calls_that_cannot_be_timed_are_not_and_keep_no_others_from_it() {
     let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
-    let report = exact(&["--counts-only"], &words![program, "plain"]).report();
-    assert_eq!(timed(&report, "getpgid"), 0);
-    assert_eq!(report.syscall("getpgid", "time_total_ns"), 0);
-}
-
-#[test]
-fn what_a_handler_takes_is_no_time_of_the_call_that_it_interrupts() {
-    let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
-    let report = exact(&[], &words![program, "handlers"]).report();
-    assert_eq!(timed(&report, "pause"), 0, "each was interrupted: {report:#?}");
-    assert!(timed(&report, "getpgid") > 0, "{report:#?}");
-}
-
-#[test]
-fn a_program_that_forbids_itself_the_counter_goes_on_untimed() {
-    let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
-    let report = exact(&[], &words![program, "forbids"]).report();
-    // The calls before the program forbids the counter.
-    assert!((3_000..6_000).contains(&timed(&report, "getpgid")), "{report:#?}");
-}
-
-#[test]
-fn calls_that_are_left_by_a_jump_do_not_keep_others_from_being_timed() {
-    let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
-    let report = exact(&[], &words![program, "leaps"]).report();
-    assert!(timed(&report, "getpgid") > 300, "{report:#?}");
+    for (options, mode, pauses, calls) in [
+        // Counts are all that is asked for.
+        (&["--counts-only"][..], "plain", 0..=0, 0..=0),
+        // Each `pause` is interrupted, and what a handler takes is no time of the call that it interrupts.
+        (&[], "handlers", 0..=0, 1..=u64::MAX),
+        // Only the calls before the program forbids itself the counter are timed.
+        (&[], "forbids", 0..=0, 3_000..=5_999),
+        // Some calls are left by a jump.
+        (&[], "leaps", 0..=u64::MAX, 301..=u64::MAX),
+    ] {
+        let report = exact(options, &words![program, mode]).report();
+        assert!(pauses.contains(&timed(&report, "pause")), "{mode}: {report:#?}");
+        assert!(calls.contains(&timed(&report, "getpgid")), "{mode}: {report:#?}");
+        let has_time = report.syscall("getpgid", "time_total_ns") > 0;
+        assert!(!has_time || options.is_empty(), "{mode}: {report:#?}");
+    }
 }
 
 /// The session that begins to time a call is killed, and the call returns in the next one.

@@ -1,7 +1,5 @@
 //! Signals, terminals, pipes and descriptors: under `clockscope trace` the program has the same as without it.
 
-use std::ffi::OsString;
-
 use crate::support::attaching::{signal, wait_until};
 use crate::support::builds::{self, Link};
 use crate::support::compare::{assert_counts, assert_exact, assert_same_as_untraced};
@@ -19,8 +17,7 @@ fn waiting_program() -> Option<Tracing> {
 fn ctrl_c_ends_the_program_and_the_report_is_written() {
     let Some(tracing) = waiting_program() else { return };
     let Some(mut terminal) = Terminal::start(&command_line(&tracing)) else { return };
-    terminal.wait_for("ready");
-    terminal.press("\x03");
+    terminal.answer(&[("ready", "\x03")]);
     terminal.wait_for("caught SIGINT");
     assert_eq!(terminal.finish(), 34);
     let report = Report::read(tracing.report_path()).expect("a report after ctrl-c");
@@ -33,16 +30,13 @@ fn ctrl_z_stops_the_program_and_fg_continues_it() {
     let Some(tracing) = waiting_program() else { return };
     let Some(mut terminal) = Terminal::start("bash --norc --noprofile -i") else { return };
     terminal.press(&format!("{}\r", command_line(&tracing)));
-    terminal.wait_for("ready");
-    terminal.press("\x1a");
-    terminal.wait_for("Stopped");
-    terminal.press("fg\r");
-    terminal.wait_for("caught SIGCONT");
-    terminal.press("a line\r");
-    terminal.wait_for("line a line");
-    terminal.press("\x04");
-    terminal.wait_for("end of input");
-    terminal.press("exit $?\r");
+    terminal.answer(&[
+        ("ready", "\x1a"),
+        ("Stopped", "fg\r"),
+        ("caught SIGCONT", "a line\r"),
+        ("line a line", "\x04"),
+        ("end of input", "exit $?\r"),
+    ]);
     assert_eq!(terminal.finish(), 0);
     let report = Report::read(tracing.report_path()).expect("a report");
     let reads = report.reads_of("CLOCK_TAI");
@@ -62,17 +56,15 @@ fn sigterm_goes_to_the_program_and_the_report_is_written() {
 
 /// A shell that prints its process id and becomes timeout(1). The test sends it SIGALRM, the signal of its timer, so
 /// that the time is over.
-fn timeout() -> [OsString; 7] {
-    words!["sh", "-c", "echo $$ && exec \"$@\"", "sh", "timeout", "--signal=TERM", "1d"]
-}
+const TIMEOUT: [&str; 7] =
+    ["sh", "-c", "echo $$ && exec \"$@\"", "sh", "timeout", "--signal=TERM", "1d"];
 
 #[test]
 fn timeout_outside_and_inside() {
     let Some(program) = builds::c("waits", Link::Dynamic) else { return };
-    let command = [&timeout()[..], &words![program]].concat();
-    let inside = Tracing::new(&["--via", "none"], &command);
+    let inside = Tracing::new(&["--via", "none"], &words![TIMEOUT, program]);
     let outside = Tracing::new(&["--via", "none"], &words![program]);
-    let words_outside = [&timeout()[..], &outside.words()].concat();
+    let words_outside = words![TIMEOUT, outside.words()];
     for (words, tracing) in [(inside.words(), &inside), (words_outside, &outside)] {
         let mut program = Conversation::start_silent(&words);
         let process = program.line().parse().expect("a process number");
@@ -141,9 +133,8 @@ fn closed_standard_output_and_error_do_no_harm() {
 #[test]
 fn two_mebibytes_of_arguments_and_environment() {
     let big = "x".repeat(100_000);
-    let many = vec![OsString::from(&big); 9];
     let script = "echo $# ${#1} ${#VARIABLE_0} ${#VARIABLE_8}";
-    let command = [&words!["sh", "-c", script, "sh"], &many[..]].concat();
+    let command = words!["sh", "-c", script, "sh", vec![&big; 9]];
     let mut tracing = Tracing::new(&["--via", "none"], &command);
     tracing.command.envs((0..9).map(|number| (format!("VARIABLE_{number}"), big.as_str())));
     let traced = tracing.finish();

@@ -13,6 +13,8 @@ use crate::support::terminal::{Terminal, command_line};
 use tempfile::TempDir;
 
 const OPTIONS: [&str; 3] = ["--via", "none", "--top"];
+/// The screen begins with these texts.
+const BEGINS: [&str; 3] = ["\x1b[?1049h", "clockscope", "quit"];
 
 /// The sum of the numbers behind a name in clockscope's lines; the program's own lines have no time stamp.
 fn said(lines: &str, name: &str) -> u64 {
@@ -70,6 +72,7 @@ struct OnScreen {
 }
 
 impl OnScreen {
+    /// Starts it, and lets it read one line.
     fn start() -> Option<Self> {
         let program = builds::c("waits", Link::Dynamic)?;
         let folder = tempfile::tempdir().expect("make a temporary directory");
@@ -77,11 +80,8 @@ impl OnScreen {
         assert!(Command::new("mkfifo").arg(&pipe).status().expect("run mkfifo").success());
         // Opened for reading and writing, because opening one end of a FIFO waits for the other.
         let input = File::options().read(true).write(true).open(&pipe).expect("open the pipe");
-        let starter = ["sh", "-c", "exec \"$0\" < \"$1\""];
-        let tracing = Tracing::new(
-            &OPTIONS,
-            &[&words![starter[0], starter[1], starter[2]][..], &words![program, pipe]].concat(),
-        );
+        let command = words!["sh", "-c", "exec \"$0\" < \"$1\"", program, pipe];
+        let tracing = Tracing::new(&OPTIONS, &command);
         let script = folder.path().join("script");
         let (before, after) = (folder.path().join("before"), folder.path().join("after"));
         let text = format!(
@@ -91,7 +91,10 @@ impl OnScreen {
             after.display()
         );
         std::fs::write(&script, text).expect("write a script");
-        let terminal = Terminal::start(&format!("bash {}", script.display()))?;
+        let mut terminal = Terminal::start(&format!("bash {}", script.display()))?;
+        terminal.wait_for_each(&BEGINS);
+        (&input).write_all(b"one\n").expect("write a line");
+        terminal.wait_for("clock_gettime(TAI)");
         Some(Self { terminal, tracing, input, folder })
     }
 
@@ -123,8 +126,7 @@ fn when_the_terminal_is_gone_nothing_stays_behind() {
     let Some(mut terminal) = Terminal::start(&format!("bash {}", script.display())) else { return };
     // Every program in the terminal holds the other end of this FIFO.
     let mut alive = File::open(&alive).expect("open the pipe");
-    terminal.wait_for("\x1b[?1049h");
-    terminal.wait_for("quit");
+    terminal.wait_for_each(&BEGINS);
     terminal.vanish();
     let (sender, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(alive.read(&mut [0]).map_err(|error| error.kind())));
@@ -135,20 +137,13 @@ fn when_the_terminal_is_gone_nothing_stays_behind() {
 fn the_screen_is_redrawn_and_q_leaves_the_program_alone() {
     let Some(mut screen) = OnScreen::start() else { return };
     let terminal = &mut screen.terminal;
-    terminal.wait_for("\x1b[?1049h");
-    terminal.wait_for("clockscope");
-    terminal.wait_for("quit");
-    screen.input.write_all(b"one\n").expect("write a line");
-    terminal.wait_for("clock_gettime(TAI)");
     // Keys without a meaning, and an arrow, whose first byte is Escape.
     terminal.press("ps\x1b[B");
     screen.input.write_all(b"two\n").expect("write a line");
     terminal.wait_for("1,006 vdso");
     terminal.press("q");
-    terminal.wait_for("\x1b[?1049l");
-    terminal.wait_for("ready");
-    terminal.wait_for("result line two");
-    terminal.wait_for("goes on, and is counted no more");
+    let goes_on = "goes on, and is counted no more";
+    terminal.wait_for_each(&["\x1b[?1049l", "ready", "result line two", goes_on]);
     let (code, report) = screen.finish();
     assert_eq!(code, 0);
     assert_eq!(report.expect("a report").reads_of("CLOCK_TAI"), 2 * 503);
@@ -157,14 +152,8 @@ fn the_screen_is_redrawn_and_q_leaves_the_program_alone() {
 #[test]
 fn ctrl_c_ends_the_program_and_the_screen() {
     let Some(mut screen) = OnScreen::start() else { return };
-    let terminal = &mut screen.terminal;
-    terminal.wait_for("\x1b[?1049h");
-    terminal.wait_for("quit");
-    screen.input.write_all(b"one\n").expect("write a line");
-    terminal.wait_for("clock_gettime(TAI)");
-    terminal.press("\x03");
-    terminal.wait_for("\x1b[?1049l");
-    terminal.wait_for("caught SIGINT");
+    screen.terminal.press("\x03");
+    screen.terminal.wait_for_each(&["\x1b[?1049l", "caught SIGINT"]);
     let (code, report) = screen.finish();
     assert_eq!(code, 34);
     assert_eq!(report.expect("a report").reads_of("CLOCK_TAI"), 503 + 101);
@@ -187,23 +176,17 @@ fn ctrl_z_gives_the_terminal_back_while_a_running_process_is_watched() {
         running.pid(),
         path.display()
     ));
-    terminal.wait_for("\x1b[?1049h");
-    terminal.wait_for("quit");
+    terminal.wait_for_each(&BEGINS);
     running.say("one");
-    terminal.wait_for("clock_gettime(TAI)");
-    terminal.press("\x1a");
-    terminal.wait_for("\x1b[?1049l");
-    terminal.wait_for("Stopped");
-    terminal.wait_for("prompt: ");
+    terminal.answer(&[("clock_gettime(TAI)", "\x1a")]);
+    terminal.wait_for_each(&["\x1b[?1049l", "Stopped", "prompt: "]);
     running.say("two");
     terminal.press("fg\r");
-    terminal.wait_for("\x1b[?1049h");
-    terminal.wait_for("quit");
+    terminal.wait_for_each(&BEGINS);
     running.wait_for("result line two");
     terminal.press("q");
     terminal.wait_for("\x1b[?1049l");
-    terminal.wait_for("prompt: ");
-    terminal.press("exit $?\r");
+    terminal.answer(&[("prompt: ", "exit $?\r")]);
     assert_eq!(terminal.finish(), 0);
     assert!(running.status().success());
     assert_eq!(Report::read(&path).expect("a report").reads_of("CLOCK_TAI"), 2 * 503);

@@ -1,6 +1,5 @@
 //! `clockscope trace` counts exactly in threads, signal handlers, forked children and all programs that they execute.
 
-use std::ffi::OsString;
 use std::io::Read;
 
 use crate::support::builds::{self, Link};
@@ -13,8 +12,8 @@ use crate::support::running::{rows, trace, trace_vdso, vdso_rows_of};
 fn counts_are_exact(name: &str, arguments: &[&str]) {
     let Some(program) = builds::c(name, Link::Dynamic) else { return };
     for words in arguments {
-        let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
-        let traced = trace(&[], &[&words![program], &words[..]].concat());
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let traced = trace(&[], &words![program, words]);
         assert_exact_and_nothing_else(&traced);
         assert_eq!(traced.code(), 0, "{name} {words:?}");
     }
@@ -100,10 +99,10 @@ fn a_client_that_times_60000_round_trips() {
 
 #[test]
 fn counting_by_cpu_is_exact_too() {
-    for (name, arguments) in [("threads", ["all", "64"]), ("threads", ["churn", "500"])] {
-        let Some(program) = builds::c(name, Link::Dynamic) else { return };
-        let command = words![program, arguments[0], arguments[1]];
-        assert_exact(&trace(&["--via", "none", "--count-by", "cpu"], &command));
+    let Some(program) = builds::c("threads", Link::Dynamic) else { return };
+    for arguments in [["all", "64"], ["churn", "500"]] {
+        let options = ["--via", "none", "--count-by", "cpu"];
+        assert_exact(&trace(&options, &words![program, arguments]));
     }
 }
 
@@ -158,10 +157,8 @@ fn a_daemon_is_left_running_when_the_command_ends() {
     alive.read_to_end(&mut Vec::new()).expect("wait for the daemon");
     let printed = printed(&daemon);
     assert!(printed.has_result("the daemon is done"), "{printed:?}");
-    assert_eq!(
-        printed.vdso[&("clock_gettime".to_owned(), "CLOCK_TAI".to_owned())],
-        211 + 503 + 1009
-    );
+    let key = ("clock_gettime".to_owned(), "CLOCK_TAI".to_owned());
+    assert_eq!(printed.vdso[&key], 211 + 503 + 1009);
 }
 
 #[test]
