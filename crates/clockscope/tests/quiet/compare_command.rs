@@ -10,14 +10,10 @@ fn fixtures(folder: &str) -> PathBuf {
     command::root().join("fixtures").join(folder)
 }
 
-/// Runs `clockscope compare` in `directory`.
-fn compare_in(directory: &Path, args: &[&str]) -> Said {
-    command::said_in(directory, &[&["compare"], args].concat(), "")
-}
-
-/// As [`compare_in`], with a line of words between blanks.
+/// Runs `clockscope compare` in `directory`, with a line of words between blanks.
 fn compare(directory: &Path, line: &str) -> Said {
-    compare_in(directory, &line.split(' ').collect::<Vec<_>>())
+    let words: Vec<&str> = ["compare"].into_iter().chain(line.split(' ')).collect();
+    command::said_in(directory, &words, "")
 }
 
 fn report_of(directory: &Path, line: &str) -> CompareReport {
@@ -153,7 +149,7 @@ fn bad_input_is_one_line_and_exit_status_2() {
 fn what_has_no_square_is_no_number_to_ministat() {
     let directory = bad_files();
     for (file, line) in [("nan", 2), ("huge", 3), ("bench.json", 1)] {
-        let output = compare_in(directory.path(), &["--ministat", file]);
+        let output = compare(directory.path(), &format!("--ministat {file}"));
         let expected = format!("ministat: Invalid data on line {line} in {file}\n");
         assert_eq!((output.code, output.stderr), (Some(2), expected));
     }

@@ -42,9 +42,7 @@ fn directory() -> tempfile::TempDir {
 
 /// Types the lines into a shell that `start` starts in the directory, and waits for the completed words.
 fn type_into(shell: &str, files: &[(&str, String)], start: &str) {
-    if installed_or_skip(&[&format!("/usr/bin/{shell}")]).is_none() {
-        return;
-    }
+    let Some(_) = installed_or_skip(&[&format!("/usr/bin/{shell}")]) else { return };
     let directory = directory();
     for (file, text) in files {
         fs::write(directory.path().join(file), text).expect("write a file");
@@ -55,8 +53,7 @@ fn type_into(shell: &str, files: &[(&str, String)], start: &str) {
     );
     let Some(mut terminal) = Terminal::start(&start) else { return };
     for (typed, words) in TYPED {
-        terminal.wait_for("ready> ");
-        terminal.press(&format!("{typed}\r"));
+        terminal.answer(&[("ready> ", &format!("{typed}\r"))]);
         terminal.wait_for(&format!("given: <{words}>"));
     }
     terminal.press("exit 0\r");

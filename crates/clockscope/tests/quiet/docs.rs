@@ -131,11 +131,6 @@ fn examples_for(page: &str, is_root: bool, architecture: &str) -> Vec<Example> {
     examples
 }
 
-/// The commands of a page that any user can run.
-fn examples(page: &str) -> Vec<Example> {
-    examples_for(page, false, ARCH)
-}
-
 #[test]
 fn commands_are_found_in_console_blocks_only() {
     let page = "$ outside\n```text\n$ text\n```\n```console\n$ one\noutput\n$ two  # exit 3\n```\n\
@@ -152,7 +147,7 @@ fn commands_are_found_in_console_blocks_only() {
         example("three # not a status", 0, &[]),
         example("four", REFUSED, &["clockscope: no"]),
     ];
-    assert_eq!(examples(page), expected);
+    assert_eq!(examples_for(page, false, ARCH), expected);
     let page = "```console-root\n$ one\n```\n```console-x86-64\n$ two\n```\n";
     let found = |is_root, architecture| {
         let examples = examples_for(page, is_root, architecture);

@@ -46,10 +46,8 @@ fn quiet_is_one_line_or_none() {
     assert_eq!((healthy.code, &healthy.stdout[..]), (Some(0), ""));
     let slow = quiet("vbox-seed-deb7-3.2");
     assert_eq!((slow.code, slow.stdout.matches('\n').count()), (Some(1), 1));
-    assert!(
-        slow.stdout.starts_with("slow: clocksource acpi_pm; ")
-            && slow.stdout.ends_with(" [tsc-warp]\n")
-    );
+    assert!(slow.stdout.starts_with("slow: clocksource acpi_pm; "), "{slow:?}");
+    assert!(slow.stdout.ends_with(" [tsc-warp]\n"), "{slow:?}");
 }
 
 #[test]
@@ -125,10 +123,9 @@ fn o_replaces_a_file_at_once_and_prints_nothing() {
 #[test]
 fn every_label_is_explained_and_listed() {
     let list = doctor(&["--list"]).stdout;
-    let json = doctor(&["--list", "--format", "json"]);
-    let json: Vec<serde_json::Value> = serde_json::from_str(&json.stdout).unwrap();
+    let json = doctor(&["--list", "--format", "json"]).json();
     let pages = clock_doctor::rules::catalogue::pages();
-    assert_eq!(json.len(), pages.len());
+    assert_eq!(json.as_array().map(Vec::len), Some(pages.len()));
     for page in pages {
         let label = page.label;
         assert!(list.contains(&format!("  {label} ")), "{label} is not listed");
@@ -136,8 +133,7 @@ fn every_label_is_explained_and_listed() {
         assert_eq!(output.code, Some(0), "{label}: {}", output.stderr);
         assert!(output.stdout.starts_with(label), "{}", output.stdout);
     }
-    let page = doctor(&["--explain", "tsc-warp", "--format", "json"]);
-    let page = page.json();
+    let page = doctor(&["--explain", "tsc-warp", "--format", "json"]).json();
     assert_eq!(page["label"], "tsc-warp");
 }
 
@@ -169,4 +165,39 @@ fn promtool_accepts_the_metrics() {
     assert!(!odd.stdout.contains("a\\"), "{}", odd.stdout);
     assert_eq!(promtool(&odd.stdout), "");
     assert_ne!(promtool("# TYPE wrong counter\nwrong 1\n"), "", "promtool is no judge");
+}
+
+// `--format nagios`, as monitoring programs run it.
+
+#[test]
+fn nagios_gets_the_state_that_its_status_says() {
+    for (status, name) in
+        ["qemu-4.15-tsc-healthy", "vbox-seed-deb7-3.2", "lkml-cpuid15-wrong-freq-tsc"]
+            .iter()
+            .enumerate()
+    {
+        let path = &case(name);
+        let Said { code, stdout: text, stderr } = doctor(&["--format", "nagios", "--root", path]);
+        let plain = doctor(&["--all", "--root", path]);
+        assert_eq!((code, &*stderr), (plain.code, ""), "{path}");
+        assert_eq!(code, i32::try_from(status).ok(), "{name}");
+        let state = ["OK", "WARNING", "CRITICAL"][status];
+        let verdict = plain.stdout.lines().next().unwrap().to_owned();
+        assert!(text.starts_with(&format!("CLOCK {state} - {verdict}")), "{text}\n{verdict}");
+    }
+    let live = doctor(&["--format", "nagios"]).stdout;
+    let (_, data) = live.lines().next().unwrap().split_once(" | read=").expect("it is measured");
+    let seconds: f64 = data.strip_suffix("s;;;0").unwrap().parse().unwrap();
+    assert!(seconds > 0.0 && seconds < 1.0 && !data.contains('e'), "{live}");
+}
+
+#[test]
+fn a_machine_that_cannot_be_read_is_unknown_on_standard_output() {
+    let output = doctor(&["--format", "nagios", "--root", "/nonexistent/root"]);
+    assert_eq!((output.code, output.stderr.len()), (Some(3), 0), "{output:?}");
+    let text = &output.stdout;
+    assert!(text.starts_with("CLOCK UNKNOWN - cannot read /"), "{text}");
+    assert!(text.lines().count() == 1 && !text.contains("os error"), "{text}");
+    let output = doctor(&["--format", "nagios", "--list"]);
+    assert_eq!(output.code, Some(3), "{output:?}");
 }

@@ -115,7 +115,7 @@ impl Sums {
             &[]
         };
         assert_counts(&printed, &report);
-        assert_eq!(report.reasons("vdso"), left, "{} {step}", boot.name);
+        assert_eq!(report.reasons("vdso"), left, "{boot} {step}");
         self.steps += 1;
         self.vdso += printed.vdso.values().sum::<u64>();
         if report.counts_syscalls() {
@@ -175,7 +175,7 @@ fn counts_are_exact_on_every_kernel() {
 fn ran(boot: &Boot, seconds: &str) -> String {
     let ready: f64 = boot.text("booted").trim().parse().expect("centiseconds");
     let release = boot.text("release");
-    format!("{} ({}), {:.1} of {seconds} s", boot.name, release.trim(), ready / 100.0)
+    format!("{boot} ({}), {:.1} of {seconds} s", release.trim(), ready / 100.0)
 }
 
 /// On this machine an addition by load, add and store without a reservation would lose counts.
@@ -198,7 +198,7 @@ fn counts_are_exact_where_threads_are_preempted_in_probes() {
     for (boot, seconds) in booted(TURNS) {
         let mut sums = Sums::default();
         ["crowd-1", "crowd-2", "crowd-3"].iter().for_each(|step| sums.add(&boot, step));
-        assert!(sums.system_calls > 0, "{}", boot.name);
+        assert!(sums.system_calls > 0, "{boot}");
         println!("{}: {} system calls", ran(&boot, &seconds), sums.system_calls);
     }
 }
@@ -217,9 +217,9 @@ fn crates_pass_their_tests_on_every_arm64_kernel() {
         let passed: Vec<u32> = steps
             .lines()
             .filter(|line| line.starts_with("tests-"))
-            .map(|line| passed(line).unwrap_or_else(|| panic!("{}: {line}", boot.name)))
+            .map(|line| passed(line).unwrap_or_else(|| panic!("{boot}: {line}")))
             .collect();
-        assert_eq!(passed.len(), ARM64_CRATES, "{}: {steps}", boot.name);
+        assert_eq!(passed.len(), ARM64_CRATES, "{boot}: {steps}");
         println!("{}: {} tests", ran(&boot, &seconds), passed.iter().sum::<u32>());
     }
 }
@@ -261,10 +261,10 @@ fn functions_are_restored_on_every_kernel() {
                     let last = code.iter().rposition(|byte| *byte != 0xcc).expect("has code");
                     let now = &after[from..=from + last];
                     let name = &symbol.name;
-                    assert_eq!(&code[..=last], now, "{} {server} {name}", boot.name);
+                    assert_eq!(&code[..=last], now, "{boot} {server} {name}");
                 }
                 let changed = before.iter().zip(&after).filter(|(one, two)| one != two).count();
-                assert!(changed <= 40 && before.len() == after.len(), "{} {changed}", boot.name);
+                assert!(changed <= 40 && before.len() == after.len(), "{boot} {changed}");
             }
         }
     }
@@ -293,9 +293,9 @@ fn nothing_else_fails_on_any_kernel() {
                 _ => &["0"],
             };
             let is_wanted = status.is_some_and(|status| wanted.contains(&status));
-            assert!(is_wanted, "{}: {line}\n{}", boot.name, boot.text(&format!("{step}.err")));
+            assert!(is_wanted, "{boot}: {line}\n{}", boot.text(&format!("{step}.err")));
         }
-        assert_eq!(boot.text("status").trim(), "0", "{}", boot.name);
+        assert_eq!(boot.text("status").trim(), "0", "{boot}");
         assert_no_fault_of_the_kernel(&boot);
     }
 }
@@ -304,7 +304,7 @@ fn nothing_else_fails_on_any_kernel() {
 fn assert_no_fault_of_the_kernel(boot: &Boot) {
     let log = boot.text("kernel-log");
     for word in ["Oops", "BUG:", "WARNING:", "segfault", "general protection"] {
-        assert!(!log.contains(word), "{}: {word} in {log}", boot.name);
+        assert!(!log.contains(word), "{boot}: {word} in {log}");
     }
 }
 
@@ -317,36 +317,32 @@ fn answers_are_right_on_every_kernel() {
             let is_wrong =
                 |result: &&String| result.contains(" wrong ") && !result.ends_with(" wrong 0");
             let wrong: Vec<_> = printed.results.iter().filter(is_wrong).collect();
-            assert!(
-                wrong.is_empty() && printed.results.len() >= 4,
-                "{} {clock}: {printed:?}",
-                boot.name
-            );
+            assert!(wrong.is_empty() && printed.results.len() >= 4, "{boot} {clock}: {printed:?}");
         }
         let delayed = boot.printed("slow-reads");
         // `slow_reads` measures the processor time of all other reads, which is unpredictable in a virtual machine on a
         // busy host.
         for name in DELAYED {
-            assert!(delayed.has_result(&format!("{name} long enough 1")), "{}: {name}", boot.name);
+            assert!(delayed.has_result(&format!("{name} long enough 1")), "{boot}: {name}");
         }
         for (program, clock) in
             PROGRAMS.iter().flat_map(|program| CLOCKS.map(|clock| (program, clock)))
         {
             let printed = boot.printed(&format!("run-{clock}-{program}"));
-            assert!(printed.has_result("backwards 0"), "{} {clock}: {printed:?}", boot.name);
+            assert!(printed.has_result("backwards 0"), "{boot} {clock}: {printed:?}");
         }
         let attached = boot.report("attach-busy");
         let calls = attached.vdso_calls(&("gettimeofday".to_owned(), "-".to_owned()));
-        assert!(calls > 0, "{}: {attached:?}", boot.name);
+        assert!(calls > 0, "{boot}: {attached:?}");
         if boot.name.starts_with("aarch64") {
             continue;
         }
         let verdict = boot.json("doctor-json.out");
-        assert_eq!(verdict["state"], "fast", "{}: {verdict:#}", boot.name);
-        assert_eq!(verdict["source"], "tsc", "{}: {verdict:#}", boot.name);
-        assert_eq!(verdict["cost"]["is_measured"], true, "{}", boot.name);
+        assert_eq!(verdict["state"], "fast", "{boot}: {verdict:#}");
+        assert_eq!(verdict["source"], "tsc", "{boot}: {verdict:#}");
+        assert_eq!(verdict["cost"]["is_measured"], true, "{boot}");
         let platforms = rows(&verdict["platforms"]).filter_map(|platform| platform.as_str());
-        assert_eq!(platforms.collect::<Vec<_>>(), ["qemu"], "{}", boot.name);
+        assert_eq!(platforms.collect::<Vec<_>>(), ["qemu"], "{boot}");
     }
 }
 
@@ -358,19 +354,19 @@ fn programs_that_are_attached_to_are_not_harmed_on_any_kernel() {
         for server in SERVERS {
             let said = boot.text(&format!("{server}.out"));
             let is_well = said.contains("result ended well backwards 0 wrong 0");
-            assert!(is_well, "{} {server}: {said}", boot.name);
+            assert!(is_well, "{boot} {server}: {said}");
         }
         for timers in TIMERS {
             let said = boot.text(&format!("{timers}.out"));
             let signals = said.lines().find_map(|line| line.strip_prefix("signals "));
             let numbers: Vec<u64> = signals
-                .unwrap_or_else(|| panic!("{} {timers}: {said}", boot.name))
+                .unwrap_or_else(|| panic!("{boot} {timers}: {said}"))
                 .split(' ')
                 .map(|number| number.parse().expect("a number"))
                 .collect();
             let [sent, received, eintr, disorder] = numbers[..] else { panic!("{said}") };
-            assert!(sent > 0, "{} {timers}: {said}", boot.name);
-            assert_eq!((sent, 0, 0), (received, eintr, disorder), "{} {timers}: {said}", boot.name);
+            assert!(sent > 0, "{boot} {timers}: {said}");
+            assert_eq!((sent, 0, 0), (received, eintr, disorder), "{boot} {timers}: {said}");
         }
     }
 }
@@ -384,7 +380,7 @@ fn calls_that_wait_are_not_seen_to_be_interrupted_on_any_kernel() {
         let ended = said.lines().filter(|line| line.starts_with("result "));
         // A sigtimedwait with a limit returns EINTR after any stop, by any tracer (signal(7)).
         let ended: Vec<_> = ended.filter(|line| !line.contains("sigtimedwait")).collect();
-        assert_eq!(ended, ["result ended well backwards 0 wrong 0"], "{}", boot.name);
+        assert_eq!(ended, ["result ended well backwards 0 wrong 0"], "{boot}");
     }
 }
 
@@ -425,7 +421,7 @@ fn callers_are_true_on_every_kernel() {
                 let report = boot.report(&step);
                 let ways = ways(&boot.text(&format!("{step}.out")));
                 let verdict = judge(&report, &ways, source, Path::new(program), true);
-                assert!(verdict.samples >= 20, "{} {step}: {}", boot.name, verdict.worst());
+                assert!(verdict.samples >= 20, "{boot} {step}: {}", verdict.worst());
                 if boot.name == "aarch64-5.10" && program == "callers-go" {
                     assert_nobody_is_named(&verdict, &report);
                     continue;
@@ -433,8 +429,8 @@ fn callers_are_true_on_every_kernel() {
                 verdict.assert_true_callers();
                 let off = verdict.off_by(&ways);
                 let most = share_may_be_off(&boot, program, &report);
-                assert!(off <= most, "{} {step}: {off} points", boot.name);
-                verdict.print(&format!("{} {step}, off by {off:.2} points", boot.name));
+                assert!(off <= most, "{boot} {step}: {off} points");
+                verdict.print(&format!("{boot} {step}, off by {off:.2} points"));
             }
         }
     }
@@ -464,7 +460,7 @@ fn wrong_shares_are_told_of_on_every_kernel() {
         let reasons = rows(&callers["declines"]).filter_map(|row| row["reason"].as_str());
         let told: Vec<_> = reasons.filter(|reason| reason.contains("shares are wrong")).collect();
         let wanted = usize::from(boot.name.starts_with("aarch64"));
-        assert_eq!(told.len(), wanted, "{}: {callers:#}", boot.name);
+        assert_eq!(told.len(), wanted, "{boot}: {callers:#}");
     }
 }
 
@@ -484,6 +480,6 @@ fn every_kernels_image_has_the_functions_of_its_fixture() {
         let kernel = boot.name.trim_end_matches("-a72");
         let fixture = fixture(&format!("vdso/{kernel}.so"));
         let found = functions(&boot.out.join("vdso.so"));
-        assert_eq!(found, functions(Path::new(&fixture)), "{}", boot.name);
+        assert_eq!(found, functions(Path::new(&fixture)), "{boot}");
     }
 }

@@ -13,7 +13,6 @@ mod docs;
 mod doctor_command;
 mod doctor_input;
 mod doctor_many;
-mod doctor_plugins;
 mod fleet_files;
 mod html_pages;
 mod interface;

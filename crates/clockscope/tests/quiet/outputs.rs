@@ -42,12 +42,10 @@ fn a_full_disk_is_said_in_one_line_and_the_report_of_a_program_is_not_lost() {
     for (line, _, _) in REPORTS {
         let said = said(line, &["-o", "/dev/full"]);
         let runs_program = line.ends_with(" true");
-        let wanted = if runs_program {
-            125
-        } else if line.starts_with("doctor") {
-            3
-        } else {
-            2
+        let wanted = match line.split(' ').next() {
+            _ if runs_program => 125,
+            Some("doctor") => 3,
+            _ => 2,
         };
         assert_eq!(said.code, Some(wanted), "{line}: {said:?}");
         let is_told = said.stderr.starts_with("clockscope: ");

@@ -3,22 +3,23 @@
 use std::env::consts::ARCH;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
+use crate::support::command::Said;
 use crate::support::placed;
 
 /// The command line in shell quoting, the exit status, and the message behind `clockscope: `.
 const TABLE: &str = include_str!("refusals.txt");
 
 /// Runs clockscope in an empty directory, which must stay empty.
-fn clockscope(words: &[OsString]) -> Output {
+fn clockscope(words: &[OsString]) -> Said {
     let nowhere = tempfile::tempdir().expect("make a temporary directory");
     let mut command = Command::new(env!("CARGO_BIN_EXE_clockscope"));
     command.args(words).current_dir(&nowhere).stdin(Stdio::null());
-    let output = command.output().expect("run clockscope");
+    let said = Said::of(command.output().expect("run clockscope"));
     let left = nowhere.path().read_dir().expect("list the directory").count();
     assert_eq!(left, 0, "{words:?}: a file is made, or the program has started");
-    output
+    said
 }
 
 /// Words between blanks; a quoted word may have blanks in it, or be empty.
@@ -55,12 +56,11 @@ fn what_is_refused_is_refused_in_one_line() {
             panic!("not a row: {row}")
         };
         let output = clockscope(&words(line));
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        let is_right = output.status.code() == status.parse().ok()
-            && stderr == format!("clockscope: {}\n", said_here(line, said))
+        let is_right = output.code == status.parse().ok()
+            && output.stderr == format!("clockscope: {}\n", said_here(line, said))
             && output.stdout.is_empty();
         if !is_right {
-            complaints.push(format!("{line}: {:?} {stderr}", output.status.code()));
+            complaints.push(format!("{line}: {output:?}"));
         }
     }
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
@@ -80,9 +80,8 @@ fn only_a_name_that_does_not_exist_is_taken_for_a_program() {
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_clockscope"));
         command.args(words(line)).env("PATH", folder.path());
-        let output = command.output().expect("run clockscope");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
+        let Said { code, stderr, .. } = Said::of(command.output().expect("run clockscope"));
+        assert_eq!(code, Some(2), "{line}: {stderr}");
         assert!(stderr.starts_with(&format!("clockscope: {said}")), "{line}: {stderr}");
     }
 }
@@ -91,15 +90,14 @@ fn only_a_name_that_does_not_exist_is_taken_for_a_program() {
 fn words_that_are_no_text_are_refused_like_others() {
     let strange = OsStr::from_bytes(b"tr\xffce\x1b[31m\n").to_owned();
     for (line, said) in [
-        (vec![strange.clone()], "unrecognized subcommand 'tr"),
-        (vec!["trace".into(), strange.clone()], "command not found"),
-        (vec!["trace".into(), "-p".into(), strange.clone()], "UTF-8"),
-        (vec!["trace".into(), "--format".into(), strange.clone()], "invalid value 'tr"),
-        (vec!["bench".into(), strange], "UTF-8"),
+        (words![strange], "unrecognized subcommand 'tr"),
+        (words!["trace", strange], "command not found"),
+        (words!["trace", "-p", strange], "UTF-8"),
+        (words!["trace", "--format", strange], "invalid value 'tr"),
+        (words!["bench", strange], "UTF-8"),
     ] {
-        let output = clockscope(&line);
-        let stderr = String::from_utf8(output.stderr).expect("what clockscope says is text");
-        assert!(matches!(output.status.code(), Some(2 | 127)), "{stderr}");
+        let Said { code, stderr, .. } = clockscope(&line);
+        assert!(matches!(code, Some(2 | 127)), "{stderr}");
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
         assert!(stderr.contains(said) && !stderr.contains('\x1b'), "{stderr}");
     }
@@ -107,11 +105,7 @@ fn words_that_are_no_text_are_refused_like_others() {
 
 #[test]
 fn without_a_command_clockscope_shows_its_help() {
-    let output = clockscope(&[]);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr.contains("Usage: clockscope [OPTIONS] <COMMAND>") && output.stdout.is_empty(),
-        "{stderr}"
-    );
+    let Said { code, stdout, stderr } = clockscope(&[]);
+    assert_eq!((code, &*stdout), (Some(2), ""));
+    assert!(stderr.contains("Usage: clockscope [OPTIONS] <COMMAND>"), "{stderr}");
 }

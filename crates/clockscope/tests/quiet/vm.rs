@@ -33,7 +33,7 @@ fn labels(verdict: &Value) -> BTreeSet<String> {
 #[track_caller]
 fn assert_has(boot: &Boot, labels: &BTreeSet<String>, wanted: &[&str]) {
     for label in wanted {
-        assert!(labels.contains(*label), "{} lacks {label}: {labels:?}", boot.name);
+        assert!(labels.contains(*label), "{boot} lacks {label}: {labels:?}");
     }
 }
 
@@ -48,9 +48,9 @@ fn no_step_was_stuck_or_crashed() {
             let status: i32 = words.next().and_then(|n| n.parse().ok()).expect(line);
             let may_be_refused =
                 boot.name == "no-vdso" || ["refused", "vouched", "taken-away"].contains(&step);
-            assert!(status <= 2 || may_be_refused && status == 125, "{}: {line}", boot.name);
+            assert!(status <= 2 || may_be_refused && status == 125, "{boot}: {line}");
         }
-        assert_eq!(boot.text("status").trim(), "0", "{}", boot.name);
+        assert_eq!(boot.text("status").trim(), "0", "{boot}");
     }
 }
 
@@ -58,17 +58,17 @@ fn no_step_was_stuck_or_crashed() {
 #[ignore = "looks at virtual machines: make test-vm"]
 fn the_clocksource_is_the_one_asked_for_and_the_vdso_falls_back() {
     for (boot, source) in slow_boots() {
-        assert_eq!(boot.text("before.current").trim(), source, "{}", boot.name);
+        assert_eq!(boot.text("before.current").trim(), source, "{boot}");
         let bench = boot.json("bench.out");
         let host = &bench["host"];
-        assert_eq!(host["vdso"]["falls_back"], true, "{}: {host:#}", boot.name);
+        assert_eq!(host["vdso"]["falls_back"], true, "{boot}: {host:#}");
         let cost = |route: &str| {
             let path = rows(&bench["paths"])
                 .find(|path| path["clock"] == "CLOCK_MONOTONIC" && path["route"] == route);
             path.and_then(|path| path["cost_ps_min"].as_f64()).expect("is measured")
         };
         let ratio = cost("syscall") / cost("vdso");
-        assert!(ratio < FALLS_BACK, "{}: {ratio}", boot.name);
+        assert!(ratio < FALLS_BACK, "{boot}: {ratio}");
     }
 }
 
@@ -77,21 +77,21 @@ fn the_clocksource_is_the_one_asked_for_and_the_vdso_falls_back() {
 fn a_survey_finds_who_reads_the_clock_and_what_the_machine_would_win_back() {
     for (boot, _) in slow_boots() {
         let survey = boot.json("survey.out");
-        assert_eq!(survey["has_fallen_back"], true, "{}: {survey:#}", boot.name);
+        assert_eq!(survey["has_fallen_back"], true, "{boot}: {survey:#}");
         let reader = rows(&survey["processes"]).find(|row| row["command"] == "surveyed");
-        let reader = reader.unwrap_or_else(|| panic!("{}: {survey:#}", boot.name));
-        assert_eq!(reader["clocks"][0]["clock"], "CLOCK_MONOTONIC", "{}: {reader:#}", boot.name);
-        assert_eq!(reader["clocks"][0]["route"], "fell-back", "{}: {reader:#}", boot.name);
+        let reader = reader.unwrap_or_else(|| panic!("{boot}: {survey:#}"));
+        assert_eq!(reader["clocks"][0]["clock"], "CLOCK_MONOTONIC", "{boot}: {reader:#}");
+        assert_eq!(reader["clocks"][0]["route"], "fell-back", "{boot}: {reader:#}");
         let [low, high] = ["low_per_second", "high_per_second"]
             .map(|limit| reader["reads"][limit].as_f64().expect("an estimate"));
         let said: Vec<[f64; 2]> = boot.text("surveyed.out").lines().filter_map(numbers).collect();
-        let [before, after] = said[..] else { panic!("{}: {said:?}", boot.name) };
+        let [before, after] = said[..] else { panic!("{boot}: {said:?}") };
         let truth = (after[0] - before[0]) * 1e9 / (after[1] - before[1]);
         // Intervals of 95 % miss the truth one time in twenty, and a test must not.
-        assert!(low / 1.5 < truth && truth < high * 1.5, "{}: {truth} {reader:#}", boot.name);
+        assert!(low / 1.5 < truth && truth < high * 1.5, "{boot}: {truth} {reader:#}");
         let gain = rows(&survey["elsewhere"]).find(|row| row["clocksource"] == "tsc");
         let gain = gain.and_then(|row| row["more_cores"].as_f64()).expect("what tsc would save");
-        assert!(gain < 0.0, "{}: {survey:#}", boot.name);
+        assert!(gain < 0.0, "{boot}: {survey:#}");
     }
 }
 
@@ -106,17 +106,17 @@ fn numbers(line: &str) -> Option<[f64; 2]> {
 fn doctor_names_the_slow_clocksource_and_why() {
     for (boot, source) in slow_boots() {
         for step in ["doctor", "doctor-json", "doctor-metrics"] {
-            assert_eq!(boot.status(step), 1, "{} {step}", boot.name);
+            assert_eq!(boot.status(step), 1, "{boot} {step}");
         }
-        assert!(boot.status("doctor-late") > 0, "{}", boot.name);
+        assert!(boot.status("doctor-late") > 0, "{boot}");
         let verdict = boot.json("doctor-json.out");
-        assert_eq!(verdict["state"], "slow", "{}", boot.name);
-        assert_eq!(verdict["source"], source, "{}", boot.name);
-        assert_eq!(verdict["cost"]["is_measured"], true, "{}", boot.name);
+        assert_eq!(verdict["state"], "slow", "{boot}");
+        assert_eq!(verdict["source"], source, "{boot}");
+        assert_eq!(verdict["cost"]["is_measured"], true, "{boot}");
         let labels = labels(&verdict);
         assert_has(&boot, &labels, &["state:slow", &format!("source:{source}"), "platform:qemu"]);
         let asked = boot.name != "fallback";
-        assert_eq!(labels.contains("param-clocksource"), asked, "{}: {labels:?}", boot.name);
+        assert_eq!(labels.contains("param-clocksource"), asked, "{boot}: {labels:?}");
         assert_tells_why(&boot, &labels);
         let text = boot.text("doctor.out");
         assert!(text.starts_with(&format!("slow: clocksource {source};")), "{text}");
@@ -131,14 +131,14 @@ fn assert_tells_why(boot: &Boot, labels: &BTreeSet<String>) {
     if available.contains("tsc") {
         assert_has(boot, labels, &["tsc-available-not-selected"]);
         for wrong in ["tsc-absent", "guest-lacks-invtsc", "fix:invtsc"] {
-            assert!(!labels.contains(wrong), "{}: {labels:?}", boot.name);
+            assert!(!labels.contains(wrong), "{boot}: {labels:?}");
         }
         return;
     }
     assert_has(boot, labels, &["tsc-absent"]);
     let why = ["tsc-unsynchronized", "tsc-watchdog-skew", "tsc-watchdog-readdelay"];
-    assert!(why.iter().any(|label| labels.contains(*label)), "{}: {labels:?}", boot.name);
-    assert!(!labels.contains("cause-needs-dmesg"), "{}: {labels:?}", boot.name);
+    assert!(why.iter().any(|label| labels.contains(*label)), "{boot}: {labels:?}");
+    assert!(!labels.contains("cause-needs-dmesg"), "{boot}: {labels:?}");
     if boot.name != "acpi_pm" {
         assert_has(boot, labels, &["tsc-unsynchronized"]);
     }
@@ -183,9 +183,9 @@ fn a_capture_is_judged_outside_as_the_machine_was_inside() {
         let outside = said.json();
         let inside = boot.json("doctor-json.out");
         for field in ["state", "source", "platform", "platforms", "kernel"] {
-            assert_eq!(outside[field], inside[field], "{} {field}", boot.name);
+            assert_eq!(outside[field], inside[field], "{boot} {field}");
         }
-        assert_eq!(labels(&outside), labels(&inside), "{}", boot.name);
+        assert_eq!(labels(&outside), labels(&inside), "{boot}");
     }
 }
 
@@ -198,8 +198,7 @@ fn the_coarse_clock_makes_a_slow_clock_cheap() {
             let coarse = boot.took_ns(&format!("run-coarse-{program}"));
             assert!(
                 by_syscall > coarse * COARSE_SAVES,
-                "{} {program}: {by_syscall} ns by system call, {coarse} ns coarse",
-                boot.name
+                "{boot} {program}: {by_syscall} ns by system call, {coarse} ns coarse"
             );
         }
     }
@@ -216,10 +215,10 @@ fn answers_are_right_with_every_clock() {
                 .iter()
                 .filter(|result| result.contains(" wrong "))
                 .partition(|result| !result.ends_with(" wrong 0"));
-            assert!(wrong.is_empty() && right.len() >= 4, "{} {clock}: {printed:?}", boot.name);
+            assert!(wrong.is_empty() && right.len() >= 4, "{boot} {clock}: {printed:?}");
             for program in ["c", "static", "go", "sqlite3"] {
                 let printed = boot.printed(&format!("run-{clock}-{program}"));
-                assert!(printed.has_result("backwards 0"), "{} {clock}: {printed:?}", boot.name);
+                assert!(printed.has_result("backwards 0"), "{boot} {clock}: {printed:?}");
             }
         }
     }
@@ -261,9 +260,9 @@ fn a_read_that_the_vdso_passes_on_is_one_read() {
             let calls =
                 calls.and_then(|row| row["calls"].as_u64()).expect("gettimeofday was called");
             let reads = &report["clock_reads"];
-            assert_eq!(reads["passed_on"], calls, "{} {file}", boot.name);
+            assert_eq!(reads["passed_on"], calls, "{boot} {file}");
             // The program reads the clock by system call before and after its loop.
-            assert_eq!(reads["reads"], calls + 2, "{} {file}", boot.name);
+            assert_eq!(reads["reads"], calls + 2, "{boot} {file}");
         }
         let text = boot.text("trace-text.err");
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -274,10 +273,8 @@ fn a_read_that_the_vdso_passes_on_is_one_read() {
             .any(|line| text.contains(line));
         assert!(told && text.contains("10,007 of them by the kernel"), "{text}");
         let cause = text.split(" Why: ").nth(1).unwrap_or_default();
-        assert!(
-            cause.starts_with("the clocksource is ") && cause.contains("(clockscope doctor)"),
-            "{text}"
-        );
+        assert!(cause.starts_with("the clocksource is "), "{text}");
+        assert!(cause.contains("(clockscope doctor)"), "{text}");
     }
 }
 

@@ -13,12 +13,7 @@ fn json(args: &[&str]) -> serde_json::Value {
     let output = wrongness(&[&["--time", "1", "--format", "json"], args].concat());
     let report = output.json();
     let found = !report["faults"].as_array().expect("a list").is_empty();
-    assert_eq!(
-        (output.code, &*output.stderr),
-        (Some(i32::from(found)), ""),
-        "{}",
-        report["faults"]
-    );
+    assert_eq!((output.code, &*output.stderr), (Some(i32::from(found)), ""), "{report}");
     report
 }
 

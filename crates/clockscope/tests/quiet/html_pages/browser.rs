@@ -90,15 +90,15 @@ impl Browser {
 
     /// Lays the page out in a frame of `width` pixels and measures it.
     pub(crate) fn measure(&self, html: &str, width: u32, ground: Ground) -> Seen {
-        self.result(html, width, ground, MEASURE)
+        self.result_of(&framed(html, width, MEASURE), width, ground)
     }
 
     /// Lays the page out, runs `steps` on it, and gives their result.
     ///
     /// `steps` are JavaScript with `inner`, the page, `view`, its window, and `press(element, key)`.
     pub(crate) fn act(&self, html: &str, width: u32, steps: &str) -> serde_json::Value {
-        let script = ACT.replace("STEPS", steps);
-        self.result(html, width, Ground::Light, &script)
+        let outer = framed(html, width, &ACT.replace("STEPS", steps));
+        self.result_of(&outer, width, Ground::Light)
     }
 
     /// Lays the page out without running its script.
@@ -108,10 +108,6 @@ impl Browser {
         let outer = framed(html, width, &script)
             .replace("<iframe ", "<iframe sandbox=\"allow-same-origin\" ");
         self.result_of(&outer, width, Ground::Light)
-    }
-
-    fn result<T: DeserializeOwned>(&self, html: &str, width: u32, on: Ground, script: &str) -> T {
-        self.result_of(&framed(html, width, script), width, on)
     }
 
     fn result_of<T: DeserializeOwned>(&self, outer: &str, width: u32, on: Ground) -> T {

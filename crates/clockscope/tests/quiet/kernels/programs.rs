@@ -29,10 +29,10 @@ fn real_programs_are_counted_exactly() {
             for step in STEPS {
                 sums.add(&boot, &step.replace("NAME", program));
             }
-            println!("{}: {program}: {} steps, {} vDSO calls", boot.name, sums.steps, sums.vdso);
+            println!("{boot}: {program}: {} steps, {} vDSO calls", sums.steps, sums.vdso);
         }
         if let Some(reads) = redis_reads(&boot) {
-            println!("{}: redis: {reads} clock reads", boot.name);
+            println!("{boot}: redis: {reads} clock reads");
         }
     }
 }
@@ -65,8 +65,8 @@ fn redis_reads(boot: &Boot) -> Option<u64> {
     let reads = report.vdso_rows();
     let counted = reads.iter().filter(|((function, _), _)| CALLS.contains(&function.as_str()));
     let counted: u64 = counted.map(|(_, calls)| calls).sum();
-    assert!(made > 0, "{}: {histogram}", boot.name);
-    assert_eq!(made, counted, "{}: {reads:?}", boot.name);
+    assert!(made > 0, "{boot}: {histogram}");
+    assert_eq!(made, counted, "{boot}: {reads:?}");
     Some(made)
 }
 
@@ -77,16 +77,16 @@ fn redis_lives_well_and_reads_clocks_for_each_command() {
     for boot in arm64() {
         for step in ["redis-launched", "redis-attached-1", "redis-attached-2"] {
             let report = boot.report(step);
-            assert_eq!(report.reasons("vdso"), [""; 0], "{} {step}", boot.name);
+            assert_eq!(report.reasons("vdso"), [""; 0], "{boot} {step}");
             let commands = boot.text(&format!("{step}.commands"));
             let calls = commands
                 .split(',')
                 .filter_map(|word| word.split_once(":calls=")?.1.parse::<u64>().ok());
             let calls: u64 = calls.sum();
             let reads: u64 = report.vdso_rows().values().sum();
-            assert!(calls >= 2 * 211 && reads >= calls, "{} {step}: {calls}, {reads}", boot.name);
+            assert!(calls >= 2 * 211 && reads >= calls, "{boot} {step}: {calls}, {reads}");
         }
-        assert_eq!(boot.text("redis-kills.out").trim(), "12", "{}", boot.name);
+        assert_eq!(boot.text("redis-kills.out").trim(), "12", "{boot}");
     }
 }
 
@@ -95,28 +95,28 @@ fn redis_lives_well_and_reads_clocks_for_each_command() {
 fn programs_under_limits_are_counted_or_declined_with_a_reason() {
     for boot in arm64() {
         if is_older_than(&boot, (6, 3)) {
-            assert_eq!(boot.status("writes-or-executes"), 77, "{}: PR_SET_MDWE", boot.name);
+            assert_eq!(boot.status("writes-or-executes"), 77, "{boot}: PR_SET_MDWE");
         } else {
             // Here clockscope is under the limit, too, as under systemd.
             Sums::default().add(&boot, "writes-or-executes");
             // Here the program has put itself under the limit.
             let own = boot.report("own-limit");
             let reason = "it could not map the image or attach the shared pages (a limit on its memory, or PR_SET_MDWE)";
-            assert_eq!(own.reasons("vdso"), [reason], "{}", boot.name);
+            assert_eq!(own.reasons("vdso"), [reason], "{boot}");
         }
         let setuid = boot.report("setuid");
         let reason = "it is setuid, setgid or has file capabilities, which it would lose when traced; \
                       run clockscope as root";
-        assert_eq!(setuid.reasons("vdso"), [reason], "{}", boot.name);
+        assert_eq!(setuid.reasons("vdso"), [reason], "{boot}");
         let said = boot.printed("setuid");
-        assert!(said.has_result("effective user 0"), "{}: {said:?}", boot.name);
+        assert!(said.has_result("effective user 0"), "{boot}: {said:?}");
         // Kernels with pages of 16 KiB run no 32-bit programs.
         if boot.name.ends_with("-16k") {
             continue;
         }
-        assert_eq!(boot.text("bits-32.out"), "result unharmed\n", "{}", boot.name);
+        assert_eq!(boot.text("bits-32.out"), "result unharmed\n", "{boot}");
         let bits = boot.report("bits-32");
-        assert!(bits.reasons("vdso")[0].contains("32-bit"), "{}: {bits:?}", boot.name);
+        assert!(bits.reasons("vdso")[0].contains("32-bit"), "{boot}: {bits:?}");
     }
 }
 
@@ -133,17 +133,17 @@ fn unwinders_exceptions_and_gdb_get_through_the_shim() {
             "incomplete elsewhere 0",
         ];
         for wanted in wanted {
-            assert!(walks.has_result(wanted), "{} {wanted}: {walks:?}", boot.name);
+            assert!(walks.has_result(wanted), "{boot} {wanted}: {walks:?}");
         }
         let thrown = boot.printed("thrown");
-        assert!(thrown.has_result("caught 11"), "{}: {thrown:?}", boot.name);
+        assert!(thrown.has_result("caught 11"), "{boot}: {thrown:?}");
         let report = boot.report("thrown");
         assert_counts(&thrown, &report);
         let said = boot.text("gdb.out");
         let frames: Vec<&str> = said.lines().filter(|line| line.starts_with('#')).collect();
         let is_named = frames.first().is_some_and(|line| line.contains("clock_gettime"));
         let has_main = frames.iter().any(|line| line.contains("main"));
-        assert!(is_named && has_main, "{}: {said}\n{}", boot.name, boot.text("gdb.err"));
+        assert!(is_named && has_main, "{boot}: {said}\n{}", boot.text("gdb.err"));
     }
 }
 
@@ -152,13 +152,13 @@ fn unwinders_exceptions_and_gdb_get_through_the_shim() {
 fn the_other_commands_do_their_work() {
     for boot in arm64() {
         for (step, states) in [("serve-status", 0), ("serve-status-ended", 1)] {
-            assert_eq!(boot.status(step), states, "{} {step}", boot.name);
+            assert_eq!(boot.status(step), states, "{boot} {step}");
         }
         let printed = boot.printed("served");
-        assert!(printed.has_result("backwards 0"), "{}: {printed:?}", boot.name);
+        assert!(printed.has_result("backwards 0"), "{boot}: {printed:?}");
         let compared = boot.json("compare.out");
-        assert!(compared.is_object(), "{}: {compared}", boot.name);
+        assert!(compared.is_object(), "{boot}: {compared}");
         let wrongness = boot.json("wrongness.out");
-        assert!(wrongness.is_object(), "{}: {wrongness}", boot.name);
+        assert!(wrongness.is_object(), "{boot}: {wrongness}");
     }
 }

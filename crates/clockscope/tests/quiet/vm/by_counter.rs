@@ -74,12 +74,12 @@ impl Boot {
 fn the_counter_is_refused_where_the_kernel_does_not_use_it() {
     for (boot, source) in slow_boots() {
         for step in ["refused", "vouched"] {
-            assert_eq!(boot.status(step), 125, "{} {step}", boot.name);
+            assert_eq!(boot.status(step), 125, "{boot} {step}");
             let why = boot.text(&format!("{step}.err"));
             let clocksource = format!("the kernel's clocksource is {source}, not the counter");
-            assert!(why.contains(&clocksource) && why.contains("--force"), "{}: {why}", boot.name);
-            assert_eq!(why.lines().count(), 1, "{}: {why}", boot.name);
-            assert_eq!(why.contains("nonstop_tsc"), step == "refused", "{}: {why}", boot.name);
+            assert!(why.contains(&clocksource) && why.contains("--force"), "{boot}: {why}");
+            assert_eq!(why.lines().count(), 1, "{boot}: {why}");
+            assert_eq!(why.contains("nonstop_tsc"), step == "refused", "{boot}: {why}");
         }
     }
 }
@@ -113,7 +113,7 @@ fn every_read_is_counted_and_none_goes_back() {
             boot.assert_succeeded(step);
             let printed = boot.printed(step);
             assert_counts(&printed, &boot.report(step));
-            assert!(printed.has_result("backwards 0"), "{} {step}: {printed:?}", boot.name);
+            assert!(printed.has_result("backwards 0"), "{boot} {step}: {printed:?}");
         }
     }
 }
@@ -126,10 +126,10 @@ fn the_page_answers_once_the_counter_is_measured() {
             let page = boot.page(step);
             let first = &page["withdrawals"][0]["reason"];
             let starting = "the counter has not been measured for long enough yet";
-            assert_eq!(first, starting, "{} {step}: {page:#}", boot.name);
+            assert_eq!(first, starting, "{boot} {step}: {page:#}");
             let answered = page["answered"].as_u64();
             let must_answer = step != ON_TWO_CPUS;
-            assert!(answered > Some(0) || !must_answer, "{} {step}: {page:#}", boot.name);
+            assert!(answered > Some(0) || !must_answer, "{boot} {step}: {page:#}");
         }
     }
 }
@@ -144,7 +144,7 @@ fn nothing_jumps_where_one_cpu_reads_the_counter() {
             continue;
         }
         for step in ON_ONE_CPU {
-            assert!(!boot.has_jumped(step), "{} {step}: {:#}", boot.name, boot.page(step));
+            assert!(!boot.has_jumped(step), "{boot} {step}: {:#}", boot.page(step));
         }
     }
 }
@@ -160,7 +160,7 @@ fn the_kernel_disagrees_by_no_more_than_the_bound() {
             let bound = boot.worst_bound(step);
             for clock in ["CLOCK_MONOTONIC", "CLOCK_REALTIME", "CLOCK_BOOTTIME", "CLOCK_TAI"] {
                 let outside = boot.said(step, &format!("outside {clock} "));
-                assert!(outside <= bound, "{} {step} {clock}: {outside} of {bound}", boot.name);
+                assert!(outside <= bound, "{boot} {step} {clock}: {outside} of {bound}");
             }
         }
     }
@@ -172,7 +172,7 @@ fn a_step_of_the_time_of_day_is_seen_and_moves_nothing_else() {
     for boot in boots() {
         for way in ["forwards", "back"] {
             let seen_after = boot.said("stepped", &format!("seen {way} "));
-            assert!(seen_after < LINE_HOLDS, "{} {way}: {seen_after} ns", boot.name);
+            assert!(seen_after < LINE_HOLDS, "{boot} {way}: {seen_after} ns");
         }
         if boot.has_jumped("stepped") {
             continue;
@@ -180,7 +180,7 @@ fn a_step_of_the_time_of_day_is_seen_and_moves_nothing_else() {
         let bound = boot.worst_bound("stepped");
         for clock in ["CLOCK_MONOTONIC", "CLOCK_REALTIME"] {
             let outside = boot.said("stepped", &format!("outside {clock} "));
-            assert!(outside <= bound, "{} {clock}: {outside} ns of {bound}", boot.name);
+            assert!(outside <= bound, "{boot} {clock}: {outside} ns of {bound}");
         }
     }
 }
@@ -197,8 +197,7 @@ fn a_slew_is_followed() {
             let outside = boot.said("slewed", &format!("outside at {ppm} ppm: "));
             assert!(
                 outside <= bound + unknown,
-                "{} {ppm} ppm: {outside} ns of {bound} and {unknown}",
-                boot.name
+                "{boot} {ppm} ppm: {outside} ns of {bound} and {unknown}"
             );
         }
     }
@@ -212,8 +211,8 @@ fn the_clock_by_the_counter_is_an_order_of_magnitude_cheaper() {
         for clock in ["tsc", "tsc-fast"] {
             let cost = boot.cost(clock);
             let ratio = kernel / cost;
-            println!("{} ({source}): {clock} {cost} ns, {ratio:.1} times cheaper", boot.name);
-            assert!(ratio >= COUNTER_SAVES, "{}: {kernel} ns, {clock} {cost} ns", boot.name);
+            println!("{boot} ({source}): {clock} {cost} ns, {ratio:.1} times cheaper");
+            assert!(ratio >= COUNTER_SAVES, "{boot}: {kernel} ns, {clock} {cost} ns");
         }
     }
 }
@@ -258,26 +257,26 @@ fn a_served_page_is_right_and_its_timekeeper_may_be_started_again() {
             ("serve-status-ended", 1),
         ] {
             let err = boot.text(&format!("{step}.err"));
-            assert_eq!(boot.status(step), status, "{} {step}: {err}", boot.name);
+            assert_eq!(boot.status(step), status, "{boot} {step}: {err}");
         }
         let writer = |step: &str| boot.json(&format!("{step}.out"))["writer"].clone();
-        assert_ne!(writer("serve-status"), writer("serve-status-again"), "{}", boot.name);
+        assert_ne!(writer("serve-status"), writer("serve-status-again"), "{boot}");
         let ended = boot.json("serve-status-ended.out");
         assert_eq!(ended["reason"], "the process that wrote the page has ended its work");
 
         let printed = boot.printed("served");
-        assert!(printed.has_result("backwards 0"), "{}: {printed:?}", boot.name);
+        assert!(printed.has_result("backwards 0"), "{boot}: {printed:?}");
         for clock in ["CLOCK_MONOTONIC", "CLOCK_REALTIME"] {
             // Compared over the whole run, not read by read: a timekeeper that starts compares the CPUs' counters,
             // which makes an emulated machine's counters gain (vm/README.md).
             let outside = boot.said("served", &format!("outside {clock} "));
             let bound = boot.said("served", &format!("bound {clock} "));
-            assert!(outside <= bound, "{} {clock}: {outside} ns of {bound}", boot.name);
+            assert!(outside <= bound, "{boot} {clock}: {outside} ns of {bound}");
         }
         let declined = boot.text("served.out");
         let declined = declined.lines().find_map(|line| line.strip_prefix("page declined "));
         let (by_kernel, reads) =
             declined.and_then(|rest| rest.split_once(" of ")).expect("is said");
-        assert!(by_kernel.parse::<u64>().ok() < reads.parse().ok(), "{}: {by_kernel}", boot.name);
+        assert!(by_kernel.parse::<u64>().ok() < reads.parse().ok(), "{boot}: {by_kernel}");
     }
 }

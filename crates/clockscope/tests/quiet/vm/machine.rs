@@ -1,13 +1,14 @@
 //! The results of one virtual machine, and the list of the machines.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::support::or_skip;
 use crate::support::printed::Printed;
 use crate::support::running::Report;
-use crate::support::skip;
 
 /// The machines of `vm/test` whose kernel chose a slow clocksource or was told to, with that clocksource.
 const SLOW: [(&str, &str); 3] = [("hpet", "hpet"), ("acpi_pm", "acpi_pm"), ("fallback", "hpet")];
@@ -16,6 +17,12 @@ const SLOW: [(&str, &str); 3] = [("hpet", "hpet"), ("acpi_pm", "acpi_pm"), ("fal
 pub(crate) struct Boot {
     pub(crate) name: String,
     pub(crate) out: PathBuf,
+}
+
+impl fmt::Display for Boot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
 }
 
 impl Boot {
@@ -101,10 +108,8 @@ impl Boot {
 
 /// The results of one machine; `None` (a skip) without `CLOCKSCOPE_VM_RESULTS`.
 pub(crate) fn boot(name: &str) -> Option<Boot> {
-    let Some(results) = std::env::var_os("CLOCKSCOPE_VM_RESULTS") else {
-        skip("no virtual machine was booted: make test-vm");
-        return None;
-    };
+    let results = std::env::var_os("CLOCKSCOPE_VM_RESULTS");
+    let results = or_skip(results, "no virtual machine was booted: make test-vm")?;
     Some(Boot::in_results(Path::new(&results), name))
 }
 
