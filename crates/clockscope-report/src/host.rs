@@ -92,9 +92,7 @@ fn warnings(host: &HostState) -> Vec<String> {
     if host.syscall_tracing.active == Some(true) {
         warnings.push(traced(&host.syscall_tracing));
     }
-    if let Some(pid) = host.traced_by {
-        warnings.push(format!("process {pid} traces this one by ptrace"));
-    }
+    warnings.extend(host.traced_by.map(|pid| format!("process {pid} traces this one by ptrace")));
     if let (Some(kernel), Some(measured)) = (host.tsc_hz_kernel, host.tsc_hz_measured) {
         let ppm = (measured / kernel - 1.0) * 1e6;
         if ppm.abs() > host.tsc_bound_ppm.unwrap_or(0.0) + RATES_DIFFER_PPM {

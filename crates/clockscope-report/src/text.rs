@@ -45,9 +45,8 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         out += &latency::render(report, &all.entries(options.sort), options);
     }
     if options.per_process || options.per_thread {
-        for process in &report.processes_detail {
-            out += &process_tables(process, options, syscalls_timed);
-        }
+        let tables = |process| process_tables(process, options, syscalls_timed);
+        out.extend(report.processes_detail.iter().map(tables));
     }
     let mut below = declines::labelled("Not counted", &report.declines, WIDTH);
     let doubt = report.counter_doubt.as_deref();
@@ -240,9 +239,8 @@ fn process_tables(process: &ProcessDetail, options: &TextOptions, syscalls_timed
         out += &calls_table(calls, options);
     }
     if options.per_thread {
-        for thread in &process.threads {
-            out += &thread_table(process.pid, thread, options, syscalls_timed);
-        }
+        let table = |thread| thread_table(process.pid, thread, options, syscalls_timed);
+        out.extend(process.threads.iter().map(table));
     }
     out
 }

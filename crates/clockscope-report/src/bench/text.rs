@@ -30,9 +30,7 @@ pub fn render(report: &BenchReport) -> String {
             ratio_words(report),
         ),
     );
-    for note in &report.notes {
-        out += &labelled("Note", &printable(note));
-    }
+    out.extend(report.notes.iter().map(|note| labelled("Note", &printable(note))));
     out += &declines(report);
     if let Some(counted) = &report.instructions {
         out.push('\n');

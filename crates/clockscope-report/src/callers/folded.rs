@@ -9,11 +9,7 @@ use clockscope_model::trace::TraceReport;
 /// A line for each distinct stack, in the order of the text; the counts of each function add up to its exact
 /// number of calls. Empty if there are no samples.
 pub fn render(report: &TraceReport) -> String {
-    let mut out = String::new();
-    for (stack, calls) in stacks(report) {
-        out += &format!("{stack} {calls}\n");
-    }
-    out
+    stacks(report).iter().map(|(stack, calls)| format!("{stack} {calls}\n")).collect()
 }
 
 /// The distinct stacks with their calls; stacks without calls are left out.

@@ -214,9 +214,7 @@ impl<'a> Builder<'a> {
     fn push(&mut self, row: usize, location_id: Vec<u64>, mut label: Vec<Label>, calls: u64) {
         let called = &self.callers.called[row];
         label.push(self.text_label("via", called.via.name()));
-        if let Some(clock) = &called.clock {
-            label.push(self.text_label("clock", clock));
-        }
+        label.extend(called.clock.iter().map(|clock| self.text_label("clock", clock)));
         let mut value = vec![i64::try_from(calls).unwrap_or(i64::MAX)];
         if self.profile.sample_type.len() > 1 {
             let picos = u128::from(calls) * u128::from(self.averages[row].unwrap_or(0));

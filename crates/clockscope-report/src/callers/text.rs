@@ -62,7 +62,7 @@ pub fn render(report: &TraceReport, options: CallersOptions) -> String {
         out += &labelled_in("Not known", &text, width);
     }
     out += &declines::labelled("Not named", &unnamed, width);
-    if callers.frames.iter().any(wrappers::is_of_v8) {
+    if callers.frames.iter().any(|frame| wrappers::is_in(frame, "[javascript]")) {
         out += &labelled_in("Inlined", INLINED_BY_V8, width);
     }
     // Symbols of an interpreter would name none of the program's lines.

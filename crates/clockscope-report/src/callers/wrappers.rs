@@ -147,7 +147,8 @@ pub(crate) fn is_wrapper(frame: &FrameRow) -> bool {
     WRAPPERS.iter().flat_map(|names| names.split(", ")).any(|name| path.starts_with(name))
 }
 
-fn is_in(frame: &FrameRow, module: &str) -> bool {
+/// Whether a frame is in a module of this name, such as `[javascript]`: functions executed by V8.
+pub(super) fn is_in(frame: &FrameRow, module: &str) -> bool {
     frame.module.as_ref().is_some_and(|name| *name == module)
 }
 
@@ -162,11 +163,6 @@ fn of_javascript(function: &str) -> Option<&str> {
 fn of_dotnet(function: &str) -> Option<&str> {
     let (_, method) = function.rsplit_once("] ").filter(|(before, _)| before.contains(" ["))?;
     (method.contains("::") && method.ends_with(']')).then_some(method)
-}
-
-/// Whether a function is one of JavaScript, executed by V8.
-pub(super) fn is_of_v8(frame: &FrameRow) -> bool {
-    is_in(frame, "[javascript]")
 }
 
 /// Whether a function is in a language that a runtime executes.

@@ -148,11 +148,7 @@ fn offset_fault(report: &WrongnessReport, offset: &OffsetRow) -> Option<Fault> {
 fn rate_fault(report: &WrongnessReport, rate: &RateRow) -> Option<Fault> {
     let is_stepped = was_stepped(report, &rate.clock) || was_stepped(report, &rate.reference);
     let is_counter = rate.hz.is_some();
-    let expected = match rate.expected_ppm {
-        Some(expected) => expected,
-        None if is_counter => 0.0,
-        None => return None,
-    };
+    let expected = rate.expected_ppm.or(is_counter.then_some(0.0))?;
     let off = rate.ppm - expected;
     if off.abs() <= rate.bound_ppm + RATE_PPM || is_stepped {
         return None;

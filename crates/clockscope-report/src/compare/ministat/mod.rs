@@ -29,10 +29,8 @@ pub struct MinistatOptions {
 
 /// The whole output for sets with their names, at least one and at most `SETS_MAX`.
 pub fn render(sets: &[(String, Set)], options: &MinistatOptions) -> String {
-    let mut text = String::new();
-    for ((name, _), symbol) in sets.iter().zip(&SYMBOLS[1..]) {
-        text += &format!("{symbol} {name}\n");
-    }
+    let named = sets.iter().zip(&SYMBOLS[1..]);
+    let mut text: String = named.map(|((name, _), symbol)| format!("{symbol} {name}\n")).collect();
     if options.plot && options.compare {
         text.push_str(&plot::draw(sets, options));
     }
