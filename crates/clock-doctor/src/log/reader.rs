@@ -341,14 +341,8 @@ fn is_first(kind: &EventKind) -> bool {
 
 /// The part of a line for the report.
 fn shown(split: &Split) -> String {
-    let mut text = String::with_capacity(split.message.len() + 24);
-    if let Some(stamp) = split.stamp {
-        text.push('[');
-        text.push_str(stamp);
-        text.push_str("] ");
-    }
-    text.push_str(split.message);
-    cut(text)
+    let stamp = split.stamp.map(|stamp| format!("[{stamp}] ")).unwrap_or_default();
+    cut(stamp + split.message)
 }
 
 fn cut(mut text: String) -> String {

@@ -156,7 +156,8 @@ type Hosts = BTreeMap<String, Vec<String>>;
 /// Collects a summary, a machine at a time.
 #[derive(Debug, Default)]
 pub struct Tally {
-    machines: u64,
+    /// Machines so far.
+    pub machines: u64,
     /// The statuses so far.
     seen: BTreeSet<i32>,
     by: [Hosts; 5],
@@ -183,14 +184,8 @@ impl Tally {
                 hosts.entry(name).or_default().push(line.host.clone());
             }
         }
-        if let Some(error) = &line.error {
-            self.unreadable.push(Unreadable { root: line.root.clone(), error: error.clone() });
-        }
-    }
-
-    /// Machines so far.
-    pub fn machines(&self) -> u64 {
-        self.machines
+        let unreadable = |error| Unreadable { root: line.root.clone(), error };
+        self.unreadable.extend(line.error.clone().map(unreadable));
     }
 
     /// Number of machines that could not be read.
@@ -241,9 +236,8 @@ pub fn render(summary: &Summary) -> String {
     section(&mut out, "Kernel", &summary.kernel, str::to_owned);
     if !summary.unreadable.is_empty() {
         out += "\nCannot be read\n";
-        for one in &summary.unreadable {
-            out += &text::indented(2, &format!("{}: {}", one.root, one.error));
-        }
+        let why = |one: &Unreadable| text::indented(2, &format!("{}: {}", one.root, one.error));
+        out.extend(summary.unreadable.iter().map(why));
     }
     out
 }
@@ -302,7 +296,7 @@ mod tests {
     #[test]
     fn groups_name_their_hosts_and_nothing_is_lost() {
         let tally = tally();
-        assert_eq!((tally.machines(), tally.unreadable(), tally.status()), (4, 1, SLOW));
+        assert_eq!((tally.machines, tally.unreadable(), tally.status()), (4, 1, SLOW));
         let summary = tally.summary();
         assert_eq!(summary.verdict[0].name, "slow");
         assert_eq!(summary.verdict[0].hosts, ["a", "b", "c"]);

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use clockscope_text::names::distinct;
 use serde::{Deserialize, Serialize};
 
 use super::catalogue::{Fix, Label, Says};
@@ -260,8 +261,6 @@ impl Diagnosis {
         labels.extend(self.verdict.platforms.iter().map(|name| format!("platform:{name}")));
         labels.extend(self.findings.iter().map(|finding| finding.label.to_string()));
         labels.extend(self.advice.iter().map(|advice| format!("fix:{}", advice.name)));
-        let mut seen = std::collections::HashSet::new();
-        labels.retain(|label| seen.insert(label.clone()));
-        labels
+        distinct(labels)
     }
 }

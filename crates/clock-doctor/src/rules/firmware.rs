@@ -7,17 +7,14 @@ use super::{EventKind, Evidence, Facts, Finding, Fix, Label, Severity, Verdict};
 /// The findings of these rules.
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let machine = Machine::of(facts, verdict);
-    let mut findings = Vec::new();
-    findings.extend(adjusted(facts, &machine));
     let p0 = of(facts, Label::FirmwareP0Warning, |kind| *kind == EventKind::FirmwareP0);
-    findings.extend(p0.map(|finding| finding.tell_if(machine.is_virtual, "virtual")));
-    findings.extend(
-        of(facts, Label::HpetNotEnabledInBios, |kind| *kind == EventKind::HpetNotEnabled)
-            .map(|finding| without_hpet(finding, facts, verdict, &machine)),
-    );
-    findings.extend(of(facts, Label::HpetUnreliable, |kind| *kind == EventKind::HpetDisabled));
-    findings.extend(of(facts, Label::AcpiPmBug, |kind| *kind == EventKind::PmTimerBad));
-    findings
+    let p0 = p0.map(|finding| finding.tell_if(machine.is_virtual, "virtual"));
+    let off = of(facts, Label::HpetNotEnabledInBios, |kind| *kind == EventKind::HpetNotEnabled);
+    let off = off.map(|finding| without_hpet(finding, facts, verdict, &machine));
+    let unreliable = of(facts, Label::HpetUnreliable, |kind| *kind == EventKind::HpetDisabled);
+    let pm_timer = of(facts, Label::AcpiPmBug, |kind| *kind == EventKind::PmTimerBad);
+    let found = [adjusted(facts, &machine), p0, off, unreliable, pm_timer];
+    found.into_iter().flatten().collect()
 }
 
 /// The finding `label`, if there are lines of that kind.

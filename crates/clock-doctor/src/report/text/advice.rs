@@ -77,9 +77,7 @@ pub(super) fn closing(report: &DoctorReport) -> String {
         ("Meanwhile: ", &report.meanwhile),
         ("Not known: ", &report.missing),
     ] {
-        for line in lines {
-            out += &wrapped(heading, 2, line);
-        }
+        out.extend(lines.iter().map(|line| wrapped(heading, 2, line)));
     }
     out + &unread(report)
 }

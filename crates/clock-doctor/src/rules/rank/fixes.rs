@@ -5,6 +5,7 @@ use super::super::trust::{self, AIMS_AT_TSC, Doubt, uses_tsc};
 use crate::rules::{
     Advice, Facts, Finding, Fix, Says, Severity, State, Verdict, advice, is_device,
 };
+use clockscope_text::names::distinct;
 
 /// Whether any finding rules out that fix.
 pub(super) fn is_forbidden(fix: Fix, findings: &[Finding]) -> bool {
@@ -14,15 +15,10 @@ pub(super) fn is_forbidden(fix: Fix, findings: &[Finding]) -> bool {
 
 /// The suggested fixes, written out; the main cause's best fix first.
 pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> Vec<Advice> {
-    let mut fixes: Vec<Fix> = Vec::new();
     let asked = findings
         .iter()
         .flat_map(|finding| finding.fixes.iter().copied().filter(|fix| may_ask(finding, *fix)));
-    for fix in asked {
-        if !fixes.contains(&fix) && !is_forbidden(fix, findings) {
-            fixes.push(fix);
-        }
-    }
+    let mut fixes = distinct(asked.filter(|fix| !is_forbidden(*fix, findings)));
     if findings.iter().any(|finding| finding.says(Says::CpusWereCompared)) {
         fixes.retain(|fix| *fix != Fix::TscNowatchdog);
     }
@@ -37,19 +33,17 @@ pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> 
         let asking: Vec<&Finding> = findings.iter().filter(asks).collect();
         advice::write(fix, facts, verdict, &asking)
     };
-    let mut written = Vec::new();
-    for &fix in &fixes {
-        let advice = write(fix, fix);
+    let advised = |fix: Fix| {
         // tsc=reliable replaces it on kernels without tsc=nowatchdog.
-        let advice = advice.or_else(|| {
+        write(fix, fix).or_else(|| {
             let stands_in = fix == Fix::TscNowatchdog
                 && kernel_since(facts, (5, 2), Some(8)) == Some(false)
                 && !fixes.contains(&Fix::TscReliable)
                 && !is_forbidden(Fix::TscReliable, findings);
             if stands_in { write(Fix::TscReliable, fix) } else { None }
-        });
-        written.extend(advice);
-    }
+        })
+    };
+    let mut written: Vec<Advice> = fixes.iter().copied().filter_map(advised).collect();
     // Xen's advice for tsc contains tsc=reliable in the same command.
     let replaces = |one: &Advice| one.is(Fix::TscNowatchdog) || one.basis.adds_reliable;
     if written.iter().any(replaces) {

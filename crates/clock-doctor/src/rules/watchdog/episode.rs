@@ -155,13 +155,11 @@ impl Episode {
 
 /// Stores a value if the place is empty or holds the same value: logs repeat lines.
 fn put<T: PartialEq>(place: &mut Option<T>, value: T) -> bool {
-    match place {
-        Some(before) => *before == value,
-        None => {
-            *place = Some(value);
-            true
-        }
+    let fits = place.as_ref().is_none_or(|before| *before == value);
+    if fits {
+        *place = Some(value);
     }
+    fits
 }
 
 /// Whether a line can be part of a decision at all.

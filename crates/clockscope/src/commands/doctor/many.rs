@@ -110,7 +110,7 @@ fn lines(args: &DoctorArgs) -> Result<i32> {
     {
         return Err(error);
     }
-    let (machines, unreadable) = (all.machines(), all.unreadable());
+    let (machines, unreadable) = (all.machines, all.unreadable());
     let before =
         if done.is_empty() { String::new() } else { format!(", {} of them before", done.len()) };
     let noun = if machines == 1 { "machine" } else { "machines" };
