@@ -171,10 +171,8 @@ impl Jvm {
         let methods = Methods { memory, layout };
         let (compiled, is_exact) = methods.compiled(blob, address)?;
         let last = compiled.len().checked_sub(1)?;
-        let mut functions = Vec::new();
-        for (index, at) in compiled.into_iter().enumerate() {
-            functions.push(names.id(methods.function(at, index < last)?));
-        }
+        let function = |(index, at)| Some(names.id(methods.function(at, index < last)?));
+        let functions = compiled.into_iter().enumerate().map(function).collect::<Option<_>>()?;
         Some(Place::Sized { bytes, functions, is_exact })
     }
 

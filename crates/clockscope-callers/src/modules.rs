@@ -233,6 +233,7 @@ impl<T> Sought<T> {
 }
 
 /// All processes and files.
+#[derive(Default)]
 pub(super) struct Modules {
     pub(super) modules: Vec<Module>,
     pub(super) programs: Vec<Program>,
@@ -253,11 +254,8 @@ impl Modules {
         Modules {
             image_size: image.len() as u64,
             modules: vec![memory("[vdso]", vdso), memory("[clockscope]", image)],
-            programs: Vec::new(),
-            by_file: HashMap::new(),
-            processes: HashMap::new(),
             names_left: super::jit::ALL_MAX,
-            source_maps: Rc::default(),
+            ..Modules::default()
         }
     }
 

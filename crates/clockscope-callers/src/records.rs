@@ -80,6 +80,12 @@ pub struct Reader {
     mark: u64,
 }
 
+impl Default for Reader {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 impl Reader {
     /// Makes a reader that skips system calls with this mark.
     pub fn new(mark: u64) -> Self {

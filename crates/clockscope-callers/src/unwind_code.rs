@@ -73,13 +73,9 @@ impl Ways {
 /// The functions of a C library that end threads and programs.
 fn ends_of(elf: &Elf) -> Vec<u64> {
     let tables = [SymbolTable::full(elf), SymbolTable::exported(elf)];
-    let mut ends = Vec::new();
-    for table in tables.iter().flatten() {
-        let functions = table.iter().map(|(_, symbol)| symbol);
-        let is_end = |name: &[u8]| ENDS.iter().any(|end| end.as_bytes() == name);
-        ends.extend(functions.filter(|symbol| is_end(symbol.name)).map(|symbol| symbol.start));
-    }
-    ends
+    let functions = tables.iter().flatten().flat_map(SymbolTable::iter).map(|(_, symbol)| symbol);
+    let is_end = |name: &[u8]| ENDS.iter().any(|end| end.as_bytes() == name);
+    functions.filter(|symbol| is_end(symbol.name)).map(|symbol| symbol.start).collect()
 }
 
 /// The state when a function returns.

@@ -75,9 +75,10 @@ fn places(runtime: Option<Runtime>, id: &str, home: Option<&str>) -> Vec<(Form, 
         let of_user = home.map(|home| format!("{}/.local/share", home.trim_start_matches('/')));
         let storage = of_user.unwrap_or("var/lib".to_owned()) + "/containers/storage";
         for driver in DRIVERS {
-            for file in ["containers.json", "volatile-containers.json"] {
-                places.push((Form::Storage, format!("{storage}/{driver}-containers/{file}")));
-            }
+            places.extend(
+                ["containers.json", "volatile-containers.json"]
+                    .map(|file| (Form::Storage, format!("{storage}/{driver}-containers/{file}"))),
+            );
         }
     }
     if home.is_some() {

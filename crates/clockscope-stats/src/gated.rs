@@ -237,22 +237,13 @@ pub fn regimes(summary: &Summary) -> Vec<Regime> {
         .map(|(number, launch)| (launch.median_ns, number))
         .collect();
     order::by(&mut medians, |a, b| a.0.total_cmp(&b.0));
-    let mut groups: Vec<Vec<(f64, usize)>> = Vec::new();
-    for (median_ns, number) in medians {
-        match groups.last_mut() {
-            Some(group) if !is_apart(group[group.len() - 1].0, median_ns) => {
-                group.push((median_ns, number));
-            }
-            _ => groups.push(vec![(median_ns, number)]),
-        }
-    }
-    let regime = |group: Vec<(f64, usize)>| {
+    let regime = |group: &[(f64, usize)]| {
         let medians: Vec<f64> = group.iter().map(|(median_ns, _)| *median_ns).collect();
         let mut launches: Vec<usize> = group.iter().map(|(_, number)| *number).collect();
         launches.sort_unstable();
         Some(Regime { median_ns: median::median(&medians)?, launches })
     };
-    groups.into_iter().filter_map(regime).collect()
+    medians.chunk_by(|low, high| !is_apart(low.0, high.0)).filter_map(regime).collect()
 }
 
 fn is_apart(low_ns: f64, high_ns: f64) -> bool {

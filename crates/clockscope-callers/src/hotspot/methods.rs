@@ -65,12 +65,8 @@ impl Methods<'_> {
         };
         let name = constant(memory.u16(method.checked_add(layout.name_index)?)?)?;
         let class = self.pointer(constants, layout.holder)?;
-        let mut function = self.symbol(self.pointer(class, layout.class_name)?)?;
-        for byte in &mut function {
-            if *byte == b'/' {
-                *byte = b'.';
-            }
-        }
+        let class_name = self.symbol(self.pointer(class, layout.class_name)?)?.into_iter();
+        let mut function = class_name.map(|byte| if byte == b'/' { b'.' } else { byte }).collect();
         without_address(&mut function);
         function.push(b'.');
         function.extend(name);

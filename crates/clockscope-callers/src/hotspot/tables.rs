@@ -31,6 +31,7 @@ pub(crate) const SYMBOLS: [&str; 11] = [
 type Field = (Vec<u8>, Vec<u8>);
 
 /// Offsets of fields, addresses of static fields, and sizes of types.
+#[derive(Default)]
 pub(crate) struct Tables {
     offsets: HashMap<Field, u64>,
     statics: HashMap<Field, u64>,
@@ -46,8 +47,7 @@ impl Tables {
         }
         let [fields, r#type, field, is_static, offset, address, stride, types, name, size, step] =
             values;
-        let mut tables =
-            Tables { offsets: HashMap::new(), statics: HashMap::new(), sizes: HashMap::new() };
+        let mut tables = Tables::default();
         for entry in entries(fields, stride) {
             let Some(of) = name_at(memory, entry.wrapping_add(r#type))? else { break };
             let key = (of, name_at(memory, entry.wrapping_add(field))?.unwrap_or_default());

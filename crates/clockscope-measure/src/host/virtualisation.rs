@@ -89,14 +89,10 @@ pub(super) fn name(signs: &Signs) -> Option<String> {
     }
     let tree = signs.device_tree.as_deref().map(by_device_tree);
     let system = signs.sys_hypervisor.as_deref().map(str::trim).filter(|name| !name.is_empty());
-    if let Some(name) = dmi.or(system).or(tree) {
-        return Some(name.to_owned());
-    }
-    if by_cpuid.is_some() || signs.flag {
-        return Some("unknown".to_owned());
-    }
+    let unknown = (by_cpuid.is_some() || signs.flag).then_some("unknown");
     // Only the absence of CPUID's sign proves that there is no hypervisor.
-    HAS_CPUID.then(|| "none".to_owned())
+    let none = HAS_CPUID.then_some("none");
+    dmi.or(system).or(tree).or(unknown).or(none).map(str::to_owned)
 }
 
 fn by_dmi(fields: &[String]) -> Option<&'static str> {
