@@ -102,7 +102,8 @@ pub struct BpfCounter {
     /// The map `totals`.
     totals: Mapped,
     cpus: usize,
-    cost: ProbeCost,
+    /// The cost of the probes, measured when the counter was started.
+    pub cost: ProbeCost,
 }
 
 // Same values as in `count.bpf.c`.
@@ -186,11 +187,6 @@ impl BpfCounter {
         Ok(tallies)
     }
 
-    /// The cost of the probes, measured when the counter was started.
-    pub fn calibration(&self) -> ProbeCost {
-        self.cost
-    }
-
     /// Losses so far; all zero unless memory or map entries were short.
     ///
     /// # Errors
@@ -205,8 +201,7 @@ impl BpfCounter {
     }
 
     fn note(&self, which: u32) -> io::Result<u64> {
-        let note = self.map("notes")?.get(&which.to_ne_bytes())?;
-        Ok(note.map_or(0, |note| words(&note).sum()))
+        loader::note(self.map("notes")?, which)
     }
 
     fn set_note(&mut self, which: u32, value: u64) -> io::Result<()> {

@@ -81,10 +81,8 @@ impl Filter {
 
     /// The native numbers below `limit` in the set, in ascending order; `None` if the set contains every call.
     pub fn numbers(&self, limit: u32) -> Option<Vec<u32>> {
-        if self.rules.is_empty() {
-            return None;
-        }
-        Some((0..limit).filter(|number| self.matches(&names::name(*number))).collect())
+        let matches = |number: &u32| self.matches(&names::name(*number));
+        (!self.rules.is_empty()).then(|| (0..limit).filter(matches).collect())
     }
 }
 
@@ -107,11 +105,8 @@ fn rule(text: &str) -> Result<Rule, FilterError> {
         None => text,
     };
     let kept = list.strip_prefix('!');
-    let mut items = Vec::new();
-    for word in kept.unwrap_or(list).split(',') {
-        items.extend(item(word.trim())?);
-    }
-    Ok(Rule { removes: kept.is_some(), items })
+    let items = kept.unwrap_or(list).split(',').filter_map(|word| item(word.trim()).transpose());
+    Ok(Rule { removes: kept.is_some(), items: items.collect::<Result<_, _>>()? })
 }
 
 /// The calls that a word selects; `None` for `none`.

@@ -120,6 +120,12 @@ pub(crate) fn each_entry(map: &Map, mut show: impl FnMut(&[u8], &[u8])) -> io::R
     Ok(())
 }
 
+/// A count in the map `notes`, summed over all CPUs.
+pub(crate) fn note(notes: &Map, which: u32) -> io::Result<u64> {
+    let note = notes.get(&which.to_ne_bytes())?;
+    Ok(note.map_or(0, |note| words(&note).sum()))
+}
+
 /// The 64-bit words of a value.
 pub(crate) fn words(value: &[u8]) -> impl Iterator<Item = u64> {
     value.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes))
@@ -127,9 +133,6 @@ pub(crate) fn words(value: &[u8]) -> impl Iterator<Item = u64> {
 
 /// The 32-bit words of a key.
 pub(crate) fn numbers<const N: usize>(key: &[u8]) -> [u32; N] {
-    let mut numbers = [0; N];
-    for (number, bytes) in numbers.iter_mut().zip(key.as_chunks().0) {
-        *number = u32::from_ne_bytes(*bytes);
-    }
-    numbers
+    let mut numbers = key.as_chunks().0.iter().map(|bytes| u32::from_ne_bytes(*bytes));
+    std::array::from_fn(|_| numbers.next().unwrap_or(0))
 }

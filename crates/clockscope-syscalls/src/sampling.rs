@@ -188,12 +188,7 @@ impl CpuSampler {
     /// # Errors
     /// The kernel's, in reading a map.
     pub fn samples(&self) -> io::Result<(u64, u64)> {
-        Ok((self.note(NOTE_SAMPLES)?, self.note(NOTE_LOST)?))
-    }
-
-    fn note(&self, which: u32) -> io::Result<u64> {
-        let note = self.notes.get(&which.to_ne_bytes())?;
-        Ok(note.map_or(0, |note| words(&note).sum()))
+        Ok((loader::note(&self.notes, NOTE_SAMPLES)?, loader::note(&self.notes, NOTE_LOST)?))
     }
 }
 

@@ -98,10 +98,8 @@ impl SyscallTally {
 
     /// Corrected mean time of the timed calls, in picoseconds; 0 if no call was timed.
     pub fn corrected_average_ps(&self, cost: &ProbeCost) -> u64 {
-        if self.timed == 0 {
-            return 0;
-        }
-        to_u64(i128::from(self.time_ns) * 1000 / i128::from(self.timed) - cost.bias_ps())
+        let average_ps = (i128::from(self.time_ns) * 1000).checked_div(self.timed.into());
+        average_ps.map_or(0, |average_ps| to_u64(average_ps - cost.bias_ps()))
     }
 
     /// The longest timed call, corrected, in nanoseconds.

@@ -127,7 +127,7 @@ impl Counter {
                 reason: error.to_string(),
             })?;
         }
-        let tax = counter.calibration().bystander_tax_ps();
+        let tax = counter.cost.bystander_tax_ps();
         (plan.voice.note)(&format!(
             "while this runs, each system call of every process on this host takes {} longer (counting by eBPF); \
              --via none avoids that",
@@ -182,7 +182,7 @@ impl Counter {
         Ok(match self {
             Self::Bpf(counter) => (
                 counter.borrow().read().context("cannot read the counts of system calls")?,
-                counter.borrow().calibration(),
+                counter.borrow().cost,
             ),
             // The cost is not measured, because it is mostly scheduling.
             Self::Ptrace(counter) => (counter.borrow().read(), ProbeCost::default()),

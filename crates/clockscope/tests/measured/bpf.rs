@@ -251,7 +251,7 @@ fn the_calibration_appears_in_no_result() {
         let options = BpfOptions { latency: true, breakdown, ..options() };
         let Some(counter) = start(&options) else { return };
         assert_eq!(counter.read().expect("the maps can be read"), []);
-        let cost = counter.calibration();
+        let cost = counter.cost;
         for picoseconds in [cost.untraced_ps, cost.bystander_ps, cost.traced_ps, cost.span_ps] {
             assert!((1..1_000_000_000).contains(&picoseconds), "{cost:?}");
         }
