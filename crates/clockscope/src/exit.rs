@@ -1,6 +1,6 @@
 //! Exit statuses of `clockscope`; scripts may depend on them.
 
-use std::fmt;
+use std::fmt::Display;
 
 pub use clock_doctor::report::status::{NOTHING_TO_MEND, UNKNOWN, WRONG as WRONG_TIME};
 
@@ -27,22 +27,15 @@ pub(crate) const fn reported(is_written: bool, code: i32) -> i32 {
 }
 
 /// An error that leads to another exit status than other errors of its subcommand.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct Failed {
     pub(crate) code: i32,
     message: String,
 }
 
 impl Failed {
-    pub(crate) fn new(code: i32, what: impl fmt::Display) -> Self {
+    pub(crate) fn new(code: i32, what: impl Display) -> Self {
         Self { code, message: format!("{what:#}") }
     }
 }
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Failed {}

@@ -62,9 +62,7 @@ fn told(capture: &Capture, packed: usize, path: &str) -> String {
     }
     if !capture.unread.is_empty() {
         text += "there, but not read:\n";
-        for unread in &capture.unread {
-            let _ = writeln!(text, "  {}: {}", unread.file, unread.why);
-        }
+        text.extend(capture.unread.iter().map(|one| format!("  {}: {}\n", one.file, one.why)));
     }
     let _ = writeln!(text, "{} files, {packed} bytes packed; nothing else", capture.members.len());
     let _ = writeln!(text, "next, on any machine:\n  clockscope doctor --root {path}");

@@ -65,15 +65,13 @@ fn has_changed(line: &str) -> bool {
 
 /// Prints to standard output, or writes the file of `--output`.
 fn write(args: &CompareArgs, text: &str) -> Result<()> {
-    let Some(path) = &args.output else {
-        let is_report = args.format == Format::Text && !args.ministat;
-        return if is_report {
+    match &args.output {
+        Some(path) => replace_file::replace_text(path, text),
+        None if args.format == Format::Text && !args.ministat => {
             streams::print_bytes(colour::for_stdout(text, has_changed).as_bytes())
-        } else {
-            streams::print(text)
-        };
-    };
-    replace_file::replace_text(path, text)
+        }
+        None => streams::print(text),
+    }
 }
 
 fn fails(what: FailIf, report: &CompareReport) -> bool {
