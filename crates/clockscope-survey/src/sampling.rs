@@ -97,7 +97,8 @@ pub struct Options {
 pub struct Survey {
     sampler: CpuSampler,
     options: Options,
-    code: Code,
+    /// The clocks that the vDSO's instructions belong to.
+    pub code: Code,
 }
 
 /// Id of a measuring thread, number of its reads, and their kind.
@@ -116,11 +117,6 @@ impl Survey {
         let Learned { code, bytes } = learned.ok_or(Decline::NoVdso)?;
         let sampler = CpuSampler::open(mean_period_ns(options), bytes)?;
         Ok(Self { sampler, options, code })
-    }
-
-    /// The clocks that the vDSO's instructions belong to.
-    pub fn code(&self) -> &Code {
-        &self.code
     }
 
     /// Samples; calls `tell` with the elapsed time now and then, and ends early if it says that no more is wanted.

@@ -90,8 +90,9 @@ fn read<T>(result: io::Result<T>, what: &'static str) -> Result<T, LoadError> {
     })
 }
 
-/// The width of addresses in a process, by the ELF header of its program.
-fn class_of(dir: &str) -> Class {
+/// The width of addresses in a process with this folder in `/proc`, by the ELF header of its program; 64 bits if that
+/// cannot be read.
+pub fn class_of(dir: &str) -> Class {
     let mut ident = [0; 5];
     let header =
         File::open(format!("{dir}/exe")).and_then(|file| file.read_exact_at(&mut ident, 0));

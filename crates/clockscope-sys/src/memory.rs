@@ -164,6 +164,12 @@ pub fn read_exact(pid: i32, address: u64, into: &mut [u8]) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(libc::EFAULT))
 }
 
+/// Whether a process has these bytes at an address.
+pub fn holds(pid: i32, address: u64, bytes: &[u8]) -> bool {
+    let mut found = vec![0; bytes.len()];
+    read_exact(pid, address, &mut found).is_ok() && found == bytes
+}
+
 /// Reads one 64-bit word.
 ///
 /// # Errors

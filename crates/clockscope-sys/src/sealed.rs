@@ -19,9 +19,11 @@ const SEALS: SealFlags =
 /// The page, mapped for writing here only.
 #[derive(Debug)]
 pub struct SealedPage {
-    page: &'static Page,
+    /// The page, which other processes read while this one writes it.
+    pub page: &'static Page,
     file: File,
-    inode: u64,
+    /// The inode number, by which other processes recognise the file.
+    pub inode: u64,
 }
 
 impl SealedPage {
@@ -47,19 +49,9 @@ impl SealedPage {
         Ok(Self { page, file, inode })
     }
 
-    /// The page, which other processes read while this one writes it.
-    pub fn page(&self) -> &'static Page {
-        self.page
-    }
-
     /// The file's descriptor in this process.
     pub fn descriptor(&self) -> i32 {
         self.file.as_raw_fd()
-    }
-
-    /// The inode number, by which other processes recognise the file.
-    pub fn inode(&self) -> u64 {
-        self.inode
     }
 }
 
@@ -72,10 +64,10 @@ mod tests {
     #[test]
     fn who_opens_the_file_sees_the_page_and_can_neither_write_nor_cut_it() {
         let sealed = SealedPage::new().unwrap();
-        sealed.page().magic.store(7, Release);
+        sealed.page.magic.store(7, Release);
         let path = format!("/proc/self/fd/{}", sealed.descriptor());
         let stranger = File::options().read(true).write(true).open(path).unwrap();
-        assert_eq!(stranger.metadata().unwrap().ino(), sealed.inode());
+        assert_eq!(stranger.metadata().unwrap().ino(), sealed.inode);
         let refused = |result: io::Result<()>| {
             assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::EPERM));
         };
@@ -96,6 +88,6 @@ mod tests {
         let mut magic = [0; 8];
         stranger.read_exact_at(&mut magic, INSTALL_MARK).unwrap();
         assert_eq!(u64::from_ne_bytes(magic), 7);
-        assert_eq!(sealed.page().magic.load(Acquire), 7);
+        assert_eq!(sealed.page.magic.load(Acquire), 7);
     }
 }

@@ -34,7 +34,7 @@ impl Functions {
         })?;
         let image = Image::parse(&loaded.bytes).map_err(|error| unreadable(&error))?;
         let inside = image
-            .symbols()
+            .symbols
             .iter()
             .filter(|symbol| symbol.defined && symbol.offset < loaded.bytes.len() as u64);
         let address = |symbol: &vdso_reader::Symbol| {

@@ -12,7 +12,6 @@ use clockscope_model::trace::{DeclineRow, Missing, Way};
 use clockscope_syscalls::bpf::{BpfCounter, BpfLosses, BpfOptions};
 use clockscope_syscalls::ptrace::PtraceCounter;
 use clockscope_syscalls::{BpfDecline, ProbeCost, SyscallTally};
-use clockscope_text::foreign::Foreign;
 use clockscope_text::units;
 use clockscope_tracee::observers::SyscallObserver;
 
@@ -194,10 +193,9 @@ impl Counter {
         let Self::Bpf(counter) = self else { return Vec::new() };
         let losses = counter.borrow().losses().unwrap_or_default();
         let row = |reason: String| DeclineRow {
-            pid: 0,
-            command: Foreign::default(),
             what: Missing::Syscalls,
             reason,
+            ..DeclineRow::default()
         };
         reasons(&losses).into_iter().map(row).collect()
     }

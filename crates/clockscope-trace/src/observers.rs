@@ -92,7 +92,7 @@ impl<'a> Observing<'a> {
         }
         Observed {
             sampling: self.sampling,
-            timeline: self.timeline.map(Timeline::finish),
+            timeline: self.timeline.map(|timeline| timeline.moments),
             counters: counter_reads::rows(self.counters),
         }
     }

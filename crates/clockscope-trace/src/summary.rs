@@ -67,9 +67,7 @@ fn processes_detail(
         // A process without a place of its own has its parent's. Parents come before their children.
         let parents = || process.parent.and_then(|parent| places.get(&parent));
         let place = places.get(&process.pid).or_else(parents).cloned();
-        if let Some(place) = &place {
-            places.insert(process.pid, place.clone());
-        }
+        places.extend(place.clone().map(|place| (process.pid, place)));
         let threads = || thread_ids(process.pid, &process.threads, tallies).into_iter();
         ProcessDetail {
             pid: process.pid,
@@ -144,8 +142,8 @@ pub(crate) fn report(mut data: RunData<'_>) -> TraceReport {
     let by_code = (data.counted.via == Way::Sites).then(|| site_tallies(processes));
     let tallies = by_code.as_ref().unwrap_or(&data.counted.tallies);
     let cost = &data.counted.cost;
-    let time = TickTime::of(data.session, processes.timings());
-    let mut vdso = vdso_rows(&processes.total(), Some(processes.timings()), &time);
+    let time = TickTime::of(data.session, &processes.timings);
+    let mut vdso = vdso_rows(&processes.total(), Some(&processes.timings), &time);
     vdso.retain(|row| plan.filter.matches(&row.function));
     let mut syscalls = syscall_rows(tallies, cost, plan.syscalls.latency);
     if by_code.is_some() {
@@ -164,14 +162,14 @@ pub(crate) fn report(mut data: RunData<'_>) -> TraceReport {
         passed_on: passed_on(&vdso, &syscalls),
         clock: plan.clock,
     };
-    let same_tick = same_tick_share(processes.timings(), &time, tick_ns);
+    let same_tick = same_tick_share(&processes.timings, &time, tick_ns);
     let (exit_code, signal) = exit_code_and_signal(data.followed.end);
     let exact = Exact { processes, tallies, scale: time.scale, cpu_ns, filter: &plan.filter };
     let callers = seen.sampling.map(|sampling| sampling.finish(&exact));
     let timed = vdso.iter().any(|row| row.timed > 0);
     let moments = seen.timeline.map(|moments| moments.until_end(wall_ns, &vdso, &syscalls));
     let in_order = plan.clock == Clock::Tsc;
-    let page = |kept| clock_page::report(kept, &vdso, processes.timings(), in_order);
+    let page = |kept| clock_page::report(kept, &vdso, &processes.timings, in_order);
     let mut report = TraceReport {
         schema: 1,
         command: data.command.iter().map(|word| word.as_os_str().into()).collect(),
@@ -179,10 +177,10 @@ pub(crate) fn report(mut data: RunData<'_>) -> TraceReport {
         signal,
         wall_ns,
         cpu_ns,
-        queued_ns: nanos(processes.queued()),
+        queued_ns: nanos(processes.queued),
         throttled_ns: data.throttling.since_ns(),
         processes: processes.all().len() as u64,
-        threads: processes.threads(),
+        threads: processes.threads,
         via: Some(data.counted.via),
         clock_reads: clock_reads(&vdso, &syscalls, same_tick, &context),
         processes_detail: processes_detail(&data, tallies, &time),

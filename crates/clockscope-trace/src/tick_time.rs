@@ -19,7 +19,7 @@ pub(crate) struct TickTime {
 impl TickTime {
     /// The present scale of the session, with the cost of timing for these timed calls.
     pub(crate) fn of(session: &Session, timings: &Timings) -> Self {
-        Self { scale: session.scale(), bracket: session.bracket().beside(timings.empty) }
+        Self { scale: session.scale(), bracket: session.bracket.beside(timings.empty) }
     }
 
     /// Cost of timing one call, in picoseconds.

@@ -30,7 +30,7 @@ pub(crate) struct Timeline<'a> {
     filter: &'a Filter,
     /// By counter: whether it is in the report, and whether it reads a clock.
     kinds: [Kind; COUNTERS],
-    moments: Moments,
+    pub(crate) moments: Moments,
 }
 
 /// The counts at successive moments.
@@ -69,11 +69,6 @@ impl<'a> Timeline<'a> {
             kinds: std::array::from_fn(kind),
             moments: Moments::default(),
         }
-    }
-
-    /// Ends the timeline.
-    pub(crate) fn finish(self) -> Moments {
-        self.moments
     }
 
     fn now(&self, processes: &Processes) -> Moment {

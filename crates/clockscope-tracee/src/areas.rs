@@ -115,12 +115,6 @@ impl Drop for Part {
     }
 }
 
-/// State of a running process with all threads stopped.
-pub struct There<'a> {
-    /// Areas of an earlier session.
-    pub old_areas: &'a [OldArea],
-}
-
 /// Whether a jump leads into an old area.
 fn leads_to(areas: &[OldArea], at: u64, bytes: &[u8]) -> bool {
     let Some(distance) = near_jump(bytes) else { return false };
@@ -156,10 +150,7 @@ impl OldArea {
     /// image.
     fn takes_more(&self, pid: i32, image: u64) -> bool {
         let (_, head) = Stubs::new(self.at, AREA_SIZE, head(image, false));
-        let mut there = vec![0; head.bytes.len()];
-        self.image == image
-            && memory::read_exact(pid, self.at, &mut there).is_ok()
-            && there == head.bytes
+        self.image == image && memory::holds(pid, self.at, &head.bytes)
     }
 }
 
@@ -415,13 +406,14 @@ impl InProcess {
         self.areas.iter().any(|area| area.reads_counter(address))
     }
 
-    /// Writes jumps into a mapping. Returns the sites that are not counted, by reason.
+    /// Writes jumps into a mapping. Returns the sites that are not counted, by reason. In a process that was already
+    /// running there may be areas of an earlier session, `old`.
     pub(crate) fn patch(
         &mut self,
         process: (i32, Option<&File>),
         mapping: &Executed,
         found: &Found,
-        there: Option<&There<'_>>,
+        old: Option<&[OldArea]>,
     ) -> Vec<(Why, u64)> {
         let segments = found.segments.iter();
         let of_segment = segments.filter(|segment| {
@@ -445,13 +437,13 @@ impl InProcess {
             let sites = found.sites.get(until(mapping.start)..until(mapping.end));
             let sites = sites.unwrap_or_default();
             let mut here = Cow::Borrowed(sites);
-            if let Some(there) = there {
+            if let Some(old) = old {
                 // Nothing is left of several instructions where an earlier session's jump still is.
                 let is_left = |site: &Site| {
                     let (at, mut bytes) = (site.window.wrapping_add(bias), [0; JUMP]);
-                    !there.old_areas.is_empty()
+                    !old.is_empty()
                         && memory::read_exact(process.0, at, &mut bytes).is_ok()
-                        && leads_to(there.old_areas, at, &bytes)
+                        && leads_to(old, at, &bytes)
                 };
                 // The functions of the kernel's image are redirected separately, and attaching compares its bytes with
                 // the kernel's.
@@ -462,7 +454,7 @@ impl InProcess {
                 let lost = (sites.len() - here.len()) as u64;
                 left.extend((lost > 0).then_some((why, lost)));
             }
-            let written = self.write(process, mapping, &here, bias, there);
+            let written = self.write(process, mapping, &here, bias, old);
             let unwritten = written.err().map(|why| (why, here.len() as u64));
             left.extend(unwritten.filter(|(_, sites)| *sites > 0));
             let never = found.left.iter().filter(|left| is_here(left.syscall));
@@ -477,7 +469,7 @@ impl InProcess {
         mapping: &Executed,
         sites: &[Site],
         bias: u64,
-        old: Option<&There<'_>>,
+        old: Option<&[OldArea]>,
     ) -> Result<(), Why> {
         let range = mapping.start..mapping.end;
         let is_near = |area: &&mut Stubs| reaches(area.base(), &range);
@@ -488,7 +480,7 @@ impl InProcess {
         // The process's bytes must equal the file's.
         let mut is_there = |at: u64, original: &[u8]| {
             let at = at.wrapping_add(bias);
-            let is_left = |bytes: &[u8]| old.is_some_and(|old| leads_to(old.old_areas, at, bytes));
+            let is_left = |bytes: &[u8]| old.is_some_and(|old| leads_to(old, at, bytes));
             parts.at(at, original.len()).is_some_and(|there| {
                 there == original || (is_left(there) && there[JUMP..] == original[JUMP..])
             })

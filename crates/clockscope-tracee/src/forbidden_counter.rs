@@ -22,7 +22,7 @@ pub(super) fn step_over(session: &Session, thread: i32, pages: Option<&Shared>) 
     }
     let (has_clock, delays) = (session.clock_page().is_some(), session.delays_reads);
     let Ok(mut registers) = ptrace::registers(thread) else { return false };
-    let image = &session.ready().bytes;
+    let image = &session.ready.bytes;
     if pages.is_none() && !has_clock && !delays {
         return false;
     }
@@ -72,11 +72,8 @@ const AHEAD: i64 = 20_000;
 /// Base address of the shim in a process that executes an instruction of it.
 fn image_base(thread: i32, at: u64, image: &[u8]) -> Option<u64> {
     let page = PAGE as u64;
-    let mut header = [0; 64];
-    let begins = |base: &u64| {
-        memory::read_exact(thread, *base, &mut header).is_ok()
-            && image.get(..header.len()) == Some(&header[..])
-    };
+    let header = image.get(..64)?;
+    let begins = |base: &u64| memory::holds(thread, *base, header);
     let pages = (IMAGE_SIZE as u64).div_ceil(page);
     (0..pages).filter_map(|n| (at & !(page - 1)).checked_sub(n * page)).find(begins)
 }

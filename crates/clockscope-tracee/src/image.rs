@@ -124,7 +124,7 @@ pub fn prepare(
         editor.hide_tables_that_lack_in(kernel);
     }
     let kernel_at = KERNEL_OFFSET as u64 + code_offset;
-    let merged = unwind::with_kernel_functions(&editor.bytes, kernel.bytes(), kernel_at);
+    let merged = unwind::with_kernel_functions(&editor.bytes, &kernel.bytes, kernel_at);
     let mut bytes = merged.unwrap_or(editor.bytes);
     bytes.resize(IMAGE_SIZE, 0);
     let install_offset = entry("clockscope_install")?.0;
@@ -378,7 +378,7 @@ impl Editor {
         let [sysv, gnu, symbols] = self.tags_at;
         let entry = self.bytes[symbols..symbols + size_of::<Dyn64<LE>>()].to_vec();
         for (tag, at) in [(DT_HASH, sysv), (DT_GNU_HASH, gnu)] {
-            if !kernel.dynamic().iter().any(|entry| entry.0 == tag.0) {
+            if !kernel.dynamic.iter().any(|entry| entry.0 == tag.0) {
                 self.put(at, &entry);
             }
         }

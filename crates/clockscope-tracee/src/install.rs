@@ -88,7 +88,7 @@ pub(crate) fn install(
     let image = image.map(|image| (below(registers.sp(), &image), image));
     let code = assemble(&LaunchSlots {
         image: image.as_ref().map_or(0, |(at, _)| *at),
-        install_offset: session.ready().install_offset.into(),
+        install_offset: session.ready.install_offset.into(),
         params: LaunchParams {
             kernel_base: vdso.base,
             auxv_slot: vdso.slot,
@@ -127,7 +127,7 @@ fn not_shown(pid: i32, error: std::io::Error) -> Decline {
 
 /// Addresses of areas for code that counts system calls; none if a seccomp filter might not allow the code's calls.
 fn areas_for(session: &Session, pid: i32) -> [u64; AREAS] {
-    let wanted = session.counts_sites() && !has_foreign_filter(session, pid);
+    let wanted = session.counts_sites && !has_foreign_filter(session, pid);
     let maps = wanted.then(|| clockscope_sys::proc_text::read(format!("/proc/{pid}/maps")).ok());
     maps.flatten()
         .map_or([0; AREAS], |text| areas::places(&vdso_reader::maps::parse(&text), 0..0, &[]))

@@ -59,8 +59,8 @@ pub struct Processes {
     all: Vec<Process>,
     /// Index of each thread's process.
     by_thread: HashMap<i32, usize>,
-    /// Times from pages that no process uses any more.
-    timings: Timings,
+    /// Times from pages that no process uses any more; of all processes together after [`Self::close`].
+    pub timings: Timings,
     /// Calls without a process, from pages that no process uses any more.
     nobodys: Calls,
     /// Clauses about system calls that code in the processes has not counted.
@@ -71,9 +71,10 @@ pub struct Processes {
     /// memory.
     pub(crate) has_sites: bool,
     /// Number of threads seen.
-    threads: u64,
-    /// Time that ended threads waited for a CPU.
-    queued: Duration,
+    pub threads: u64,
+    /// Time that ended threads waited for a CPU while they were counted: of all launched ones, and of those of attached
+    /// processes that lived until the end.
+    pub queued: Duration,
     /// The part of that time before they were counted, by thread.
     queued_before: HashMap<i32, Duration>,
     /// Redirections of attached processes, dead ones included, because their children may still have them.
@@ -215,12 +216,6 @@ impl Processes {
         }
     }
 
-    /// Time that the threads waited for a CPU while they were counted: of all launched ones, and of those of attached
-    /// processes that lived until the end.
-    pub fn queued(&self) -> Duration {
-        self.queued
-    }
-
     /// Processor time of all processes while they were counted: the sum of each process's own time.
     pub fn cpu(&self) -> Duration {
         let own = |process: &Process| process.cpu_after?.checked_sub(process.cpu_before);
@@ -313,9 +308,7 @@ impl Processes {
     /// Times of all processes until now. A call that is being timed meanwhile may be in some of the sums only.
     pub fn timings_so_far(&self) -> Timings {
         let mut timings = self.timings.clone();
-        for pages in self.open() {
-            timings.add(pages.get());
-        }
+        self.open().into_iter().for_each(|pages| timings.add(pages.get()));
         timings
     }
 
@@ -335,9 +328,7 @@ impl Processes {
                 process.collect(pages.get(), Self::number(index));
             }
         }
-        for pages in open {
-            self.finish(pages.get());
-        }
+        open.iter().for_each(|pages| self.finish(pages.get()));
     }
 
     /// All processes, in the order in which they were seen.
@@ -355,23 +346,11 @@ impl Processes {
         self.all.iter().filter(|process| process.alive && process.sites.has_jumps())
     }
 
-    /// Number of threads seen.
-    pub fn threads(&self) -> u64 {
-        self.threads
-    }
-
     /// Calls of all processes together.
     pub fn total(&self) -> Calls {
         let mut total = self.nobodys;
-        for process in &self.all {
-            counts::add(&mut total, &process.calls);
-        }
+        self.all.iter().for_each(|process| counts::add(&mut total, &process.calls));
         total
-    }
-
-    /// Times of all processes together; complete after [`Self::close`].
-    pub fn timings(&self) -> &Timings {
-        &self.timings
     }
 }
 

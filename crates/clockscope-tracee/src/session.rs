@@ -45,7 +45,8 @@ pub struct Session {
     bytes: Vec<u8>,
     /// Present if calls are counted.
     live: Option<RefCell<LivePages>>,
-    ready: Ready,
+    /// The prepared image.
+    pub ready: Ready,
     counting: Counting,
     clock: Option<ClockMemory>,
     /// Whether the image delays reads by the counter (`run --clock slow`).
@@ -55,9 +56,10 @@ pub struct Session {
     /// Offsets of the unused end of the kernel's image, where the launch code goes.
     pub(crate) room: Range<usize>,
     start: ClockPair,
-    bracket: Bracket,
-    /// Whether system calls are counted inside the program.
-    counts_sites: bool,
+    /// The cost that timing adds to a call.
+    pub bracket: Bracket,
+    /// Whether system calls are counted inside programs.
+    pub(crate) counts_sites: bool,
     /// Whether some of these are timed.
     pub(crate) times_sites: bool,
     /// Number of this process's own seccomp filters.
@@ -109,7 +111,7 @@ impl Session {
         bytes.resize(SESSION_OFFSET, 0);
         bytes.extend(memory::bytes_of(&constants));
         bytes.resize(IMAGE_PAGES, 0);
-        let end = usize::try_from(kernel.content_end())
+        let end = usize::try_from(kernel.content_end)
             .context("this kernel's vDSO is too large")?
             .next_multiple_of(16);
         Ok(Self {
@@ -140,11 +142,6 @@ impl Session {
     pub fn follow(&mut self) {
         let at = SESSION_OFFSET + offset_of!(Constants, follows);
         self.bytes[at..at + 8].copy_from_slice(&1_u64.to_le_bytes());
-    }
-
-    /// Whether system calls are counted inside programs.
-    pub fn counts_sites(&self) -> bool {
-        self.counts_sites
     }
 
     /// Announces that the tracer lives, so that the image times calls. The calling thread must be the tracer.
@@ -197,11 +194,6 @@ impl Session {
         bytes
     }
 
-    /// The prepared image.
-    pub fn ready(&self) -> &Ready {
-        &self.ready
-    }
-
     /// Whether vDSO calls are counted.
     pub(crate) fn is_counting(&self) -> bool {
         self.counting != Counting::No
@@ -220,14 +212,9 @@ impl Session {
             Some(ClockMemory::Segment(segment)) => (u64::from(segment.id().cast_unsigned()), 0),
             Some(ClockMemory::Sealed(sealed)) => {
                 let descriptor = u64::from(sealed.descriptor().cast_unsigned());
-                (u64::from(std::process::id()) << 32 | descriptor, sealed.inode())
+                (u64::from(std::process::id()) << 32 | descriptor, sealed.inode)
             }
         }
-    }
-
-    /// The cost that timing adds to a call.
-    pub fn bracket(&self) -> Bracket {
-        self.bracket
     }
 
     /// Ticks to nanoseconds, from the counter and `CLOCK_MONOTONIC_RAW` between the start of the session and now.
@@ -250,7 +237,7 @@ impl ClockMemory {
     fn page(&self) -> &'static Page {
         match self {
             Self::Segment(segment) => segment.get(),
-            Self::Sealed(sealed) => sealed.page(),
+            Self::Sealed(sealed) => sealed.page,
         }
     }
 }

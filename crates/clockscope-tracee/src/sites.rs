@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use super::arch::{counter_read, set_stub_thread, stub_thread};
-use super::areas::{InProcess, There, own_code, text_of};
+use super::areas::{InProcess, OldArea, own_code, text_of};
 use super::forbidden_counter;
 use super::processes::Process;
 use super::site_files::{Executed, FileKey, FileState, VDSO, executed, found_in};
@@ -240,23 +240,24 @@ impl Sites {
         }
     }
 
-    /// Starts counting in a process that is already running, in areas that may have been mapped.
+    /// Starts counting in a process that is already running, with all threads stopped, in areas that may have been
+    /// mapped. `old` are areas of an earlier session.
     pub fn enter(
         &mut self,
         pid: i32,
         image: u64,
         places: [u64; AREAS],
-        there: &There<'_>,
+        old: &[OldArea],
     ) -> InProcess {
         let mut sites = InProcess::at(places);
         let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return sites };
         let memory = text_of(pid).ok();
         let memory = (pid, memory.as_ref());
-        sites.begin(memory, (image, there.old_areas), &maps::parse(&text), self.times);
+        sites.begin(memory, (image, old), &maps::parse(&text), self.times);
         if sites.is_empty() {
             self.lose(NO_ROOM);
         } else {
-            self.patch(memory, &text, &auxiliary(pid), &mut sites, Some(there));
+            self.patch(memory, &text, &auxiliary(pid), &mut sites, Some(old));
         }
         sites
     }
@@ -268,7 +269,7 @@ impl Sites {
         text: &str,
         auxv: &Auxv,
         sites: &mut InProcess,
-        there: Option<&There<'_>>,
+        old: Option<&[OldArea]>,
     ) -> Vec<(String, Rc<Found>)> {
         let has_no_linker = value(auxv, libc::AT_BASE) == Some(0);
         let mut files = Vec::new();
@@ -284,7 +285,7 @@ impl Sites {
             let patched = if has_no_linker && is_foreign(pid, &mapping) {
                 found.sites.iter().map(|_| (Why::Foreign, 1)).collect()
             } else {
-                sites.patch((pid, memory), &mapping, &found, there)
+                sites.patch((pid, memory), &mapping, &found, old)
             };
             self.leave(mapping.name.clone(), patched);
             files.push((mapping.name, found));

@@ -10,24 +10,33 @@ use serde::{Serialize, Serializer};
 /// All offsets count bytes from the start of the image, which is both the start of the file and,
 /// in a process, the address in `AT_SYSINFO_EHDR`.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Image {
-    pub(super) bytes: Vec<u8>,
+    /// The bytes passed to [`Image::parse`].
+    pub bytes: Vec<u8>,
     /// The width of its addresses.
     pub class: Class,
     /// The processor family that it is for.
     pub machine: Machine,
     /// Its program headers, in their order.
     pub segments: Vec<Segment>,
-    pub(super) sections: Vec<Section>,
-    pub(super) dynamic: Vec<(i64, u64)>,
-    pub(super) symbols: Vec<Symbol>,
+    /// Its section headers, in their order; empty if there are none within the bytes.
+    pub sections: Vec<Section>,
+    /// Its dynamic table as pairs of tag and value, in their order, without the final `DT_NULL`.
+    pub dynamic: Vec<(i64, u64)>,
+    /// Its dynamic symbols in the order of the table, without the empty first entry.
+    pub symbols: Vec<Symbol>,
     /// The versions that it defines, in their order.
     pub versions: Vec<Version>,
     /// What its notes say, in their order.
     pub notes: Vec<Note>,
     /// Its own name, `linux-vdso.so.1` for the kernel's images.
     pub soname: Option<String>,
-    pub(super) content_end: u64,
+    /// The offset after the last byte in use.
+    ///
+    /// Headers, the file part of all segments, all sections and the section headers end before it. From here to the end
+    /// of the last page the bytes are unused.
+    pub content_end: u64,
 }
 
 /// A number shown in hexadecimal, because it is an address.
@@ -219,26 +228,6 @@ impl fmt::Debug for Image {
 }
 
 impl Image {
-    /// The bytes passed to [`Image::parse`].
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// Its section headers, in their order; empty if there are none within the bytes.
-    pub fn sections(&self) -> &[Section] {
-        &self.sections
-    }
-
-    /// Its dynamic table as pairs of tag and value, in their order, without the final `DT_NULL`.
-    pub fn dynamic(&self) -> &[(i64, u64)] {
-        &self.dynamic
-    }
-
-    /// Its dynamic symbols in the order of the table, without the empty first entry.
-    pub fn symbols(&self) -> &[Symbol] {
-        &self.symbols
-    }
-
     /// The functions that programs can call: defined, not absolute, global or weak.
     ///
     /// Symbols without a type are included, because arm64's `__kernel_rt_sigreturn` is one.
@@ -257,14 +246,6 @@ impl Image {
             Note::BuildId(id) => Some(id.as_str()),
             _ => None,
         })
-    }
-
-    /// The offset after the last byte in use.
-    ///
-    /// Headers, the file part of all segments, all sections and the section headers end before it. From here to the end
-    /// of the last page the bytes are unused.
-    pub fn content_end(&self) -> u64 {
-        self.content_end
     }
 
     /// The offset of an address that the image was linked for.

@@ -22,13 +22,13 @@ fn images_of_three_machines_are_read_whole() {
     ] {
         let image = Image::parse(bytes).unwrap();
         assert_eq!((image.class, image.machine), (class, machine));
-        assert_eq!(image.content_end(), content_end, "{machine:?}");
+        assert_eq!(image.content_end, content_end, "{machine:?}");
     }
     let image = Image::parse(X86_64).unwrap();
     assert_eq!(image.soname.as_deref(), Some("linux-vdso.so.1"));
     assert_eq!(image.function("clock_gettime").unwrap().binding, Binding::Weak);
     assert_eq!(image.function("LINUX_2.6"), None, "an absolute symbol is no function");
-    assert_eq!((image.symbols().len(), image.functions().count()), (13, 12));
+    assert_eq!((image.symbols.len(), image.functions().count()), (13, 12));
     assert_eq!((image.segments.len(), image.segments[0].flags), (4, 5));
     assert_eq!(image.build_id(), Some("a599807156a2a62fe956a82e388aeeabc874119c"));
     assert!(image.notes.contains(&Note::LinuxVersion(6, 18, 44)));
@@ -46,13 +46,13 @@ fn without_section_headers_the_hash_tables_tell_the_number_of_symbols() {
         bytes[0x28..0x30].fill(0);
         bytes[0x3a..0x40].fill(0);
         let image = Image::parse(&bytes).unwrap();
-        assert!(image.sections().is_empty());
-        assert_eq!(image.symbols(), whole.symbols());
+        assert!(image.sections.is_empty());
+        assert_eq!(image.symbols, whole.symbols);
         let hash = dynamic_entry(&bytes, 4);
         bytes[hash..hash + 8].copy_from_slice(&0x6000_0000u64.to_le_bytes());
         let image = Image::parse(&bytes).unwrap();
-        assert_eq!(image.symbols(), whole.symbols(), "by DT_GNU_HASH");
-        assert!(image.content_end() < whole.content_end());
+        assert_eq!(image.symbols, whole.symbols, "by DT_GNU_HASH");
+        assert!(image.content_end < whole.content_end);
     }
 }
 
@@ -107,7 +107,7 @@ fn reasons_are_lower_case_clauses() {
 fn dynamic_entry(bytes: &[u8], tag: i64) -> usize {
     let image = Image::parse(bytes).unwrap();
     let segment = image.segments.iter().find(|segment| segment.kind == object::elf::PT_DYNAMIC);
-    let place = image.dynamic().iter().position(|entry| entry.0 == tag).unwrap();
+    let place = image.dynamic.iter().position(|entry| entry.0 == tag).unwrap();
     usize::try_from(segment.unwrap().offset).unwrap() + 16 * place
 }
 
@@ -124,7 +124,7 @@ proptest! {
         }
         bytes.truncate(len);
         if let Ok(image) = Image::parse(&bytes) {
-            prop_assert!(image.content_end() <= bytes.len() as u64);
+            prop_assert!(image.content_end <= bytes.len() as u64);
             let view = View::new(&image, ImageOrigin::Own { pid: 1 }, Some(u64::MAX), &[]);
             prop_assert!(text::render(&view).starts_with("vDSO of this process, pid 1\n"));
         }

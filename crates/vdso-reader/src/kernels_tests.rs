@@ -27,14 +27,14 @@ fn every_image_is_read_whole() {
         let view = View::new(&image, ImageOrigin::Own { pid: 1 }, None, &[]);
         assert_eq!(view.linux_version.as_deref(), Some(*version), "{name}");
         assert!(image.build_id().is_some(), "{name}");
-        let has_table = |tag: i64| image.dynamic().iter().any(|entry| entry.0 == tag);
+        let has_table = |tag: i64| image.dynamic.iter().any(|entry| entry.0 == tag);
         let found = [("hash", 4), ("gnu", 0x6fff_fef5)].into_iter().filter(|it| has_table(it.1));
         assert_eq!(found.map(|it| it.0).collect::<Vec<_>>().join(","), *tables, "{name}");
         let mut found: Vec<&str> =
             image.functions().filter_map(|symbol| symbol.name.strip_prefix(prefix)).collect();
         found.sort_unstable();
         assert_eq!(found, functions, "{name}");
-        assert!(image.content_end() <= bytes.len() as u64, "{name}");
+        assert!(image.content_end <= bytes.len() as u64, "{name}");
         if let Some(sigreturn) = image.function("__kernel_rt_sigreturn") {
             // A debugger recognises a signal frame by these two instructions: mov x8, #139; svc #0.
             let at = usize::try_from(sigreturn.offset).unwrap();

@@ -82,7 +82,7 @@ impl<'a> View<'a> {
             let base = address.filter(|_| symbol.defined && !symbol.absolute);
             PlacedSymbol { symbol, address: base.map(|base| Hex(base.wrapping_add(symbol.offset))) }
         };
-        let mut symbols: Vec<_> = image.symbols().iter().map(placed).collect();
+        let mut symbols: Vec<_> = image.symbols.iter().map(placed).collect();
         symbols.sort_by_key(|PlacedSymbol { symbol, .. }| {
             (symbol.absolute, symbol.offset, symbol.binding != Binding::Global)
         });
@@ -93,7 +93,7 @@ impl<'a> View<'a> {
             source,
             address: address.map(Hex),
             kernel_address: kernels.map(|mapping| Hex(mapping.start)),
-            size_bytes: image.bytes().len() as u64,
+            size_bytes: image.bytes.len() as u64,
             machine: image.machine,
             address_bits: image.class as u8,
             soname: image.soname.as_deref(),

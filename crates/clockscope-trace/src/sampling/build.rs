@@ -114,7 +114,7 @@ fn called_rows(
     counts: &Counts,
 ) -> (HashMap<Called, usize>, Vec<CalledRow>) {
     let mut sampled: HashMap<Called, Seen> = HashMap::new();
-    for (stack, seen) in found.collected.stacks() {
+    for (stack, seen) in &found.collected.stacks {
         let sum = sampled.entry(stack.called).or_default();
         sum.samples += seen.samples;
         sum.weight += seen.weight;
@@ -174,10 +174,10 @@ fn stack_rows(
     frames: &mut IndexSet<FrameRow>,
 ) -> (Vec<StackRow>, HashMap<usize, usize>) {
     let collected = &found.collected;
-    let calls = weights::calls(collected.stacks(), counts);
+    let calls = weights::calls(&collected.stacks, counts);
     let (mut rows, mut moved) = (Vec::new(), HashMap::new());
     for index in order::places(calls.len(), |a, b| calls[b].total_cmp(&calls[a])) {
-        let (stack, seen) = &collected.stacks()[index];
+        let (stack, seen) = &collected.stacks[index];
         let Some(called) = called.get(&stack.called) else { continue };
         moved.insert(index, rows.len());
         // Of each frame, inlined functions first.

@@ -59,8 +59,8 @@ pub(crate) struct Pair {
 pub(crate) struct Collected {
     /// Index of each stack.
     known: HashMap<Stack, usize>,
-    /// The stacks in the order of first sight.
-    stacks: Vec<(Stack, Seen)>,
+    /// The stacks with their samples, in the order of first sight.
+    pub(crate) stacks: Vec<(Stack, Seen)>,
     pairs: HashMap<(usize, usize), Pair>,
     /// The stack of each thread's last sampled call, by thread and called function; the next sample may form
     /// a pair with it.
@@ -130,11 +130,6 @@ impl Collected {
         self.last.retain(|_, index| stacks[*index].0.pid != pid);
     }
 
-    /// The stacks with their samples.
-    pub(crate) fn stacks(&self) -> &[(Stack, Seen)] {
-        &self.stacks
-    }
-
     /// Pairs of stacks, by the indices of the two.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = ((usize, usize), &Pair)> {
         self.pairs.iter().map(|(indices, pair)| (*indices, pair))
@@ -176,7 +171,7 @@ mod tests {
             all.add(&sample(1, 4, weight, None), at(9));
         }
         all.add(&sample(1, 5, 1, None), at(9));
-        let seen = all.stacks().iter().map(|(_, seen)| (seen.samples, seen.weight, seen.squares));
+        let seen = all.stacks.iter().map(|(_, seen)| (seen.samples, seen.weight, seen.squares));
         assert_eq!(seen.collect::<Vec<_>>(), [(2, 5, 13.0), (1, 1, 1.0)]);
         assert_eq!(all.cut().count(), 0);
     }
@@ -193,7 +188,7 @@ mod tests {
         let mut pairs: Vec<_> = all.pairs().map(|(at, pair)| (at, pair.gaps.clone())).collect();
         pairs.sort_unstable();
         assert_eq!(pairs, [((0, 3), vec![66]), ((1, 2), vec![55]), ((3, 4), vec![77])]);
-        let samples: u64 = all.stacks().iter().map(|(_, seen)| seen.samples).sum();
+        let samples: u64 = all.stacks.iter().map(|(_, seen)| seen.samples).sum();
         assert_eq!(samples, 3);
     }
 
@@ -214,7 +209,7 @@ mod tests {
             unwound.frames.push(FrameAddress::Unknown { at: address });
             all.add(&sample(1, 4, 1, None), unwound);
         }
-        assert_eq!(all.stacks().len(), STACKS_MAX + 1);
-        assert_eq!(all.stacks()[STACKS_MAX].1.samples, 10);
+        assert_eq!(all.stacks.len(), STACKS_MAX + 1);
+        assert_eq!(all.stacks[STACKS_MAX].1.samples, 10);
     }
 }

@@ -37,7 +37,7 @@ struct Family {
 }
 
 /// Open events, and the rings that they write into.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Events {
     rings: Vec<Ring>,
     /// The same number of rings in the same order, which are read at once; made when first needed.
@@ -50,11 +50,12 @@ pub(crate) struct Events {
     system_calls: Option<(u64, u32)>,
     /// Events of system calls; they stay open until the end.
     system_call_events: Vec<OwnedFd>,
-    /// Bytes of stack in their samples.
-    stack: u32,
+    /// Whether their samples hold more of the stack.
+    copies_more: bool,
     /// Processes whose system calls are sampled.
     covered: HashSet<i32>,
-    declines: Vec<DeclineRow>,
+    /// Processes that are not sampled, with the reason.
+    pub(crate) declines: Vec<DeclineRow>,
     /// The kernel has refused events for every process.
     refused: bool,
 }
@@ -65,7 +66,7 @@ impl Events {
         room::raise_descriptor_limit();
         let cpus = cpu_samples::online_cpus().unwrap_or_else(|_| vec![0]);
         let size = (RINGS_BYTES / cpus.len().max(1)).min(RING_BYTES);
-        let mut events = Self { reader: Reader::new(mark), ..Self::none() };
+        let mut events = Self { reader: Reader::new(mark), ..Self::default() };
         for cpu in cpus {
             match Ring::new(cpu, size.next_power_of_two()) {
                 Ok(ring) => events.rings.push(ring),
@@ -77,24 +78,6 @@ impl Events {
             }
         }
         events
-    }
-
-    /// An empty set without rings.
-    pub(super) fn none() -> Self {
-        Self {
-            rings: Vec::new(),
-            prompt: Vec::new(),
-            reader: Reader::new(0),
-            families: HashMap::new(),
-            next_family: 0,
-            family_of: HashMap::new(),
-            system_calls: None,
-            system_call_events: Vec::new(),
-            stack: STACK_BYTES,
-            covered: HashSet::new(),
-            declines: Vec::new(),
-            refused: false,
-        }
     }
 
     /// Turns on the sampling of system calls, at `per_second` samples a second.
@@ -138,11 +121,6 @@ impl Events {
         redirected
     }
 
-    /// Processes that are not sampled, with the reason.
-    pub(crate) fn declines(&self) -> &[DeclineRow] {
-        &self.declines
-    }
-
     /// Processes that are sampled.
     pub(crate) fn processes(&self) -> impl Iterator<Item = i32> {
         self.family_of.keys().copied()
@@ -176,7 +154,8 @@ impl Events {
         if !self.covered.insert(pid) {
             return;
         }
-        let event = SampledEvent::SystemCalls { tracepoint, frequency, stack: self.stack };
+        let stack = if self.copies_more { STACK_BYTES_MOST } else { STACK_BYTES };
+        let event = SampledEvent::SystemCalls { tracepoint, frequency, stack };
         match self.open_all(event, pid) {
             Ok(events) => {
                 self.system_call_events.extend(events.into_iter().map(|(_, event)| event))
@@ -190,10 +169,10 @@ impl Events {
 
     /// Samples system calls with more of the stack from now on, because stacks are longer than what was copied.
     pub(crate) fn copy_more(&mut self) {
-        if self.stack == STACK_BYTES_MOST {
+        if self.copies_more {
             return;
         }
-        self.stack = STACK_BYTES_MOST;
+        self.copies_more = true;
         self.system_call_events.clear();
         for pid in std::mem::take(&mut self.covered) {
             self.watch_system_calls(pid);
@@ -344,7 +323,7 @@ mod tests {
 
     #[test]
     fn events_of_a_family_stay_until_its_last_member_is_gone() {
-        let mut events = Events { covered: HashSet::from([7]), ..Events::none() };
+        let mut events = Events { covered: HashSet::from([7]), ..Events::default() };
         events.watch_sample_probe(7, 0x1000);
         events.forked(8, 7);
         events.forked(9, 100);
@@ -362,7 +341,7 @@ mod tests {
         events.declines.clear();
         events.refuse(5, &io::Error::from_raw_os_error(libc::EACCES));
         events.watch_sample_probe(6, 0x1000);
-        let [decline] = events.declines() else { panic!("{:?}", events.declines()) };
+        let [decline] = &events.declines[..] else { panic!("{:?}", events.declines) };
         assert_eq!((decline.pid, decline.what), (0, Missing::Callers));
         assert!(decline.reason.contains("perf_event_paranoid"), "{}", decline.reason);
     }
@@ -394,7 +373,7 @@ mod tests {
             watched.wait();
         });
         events.drain(&mut records);
-        if let Some(decline) = events.declines().first() {
+        if let Some(decline) = events.declines.first() {
             return skips::skip(format_args!("nobody may sample here: {}", decline.reason));
         }
         let mut threads = HashMap::new();

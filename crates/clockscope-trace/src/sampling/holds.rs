@@ -95,7 +95,7 @@ impl Holds {
     /// Forgets a process that has ended or executed another program.
     pub(crate) fn gone(&mut self, pid: i32) {
         if let Some(process) = self.processes.remove(&pid) {
-            self.spent_ns += process.rate.spent_ns();
+            self.spent_ns += process.rate.spent_ns;
         }
     }
 
@@ -204,7 +204,7 @@ impl Holds {
 
     /// Cost of all samples, in nanoseconds.
     pub(crate) fn spent_ns(&self) -> f64 {
-        self.processes.values().map(|process| process.rate.spent_ns()).sum::<f64>() + self.spent_ns
+        self.processes.values().map(|process| process.rate.spent_ns).sum::<f64>() + self.spent_ns
     }
 }
 

@@ -76,14 +76,14 @@ impl Sampling {
         let rate = Rate::new(freq);
         one_in.set(if vdso { rate.one_in() } else { 0 });
         let inbox = Arc::new(Mutex::new(Inbox::new(events)));
-        let image = session.ready().bytes.clone();
+        let image = session.ready.bytes.clone();
         let in_thread = Arc::clone(&inbox);
         let before: HashMap<i32, Duration> =
             running.iter().filter_map(|pid| Some((*pid, access::cpu_time(*pid)?))).collect();
         let words = one_in.clone();
         let sampler = move || Sampler::new(in_thread, image, rate, words, before, freq);
         let thread = unwind_in_background(sampler);
-        let sample_probe_offset = session.ready().sample_probe_offset;
+        let sample_probe_offset = session.ready.sample_probe_offset;
         let wanted = Wanted { vdso, system_calls, freq };
         Self { inbox, sample_probe_offset, wanted, one_in, thread }
     }
@@ -96,7 +96,7 @@ impl Sampling {
     /// Ends the sampling and makes the report.
     pub(crate) fn finish(mut self, exact: &Exact<'_>) -> Callers {
         let found = self.stop();
-        let declines = lock(&self.inbox).events.declines().to_vec();
+        let declines = lock(&self.inbox).events.declines.clone();
         build::callers(found, declines, &self.wanted, exact)
     }
 

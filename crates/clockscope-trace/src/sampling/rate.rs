@@ -65,7 +65,8 @@ pub(crate) struct Rate {
     growth: f64,
     enough: u64,
     one_in: f64,
-    spent_ns: f64,
+    /// Cost of all samples so far, in nanoseconds.
+    pub(crate) spent_ns: f64,
     cost_ns: f64,
     /// Moment before the first samples, by the sampler's clock.
     begun: Option<Duration>,
@@ -116,11 +117,6 @@ impl Rate {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 16,384")]
     pub(crate) fn one_in(&self) -> u32 {
         self.one_in.round() as u32
-    }
-
-    /// Cost of all samples so far, in nanoseconds.
-    pub(crate) fn spent_ns(&self) -> f64 {
-        self.spent_ns
     }
 
     /// Learns the cost of a sample.
@@ -275,7 +271,7 @@ mod tests {
         for share in [0.2, 0.05, 0.01] {
             let mut rate = Rate::new(100_000);
             run(&mut rate, 50_000.0, share);
-            let spent = rate.spent_ns() / 1e9;
+            let spent = rate.spent_ns / 1e9;
             assert!(spent < 0.02 * 10.0 * share * 1.5 + 0.015, "{share}: {spent}");
         }
     }
@@ -286,7 +282,7 @@ mod tests {
         let seen = run(&mut rate, 50_000.0, 1.0);
         assert!((60.0..140.0).contains(&seen), "{seen}");
         // Ten seconds at 100 a second, at 150 us each.
-        assert!((0.05e9..0.25e9).contains(&rate.spent_ns()), "{}", rate.spent_ns());
+        assert!((0.05e9..0.25e9).contains(&rate.spent_ns), "{}", rate.spent_ns);
         assert!(run(&mut Rate::held(10), 50_000.0, 1.0) < 15.0);
     }
 

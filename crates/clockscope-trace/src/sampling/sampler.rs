@@ -142,14 +142,14 @@ pub(crate) struct Found {
 
 /// All frames of all stacks.
 fn frames(collected: &Collected) -> impl Iterator<Item = FrameAddress> {
-    collected.stacks().iter().flat_map(|(stack, _)| stack.frames.iter().copied())
+    collected.stacks.iter().flat_map(|(stack, _)| stack.frames.iter().copied())
 }
 
 /// The frames that should have names. Left out are stacks with managed frames, because their machine code is
 /// that of a runtime, and the outermost frame of complete stacks, which starts the program or thread.
 fn named_frames(collected: &Collected) -> impl Iterator<Item = FrameAddress> + Clone {
     let is_managed = |frame: &FrameAddress| matches!(frame, FrameAddress::Managed(_));
-    let stacks = collected.stacks().iter().map(|(stack, _)| stack);
+    let stacks = collected.stacks.iter().map(|(stack, _)| stack);
     stacks.filter(move |stack| !stack.frames.iter().any(is_managed)).flat_map(|stack| {
         let first = usize::from(stack.complete);
         stack.frames.iter().take(stack.frames.len().saturating_sub(first)).copied()
@@ -281,7 +281,7 @@ impl Sampler {
         let names = all.into_iter().map(name).collect();
         let module = |end: End| end.module().and_then(|module| self.unwinder.module_name(module));
         let cut = self.collected.cut().map(|(end, samples)| (end, module(end), samples)).collect();
-        let spent_ns = self.rate.spent_ns() + self.holds.spent_ns();
+        let spent_ns = self.rate.spent_ns + self.holds.spent_ns();
         let mut unnamed = self.unwinder.unnamed();
         unnamed.extend(self.sharing_slots.iter().map(|pid| (*pid, SHARES_SLOTS.to_owned())));
         let (lost, waits) = (self.lost, self.holds.waits(self.missed));
@@ -422,7 +422,7 @@ mod tests {
     use super::*;
     #[test]
     fn records_are_taken_in_the_order_of_time_and_not_too_early() {
-        let mut inbox = Inbox::new(Events::none());
+        let mut inbox = Inbox::new(Events::default());
         let lost = |time_ns| Record { time_ns, said: Said::Lost(time_ns) };
         inbox.waiting = [5, 3, 9, 4].map(lost).to_vec();
         assert_eq!(inbox.take(5), [3, 4, 5].map(lost));

@@ -14,7 +14,7 @@ use super::patch::{self, Patch};
 use super::place::{self, Limits};
 use super::process::{self, Known, is_ending};
 use super::{Refusal, command_name};
-use crate::areas::{InProcess, There};
+use crate::areas::InProcess;
 use crate::attach::threads::Threads;
 use crate::decline::Decline;
 use crate::image::entry;
@@ -24,12 +24,14 @@ use crate::session::Session;
 use crate::sites::Sites;
 use crate::spare_pages::SparePages;
 use clockscope_sys::access::threads_of;
+use clockscope_sys::loaded_vdso;
 use clockscope_sys::memory;
 use clockscope_sys::own_vdso;
 use clockscope_sys::precedence::Precedence;
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::shm::Segment;
 use clockscope_text::foreign::Foreign;
+use vdso_reader::Class;
 
 /// A process that is being counted.
 #[derive(Debug)]
@@ -100,7 +102,8 @@ pub fn attach(number: i32, how: &mut How<'_>) -> Result<Attached, Refusal> {
 
 fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
     let pid = known.pid;
-    if !process::is_64_bit(pid) {
+    // That of a file that cannot be read counts as 64-bit; the registers tell later.
+    if loaded_vdso::class_of(&format!("/proc/{pid}")) == Class::Elf32 {
         return Err(Refusal::Bits);
     }
     process::not_frozen(pid)?;
@@ -144,7 +147,7 @@ fn attach_traced(
     let shared_id = u64::from(pages.id().cast_unsigned());
     let (at, is_there) = (patch.base, patch.is_there);
     let map = Work::Map { at, is_there, areas: patch.new_areas(), shared_id, live_id };
-    if how.session.counts_sites() {
+    if how.session.counts_sites {
         // This takes a while, so it happens while the threads run.
         how.sites.look_at_files(through);
     }
@@ -174,7 +177,7 @@ fn attach_traced(
         }
     })?;
     let mut all = Vec::new();
-    let counts_ends = how.session.counts_sites();
+    let counts_ends = how.session.counts_sites;
     let options = if counts_ends { ptrace::FOLLOW_TO_END } else { ptrace::FOLLOW };
     for thread in threads.stopped() {
         if let Ok(pointer) = ptrace::thread_pointer(thread)
@@ -284,7 +287,7 @@ fn redirect(
     if threads.stopped().count() == 1 {
         tell_only_thread(through, patch.base + THREADS_OFFSET as u64, how.number);
     }
-    let counts = how.session.counts_sites();
+    let counts = how.session.counts_sites;
     Ok(if counts { count_sites(how, threads, through, (pages, patch)) } else { <_>::default() })
 }
 
@@ -296,8 +299,7 @@ fn count_sites(
     through: i32,
     (pages, patch): (&Rc<Segment<Shared>>, &Patch),
 ) -> InProcess {
-    let there = There { old_areas: &patch.old_areas };
-    let mut sites = how.sites.enter(through, patch.base, patch.areas, &there);
+    let mut sites = how.sites.enter(through, patch.base, patch.areas, &patch.old_areas);
     if threads.stopped().count() == 1 {
         sites.give_part(through, pages);
     }

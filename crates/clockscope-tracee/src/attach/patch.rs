@@ -122,7 +122,7 @@ impl Patch {
             old_areas: areas::old_areas(pid, maps),
             room_is_used,
         };
-        if session.counts_sites() {
+        if session.counts_sites {
             let there = areas::of_image(pid, &patch.old_areas, base);
             patch.areas = areas::places(maps, base..base + TOTAL_SIZE as u64, &there);
         }
@@ -136,7 +136,7 @@ impl Patch {
         let mut padding = Padding::of(text);
         for function in Function::ALL {
             let index = function as usize;
-            let target = session.ready().kernel[index];
+            let target = session.ready.kernel[index];
             if target.image == 0 {
                 continue;
             }
@@ -144,7 +144,7 @@ impl Patch {
             let size = kernel.functions().find(|symbol| symbol.offset == offset);
             let size = size.map_or(0, |symbol| symbol.size);
             let place = (mapping.start + offset, size);
-            let entry = base + u64::from(session.ready().entries[index]);
+            let entry = base + u64::from(session.ready.entries[index]);
             let trampoline = base + (TRAMPOLINE_OFFSET + index * TRAMPOLINE_SIZE) as u64;
             match trampoline::redirect(text, &mut padding, place, entry, trampoline) {
                 Ok(redirected) if redirected.code.len() <= TRAMPOLINE_SIZE => {
@@ -194,7 +194,7 @@ impl Patch {
         };
         // The final jump differs.
         let undo = &undo[..undo.len().saturating_sub(JUMP)];
-        stands(pid, target, undo)
+        memory::holds(pid, target, undo)
     }
 
     /// Whether an old image is identical to this session's, with all its memory mapped. A clockscope that was killed
@@ -208,10 +208,10 @@ impl Patch {
             }
         }
         at >= end
-            && stands(pid, self.base, &session.image(None)[..IMAGE_SIZE])
+            && memory::holds(pid, self.base, &session.image(None)[..IMAGE_SIZE])
             && self.trampolines().is_some_and(|page| {
                 let at = self.base + TRAMPOLINE_OFFSET as u64;
-                stands(pid, at, &page) || stands(pid, at, &[0; PAGE])
+                memory::holds(pid, at, &page) || memory::holds(pid, at, &[0; PAGE])
             })
     }
 
@@ -242,7 +242,7 @@ impl Patch {
     /// stopped.
     pub(super) fn put_back(&self, pid: i32) -> Result<(), Refusal> {
         for change in self.changes().filter(|change| !change.stays) {
-            if stands(pid, change.at, &change.jump) {
+            if memory::holds(pid, change.at, &change.jump) {
                 write(pid, change.at, &change.original)?;
             }
         }
@@ -256,12 +256,6 @@ impl Patch {
 
 fn write(pid: i32, at: u64, bytes: &[u8]) -> Result<(), Refusal> {
     memory::write_text(pid, at, bytes).map_err(Refusal::at("writing to its vDSO"))
-}
-
-/// Whether a process has these bytes at an address.
-fn stands(pid: i32, at: u64, bytes: &[u8]) -> bool {
-    let mut found = vec![0; bytes.len()];
-    memory::read_exact(pid, at, &mut found).is_ok() && found == bytes
 }
 
 /// Whether programs can have SGX enclaves: they are made through this file (arch/x86/kernel/cpu/sgx/driver.c, Linux

@@ -14,7 +14,6 @@ use vdso_reader::maps::{self, Mapping};
 const PF_KTHREAD: u64 = 0x0020_0000;
 /// `PF_EXITING`, include/linux/sched.h (Linux 6.18).
 const PF_EXITING: u64 = 0x4;
-const CLASS_64: u8 = 2;
 /// Maximum number of parents, or tracers of tracers, to follow: they may change meanwhile, even into a ring.
 const DEEPEST: usize = 1000;
 
@@ -169,15 +168,6 @@ pub(super) fn is_ending(pid: i32) -> bool {
 fn is_being_killed(status: &str) -> bool {
     const KILL: u64 = 1 << (libc::SIGKILL - 1);
     ["SigPnd:", "ShdPnd:"].iter().any(|name| signals::signal_set(status, name) & KILL != 0)
-}
-
-/// Whether the program is a 64-bit one; `true` if its file cannot be read (its registers tell later).
-pub(super) fn is_64_bit(pid: i32) -> bool {
-    use std::io::Read as _;
-    let mut header = [0; 5];
-    let read = std::fs::File::open(format!("/proc/{pid}/exe"))
-        .and_then(|mut file| file.read_exact(&mut header));
-    read.is_err() || header[4] == CLASS_64
 }
 
 /// The mappings of a process.

@@ -44,7 +44,7 @@ pub(crate) struct Text<'a> {
 
 /// Offset of an image's code; of its first function, if the image has no section headers.
 pub(crate) fn text_start(image: &Image) -> Option<u64> {
-    let section = image.sections().iter().find(|section| section.name == ".text");
+    let section = image.sections.iter().find(|section| section.name == ".text");
     let first = image.functions().map(|symbol| symbol.offset).min();
     section.map(|section| section.offset).or(first)
 }

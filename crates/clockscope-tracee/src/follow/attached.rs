@@ -94,15 +94,14 @@ impl Follower<'_> {
         let index = self.processes.add(attached.pid, attached.command.clone(), pages);
         self.processes.queue_from_now(attached.pid);
         self.processes.redirect(index, &attached.patch, &attached.sites);
-        self.processes.has_sites |= self.session.counts_sites();
+        self.processes.has_sites |= self.session.counts_sites;
         self.targets.insert(attached.pid, None);
-        let mut keys = HashSet::new();
+        let keys: HashSet<_> = attached.threads.iter().map(|(_, key)| *key).collect();
         for (thread, key) in &attached.threads {
             if *thread != attached.pid {
                 self.processes.add_thread(*thread, attached.pid);
             }
             self.processes.name_key(*thread, *key);
-            keys.insert(*key);
         }
         if tasks::SHARED_POINTER_NEEDS_LOCK && keys.len() < attached.threads.len() {
             NewTasks::attached_to_tasks_that_share_tls(&self.processes, index);

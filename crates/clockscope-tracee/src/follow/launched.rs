@@ -55,7 +55,7 @@ impl<'a> Follower<'a> {
         follower.program = program;
         follower.processes.add(program, name, None);
         follower.processes.queue_from_now(program);
-        if session.counts_sites() {
+        if session.counts_sites {
             follower.sites.look_ahead();
         }
         follower

@@ -281,7 +281,7 @@ impl<'a> Follower<'a> {
                 process.pages = pages.map(Rc::new);
                 process.image_slot = Some(slot);
                 process.may_have_only_slot = true;
-                if self.session.counts_sites() {
+                if self.session.counts_sites {
                     self.sites.begin(process, areas, tells);
                     self.processes.has_sites = true;
                 }
@@ -292,14 +292,14 @@ impl<'a> Follower<'a> {
             }
             Err(decline) => {
                 process.declines.push((process.command.clone(), decline));
-                if self.session.counts_sites() {
+                if self.session.counts_sites {
                     self.sites.lose(sites::NO_SHIM);
                 }
             }
         }
         // Clockscope's process before this call is not counted, but this `execve` is the program's.
         if begins
-            && self.session.counts_sites()
+            && self.session.counts_sites
             && let Some(pages) = &self.processes.get(index).pages
         {
             // The call has succeeded.
@@ -402,7 +402,7 @@ impl<'a> Follower<'a> {
 
     /// Handles a signal for a tracee. Returns the signal to deliver.
     fn given(&mut self, thread: i32, signal: i32) -> i32 {
-        if self.session.counts_sites()
+        if self.session.counts_sites
             && let Some(index) = self.processes.index_of(thread)
         {
             let process = self.processes.get_mut(index);
@@ -450,7 +450,7 @@ impl<'a> Follower<'a> {
         let samples = self.observers.watcher.as_ref().is_some_and(|it| it.wants_images());
         let index = self.processes.index_of(thread).filter(|_| samples);
         let image = index.and_then(|index| self.processes.get(index).image(thread));
-        let probe = image.map(|base| base + u64::from(self.session.ready().sample_probe_offset));
+        let probe = image.map(|base| base + u64::from(self.session.ready.sample_probe_offset));
         let pc = ptrace::registers(thread).ok().map(|registers| registers.pc());
         probe.is_some() && pc == probe && SignalInfo::of(thread).is_ok_and(|info| info.is_fault())
     }

@@ -56,5 +56,5 @@ fn survey(args: &SurveyArgs) -> Result<SurveyReport> {
     let observed = observed.context("cannot survey this host")?;
     let running = observed.processes.iter().filter(|process| process.is_running);
     let counter_reads = counter_reads::of_processes(running.map(|process| process.pid).collect());
-    Ok(SurveyReport { counter_reads, ..report::report(&observed, survey.code()) })
+    Ok(SurveyReport { counter_reads, ..report::report(&observed, &survey.code) })
 }

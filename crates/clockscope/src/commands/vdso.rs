@@ -34,7 +34,7 @@ struct Found {
 pub fn run(args: &VdsoArgs) -> Result<i32> {
     let found = find(args)?;
     if let Some(path) = &args.dump {
-        dump(found.image.bytes(), path)?;
+        dump(&found.image.bytes, path)?;
     }
     let view = View::new(&found.image, found.source, found.address, &found.mappings);
     print(args, &view)?;

@@ -92,7 +92,7 @@ fn lacks_table(boot: &Boot, step: &str) -> bool {
 fn has_table(boot: &Boot, tag: DynamicTag) -> bool {
     let bytes = std::fs::read(boot.out.join("vdso.so")).expect("the step `dump` writes it");
     let kernel = Image::parse(&bytes).expect("the kernel's image");
-    kernel.dynamic().iter().any(|entry| entry.0 == tag.0)
+    kernel.dynamic.iter().any(|entry| entry.0 == tag.0)
 }
 
 impl Sums {

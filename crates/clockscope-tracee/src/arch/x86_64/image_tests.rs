@@ -59,7 +59,7 @@ fn every_reader_accepts_every_form_of_the_image() {
 fn without(tag: DynamicTag) -> Image {
     let kernel = Image::parse(KERNEL).unwrap();
     let bytes = |(tag, value): &(i64, u64)| [tag.to_le_bytes(), value.to_le_bytes()].concat();
-    let entry = |tag: DynamicTag| kernel.dynamic().iter().find(|entry| entry.0 == tag.0).unwrap();
+    let entry = |tag: DynamicTag| kernel.dynamic.iter().find(|entry| entry.0 == tag.0).unwrap();
     let (hidden, instead) = (bytes(entry(tag)), bytes(entry(DT_SYMTAB)));
     let at = KERNEL.windows(hidden.len()).position(|bytes| bytes == hidden).unwrap();
     let mut changed = KERNEL.to_vec();
@@ -96,7 +96,7 @@ fn it_exports_what_the_kernel_exports_and_nothing_else() {
 #[test]
 fn the_image_has_no_instruction_that_changes_more_than_general_registers() {
     let image = Image::parse(BUILT).unwrap();
-    let text = image.sections().iter().find(|section| section.name == ".text").unwrap();
+    let text = image.sections.iter().find(|section| section.name == ".text").unwrap();
     let [from, size] = [text.offset, text.size].map(|number| usize::try_from(number).unwrap());
     let decoder = Decoder::new(64, &BUILT[from..from + size], DecoderOptions::NONE);
     let is_general = |register: Register| {
@@ -169,7 +169,7 @@ fn with_more(names: &[String]) -> (Image, Vec<u64>) {
 /// Offset of the kernel's function that an exported name of a prepared image leads to.
 fn leads_to(image: &Image, name: &str) -> Option<u64> {
     let symbol = image.function(name).filter(|symbol| symbol.defined)?.offset;
-    let bytes = image.bytes();
+    let bytes = &image.bytes;
     let code = u64::from(entry("clockscope_forward").unwrap().0);
     let place = usize::try_from((symbol - code) / FORWARD_SIZE as u64).unwrap();
     let at = usize::try_from(symbol).unwrap();

@@ -23,7 +23,7 @@ pub(super) fn complaints(image: &Image) -> Vec<String> {
     // musl and Abseil go through the symbols up to the number in DT_HASH.
     let count = table(image, DT_HASH).and_then(|at| word(image, at, 1)).map(|count| count as usize);
     if count.is_some_and(|count| {
-        count > image.symbols().len() + 1 || functions().any(|symbol| symbol.index >= count)
+        count > image.symbols.len() + 1 || functions().any(|symbol| symbol.index >= count)
     }) {
         all.push("DT_HASH counts other symbols".to_owned());
     }
@@ -75,7 +75,7 @@ pub(super) fn complaints(image: &Image) -> Vec<String> {
         all.push("another SONAME".to_owned());
     }
     for name in [".dynsym", ".text", ".eh_frame"] {
-        if !image.sections().iter().any(|section| section.name == name && section.size != 0) {
+        if !image.sections.iter().any(|section| section.name == name && section.size != 0) {
             all.push(format!("no section {name}"));
         }
     }
@@ -83,7 +83,7 @@ pub(super) fn complaints(image: &Image) -> Vec<String> {
 }
 
 fn value(image: &Image, tag: DynamicTag) -> Option<u64> {
-    image.dynamic().iter().rev().find(|entry| entry.0 == tag.0).map(|entry| entry.1)
+    image.dynamic.iter().rev().find(|entry| entry.0 == tag.0).map(|entry| entry.1)
 }
 
 fn table(image: &Image, tag: DynamicTag) -> Option<u64> {
@@ -93,14 +93,14 @@ fn table(image: &Image, tag: DynamicTag) -> Option<u64> {
 /// The 32-bit word number `number` from offset `at` on.
 fn word(image: &Image, at: u64, number: u64) -> Option<u32> {
     let at = usize::try_from(at + number * 4).ok()?;
-    Some(u32::from_le_bytes(*image.bytes().get(at..)?.first_chunk()?))
+    Some(u32::from_le_bytes(*image.bytes.get(at..)?.first_chunk()?))
 }
 
 /// Whether the chain of a name in `DT_HASH` leads to its symbol.
 fn in_hash(image: &Image, at: u64, symbol: &Symbol) -> Option<bool> {
     let buckets = word(image, at, 0).filter(|buckets| *buckets != 0)?;
     let mut index = word(image, at, 2 + u64::from(elf::hash(symbol.name.as_bytes()) % buckets))?;
-    for _ in 0..=image.symbols().len() {
+    for _ in 0..=image.symbols.len() {
         if index == 0 || index as usize == symbol.index {
             break;
         }
