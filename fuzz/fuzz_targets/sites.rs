@@ -2,7 +2,7 @@
 //! code for it can be made or is refused.
 #![no_main]
 
-use clockscope_sites::{Head, JUMP, Stubs, find};
+use clockscope_sites::{Head, JUMP, Stubs, Wanted, find};
 
 /// Where the file is mapped, and an area of stubs near it.
 const BIAS: u64 = 0x7f00_0000_0000;
@@ -11,7 +11,7 @@ const AREA_SIZE: usize = 1 << 20;
 const PAGE: u64 = 4096;
 
 libfuzzer_sys::fuzz_target!(|file: &[u8]| {
-    let Ok(found) = find(file) else { return };
+    let Ok(found) = find(file, Wanted::CallsAndCounters) else { return };
     let mut behind = 0;
     for site in &found.sites {
         let segment = found.segments.iter().find(|segment| {

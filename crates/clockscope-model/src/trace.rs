@@ -51,7 +51,11 @@ pub struct TraceReport {
     pub processes_detail: Vec<ProcessDetail>,
     /// Calls that were not counted, with the reason.
     pub declines: Vec<DeclineRow>,
-    /// Files of the program with instructions that read the CPU's counter, which are not counted.
+    /// Reads of the CPU's counter by instructions of the program, which code in the program has counted; with
+    /// `trace --counters` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counters: Option<Counters>,
+    /// Files of the program with instructions that read the CPU's counter.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub counter_reads: Vec<CounterReads>,
     /// Why programs may measure wrongly with the counter on this host, as `clockscope doctor` has it; only if a file of
@@ -84,6 +88,16 @@ pub struct TraceReport {
     /// Gain or loss by the clock that `run` gave to the program; with `run --stats` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+}
+
+/// Reads of the CPU's counter that were counted. What was not counted is in `declines`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    /// Reads by `rdtsc`.
+    pub rdtsc: u64,
+    /// Reads by `rdtscp`.
+    pub rdtscp: u64,
 }
 
 /// A file with instructions that read the CPU's counter: `rdtsc` and `rdtscp`, `mrs` of `CNTVCT_EL0` and

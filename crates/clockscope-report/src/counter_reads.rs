@@ -1,6 +1,6 @@
 //! Files of the program that read the CPU's counter themselves, which neither the vDSO nor the kernel sees.
 
-use clockscope_model::trace::CounterReads;
+use clockscope_model::trace::{CounterReads, Counters};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::cut_middle;
 use clockscope_text::units;
@@ -14,7 +14,11 @@ const NAME: usize = 32;
 /// One sentence; `None` if there are no such files. Libraries of the system are in it only if `all`: most programs use
 /// them, and they read the counter once, or seldom.
 /// `doubt` is why the counter is no clock on this host.
-pub(super) fn sentence(rows: &[CounterReads], doubt: Option<&str>, all: bool) -> Option<String> {
+pub(super) fn sentence(
+    rows: &[CounterReads],
+    (is_counted, doubt): (bool, Option<&str>),
+    all: bool,
+) -> Option<String> {
     let rows = rows.iter().filter(|row| all || !row.of_system);
     let rows: Vec<String> = rows.map(of_file).collect();
     let shown = if all { rows.len() } else { FILES.min(rows.len()) };
@@ -29,7 +33,19 @@ pub(super) fn sentence(rows: &[CounterReads], doubt: Option<&str>, all: bool) ->
         )
     });
     let doubt = doubt.unwrap_or_default();
-    (!rows.is_empty()).then(|| format!("{}{more}; not counted{doubt}", rows[..shown].join(", ")))
+    let counted = if is_counted { "" } else { "; not counted" };
+    (!rows.is_empty()).then(|| format!("{}{more}{counted}{doubt}", rows[..shown].join(", ")))
+}
+
+/// How many reads were counted, by instruction.
+pub(super) fn counted(counters: &Counters) -> String {
+    let of = [("rdtsc", counters.rdtsc), ("rdtscp", counters.rdtscp)];
+    let of: Vec<String> = of
+        .into_iter()
+        .filter(|(_, reads)| *reads > 0)
+        .map(|(name, reads)| format!("{} by {name}", units::counted(reads, "read", "reads")))
+        .collect();
+    if of.is_empty() { "no read was counted".to_owned() } else { of.join(", ") }
 }
 
 fn of_file(row: &CounterReads) -> String {
@@ -64,19 +80,25 @@ mod tests {
         ];
         let files = "postgres (3 places: pg_get_ticks, a, …), libjvm.so (1 place)";
         assert_eq!(
-            sentence(&rows, None, false),
+            sentence(&rows, (false, None), false),
             Some(format!("{files}, huge (not searched in time); not counted"))
         );
-        assert!(sentence(&rows, None, true).is_some_and(|all| all.contains("pthread_mutex_lock")));
-        assert_eq!(sentence(&[], None, true), None);
+        assert!(
+            sentence(&rows, (false, None), true)
+                .is_some_and(|all| all.contains("pthread_mutex_lock"))
+        );
+        assert_eq!(sentence(&[], (false, None), true), None);
         let doubted = "huge (not searched in time); not counted. What programs measure with it may be wrong here: \
                        the counters differ [tsc-warp] (clockscope doctor)";
         let doubt = Some("the counters differ [tsc-warp]");
-        assert_eq!(sentence(&rows[3..], doubt, false).as_deref(), Some(doubted));
+        assert_eq!(sentence(&rows[3..], (false, doubt), false).as_deref(), Some(doubted));
     }
 
     #[test]
     fn programs_with_libraries_of_the_system_alone_have_no_line() {
-        assert_eq!(sentence(&[row("/lib/libc.so.6", Some(2), &[], true)], None, false), None);
+        assert_eq!(
+            sentence(&[row("/lib/libc.so.6", Some(2), &[], true)], (false, None), false),
+            None
+        );
     }
 }

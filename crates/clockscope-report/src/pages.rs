@@ -160,10 +160,17 @@ fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
     };
     let mut not_named = declines_of(|what| what == Missing::Names);
     not_named.extend(report.callers.iter().flat_map(|callers| callers.stripped.clone()));
-    let doubt = report.counter_doubt.as_deref();
-    let counters = counter_reads::sentence(&report.counter_reads, doubt, false);
+    let counters = (report.counters.is_some(), report.counter_doubt.as_deref());
+    let counters = counter_reads::sentence(&report.counter_reads, counters, false);
+    let counters = counters.map(|files| format!("Reads of the CPU's counter by {files}"));
+    let counted = report.counters.as_ref().map(counter_reads::counted);
+    let counted = counted.map(|reads| {
+        let files = counters.clone().map(|files| format!(". {files}")).unwrap_or_default();
+        format!("Counter: {reads}{files}")
+    });
     let mut not_counted = declines::sentences(&report.declines);
-    not_counted.extend(counters.map(|files| format!("Reads of the CPU's counter by {files}")));
+    not_counted.extend(counters.filter(|_| counted.is_none()));
+    let reads = [Some(format!("Clock: {}", answers::cost(report))), counted];
     let sites = sites(report);
     let more_sites = sites.len().saturating_sub(SITES_MAX);
     let sites = sites.iter().take(SITES_MAX).map(|site| {
@@ -175,7 +182,7 @@ fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
     });
     json!({
         "host": host,
-        "reads": [format!("Clock: {}", answers::cost(report))],
+        "reads": reads.into_iter().flatten().collect::<Vec<_>>(),
         "same_tick": same_tick.as_slice(),
         "slow": latency::slow_clause(report).as_slice(),
         "in_user_space": answers::is_answered_in_user_space(report),

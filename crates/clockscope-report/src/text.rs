@@ -49,8 +49,10 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         out.extend(report.processes_detail.iter().map(tables));
     }
     let mut below = declines::labelled("Not counted", &report.declines, WIDTH);
-    let doubt = report.counter_doubt.as_deref();
-    let counters = counter_reads::sentence(&report.counter_reads, doubt, options.all);
+    let counted = report.counters.as_ref().map(counter_reads::counted);
+    below += &told("Counter", &counted.unwrap_or_default());
+    let counters = (report.counters.is_some(), report.counter_doubt.as_deref());
+    let counters = counter_reads::sentence(&report.counter_reads, counters, options.all);
     below += &told("Can read the counter itself", &counters.unwrap_or_default());
     if !options.summary_only {
         if options.all {

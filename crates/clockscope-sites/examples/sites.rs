@@ -8,7 +8,7 @@ fn main() {
     for path in std::env::args().skip(1) {
         let file = std::fs::read(&path).expect("read the file");
         let begun = std::time::Instant::now();
-        match clockscope_sites::find(&file) {
+        match clockscope_sites::find(&file, clockscope_sites::Wanted::CallsAndCounters) {
             Ok(found) => {
                 let known = found.sites.iter().filter(|site| site.number().is_some()).count();
                 let several = found.sites.iter().filter(|site| site.is_several);
@@ -22,7 +22,7 @@ fn main() {
                 println!("  {}: several instructions {several:x?}", several.len());
                 let mut reasons: BTreeMap<_, Vec<u64>> = BTreeMap::new();
                 for left in &found.left {
-                    reasons.entry(left.why).or_default().push(left.syscall);
+                    reasons.entry(left.why).or_default().push(left.at);
                 }
                 for (why, at) in reasons {
                     println!("  {}: {why} {:x?}", at.len(), &at[..at.len().min(8)]);

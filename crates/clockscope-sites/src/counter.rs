@@ -113,7 +113,7 @@ fn scan(
 }
 
 /// Where `rdtsc` (0f 31) and `rdtscp` (0f 01 f9) may stand (Intel SDM, volume 2).
-fn patterns(address: u64, code: &[u8]) -> Vec<u64> {
+pub(crate) fn patterns(address: u64, code: &[u8]) -> Vec<u64> {
     let plain = memchr::memmem::find_iter(code, &[0x0f, 0x31]);
     let ordered = memchr::memmem::find_iter(code, &[0x0f, 0x01, 0xf9]);
     plain.chain(ordered).map(|at| address.wrapping_add(at as u64)).collect()

@@ -13,9 +13,10 @@ use iced_x86::{
     Register,
 };
 
+use crate::counter;
 use crate::elf::{self, Code, Function, PAGE, Unreadable};
 use crate::flow::{Flow, Functions, add_called, uses};
-use crate::site::{COMPARE, Calls, JUMP, SYSCALL, Segment, Site};
+use crate::site::{COMPARE, Calls, JUMP, Read, SYSCALL, Segment, Site};
 
 /// `rt_sigreturn(2)` on x86-64.
 const SYS_RT_SIGRETURN: u32 = 15;
@@ -33,16 +34,28 @@ pub(crate) const LOOKED_AT: [u32; 2] = [SYS_MMAP, SYS_MPROTECT];
 /// (glibc from 2.41 on).
 const KEEPS_A_POINTER: [u8; 5] = [0x4c, 0x89, 0x5c, 0x24, 0x08];
 
-/// A `syscall` instruction whose calls cannot be counted.
+/// The instructions to find.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// Those that make system calls.
+    #[default]
+    Calls,
+    /// Those that read the CPU's counter, too.
+    CallsAndCounters,
+}
+
+/// An instruction that cannot be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
     /// Its address, in the file's own numbers.
-    pub syscall: u64,
+    pub at: u64,
+    /// Whether it reads the counter.
+    pub is_counter: bool,
     /// Why.
     pub why: Why,
 }
 
-/// Why calls of a `syscall` instruction cannot be counted.
+/// Why an instruction cannot be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[non_exhaustive]
 pub enum Why {
@@ -110,24 +123,30 @@ impl Found {
     }
 }
 
-/// Finds the `syscall` instructions of an ELF file for x86-64.
+/// Finds the `syscall` instructions of an ELF file for x86-64, and those that read the counter if they are `wanted`.
 ///
 /// # Errors
 ///
 /// [`Unreadable`] for a damaged file, or one that is no ELF file for x86-64.
-pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
+pub fn find(file: &[u8], wanted: Wanted) -> Result<Found, Unreadable> {
     let mut code = elf::read(file)?;
-    let mut syscalls = Vec::new();
+    let (mut syscalls, mut reads) = (Vec::new(), Vec::new());
     for segment in &code.segments {
         let bytes = segment.bytes(file, &segment.range()).unwrap_or_default();
         let places = memchr::memmem::find_iter(bytes, &[0x0f, 0x05]);
         syscalls.extend(places.map(|at| segment.address + at as u64));
+        if wanted == Wanted::CallsAndCounters {
+            reads.extend(counter::patterns(segment.address, bytes));
+        }
     }
     // The segments need not be in order, and may overlap.
-    syscalls.sort_unstable();
-    syscalls.dedup();
+    for all in [&mut syscalls, &mut reads] {
+        all.sort_unstable();
+        all.dedup();
+    }
+    let all = [&syscalls[..], &reads].concat();
     add_called(file, &mut code, &syscalls);
-    let functions = Functions::new(file, &code, &syscalls);
+    let functions = Functions::new(file, &code, &all);
     let mut finder = Finder { functions, code: &code, switches: HashSet::new() };
     finder.find_switches(&syscalls);
     let mut found = Found {
@@ -140,12 +159,19 @@ pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
     for syscall in syscalls.iter().copied() {
         match finder.sites(syscall) {
             Ok(sites) => placed.extend(sites.into_iter().map(|site| (site, syscall))),
-            Err(why) => found.left.push(Left { syscall, why }),
+            Err(why) => found.left.push(Left { at: syscall, is_counter: false, why }),
+        }
+    }
+    for read in reads.iter().copied() {
+        match finder.counter(read) {
+            Ok(site) => placed.extend(site.map(|site| (site, read))),
+            Err(why) => found.left.push(Left { at: read, is_counter: true, why }),
         }
     }
     // Nothing may name an address behind the first of a site. Where a function is called, nothing names its code.
     let inner = |site: &Site, syscall: u64| match site.calls {
         Calls::Given(_) => site.window + 1..=site.window,
+        Calls::Counter(_) => site.window + 1..=site.end() - 1,
         _ => site.window.min(syscall) + 1..=syscall.max(site.window),
     };
     let all = placed.iter().flat_map(|(site, syscall)| inner(site, *syscall));
@@ -157,13 +183,14 @@ pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
         let before = found.sites.last();
         let is_free = before.is_none_or(|before| before.end() <= site.window || *before == site);
         if !is_free || inner(&site, syscall).any(|address| named.contains(&address)) {
-            found.left.push(Left { syscall, why: Why::JumpedTo });
+            let is_counter = site.is_counter();
+            found.left.push(Left { at: syscall, is_counter, why: Why::JumpedTo });
         } else {
             found.sites.push(site);
         }
     }
     found.sites.dedup();
-    found.left.sort_unstable_by_key(|left| left.syscall);
+    found.left.sort_unstable_by_key(|left| left.at);
     keep_apart(&mut found);
     Ok(found)
 }
@@ -367,6 +394,69 @@ impl Finder<'_> {
         self.site_of(&block[range], calls, compare)
     }
 
+    /// The site of a read of the counter; `None` if the bytes there are no instruction of their own. It is as few
+    /// instructions around the read as make room for a jump. Code whose functions are not known or cannot be followed may
+    /// be data with these bytes, which are met by chance.
+    fn counter(&mut self, read: u64) -> Result<Option<Site>, Why> {
+        let around = self.functions.with(read);
+        let Some(function) = around.last().copied() else { return Ok(None) };
+        let flow = self.functions.flow(function);
+        let Some(index) = flow.index(read).filter(|_| !flow.is_damaged) else { return Ok(None) };
+        let agrees = around.iter().all(|other| {
+            let flow = self.functions.flow(*other);
+            !flow.is_damaged && flow.index(read).is_some()
+        });
+        if !agrees {
+            return Ok(None);
+        }
+        if flow.jumps_anywhere {
+            return Err(Why::JumpsAnywhere);
+        }
+        // Where code may restart or land is not among the branches.
+        if self.code.may_restart || self.code.landing.contains(&function.start) {
+            return Err(Why::NoRoom);
+        }
+        let all = &flow.instructions;
+        let most = JUMP - usize::from(all[index].len() > 2);
+        let ranges = (2..=most).flat_map(|count| {
+            let ends = (index + 1..=index + count).rev();
+            ends.filter_map(move |end| Some(end.checked_sub(count)?..end))
+        });
+        let mut refused = Why::NoRoom;
+        for range in ranges.filter(|range| range.end <= all.len()) {
+            let window = &all[range];
+            if !is_straight(window) || !can_read_again(window) {
+                continue;
+            }
+            match self.counter_site(function, &flow, window, read) {
+                Ok(site) => return Ok(Some(site)),
+                Err(why) => refused = why,
+            }
+        }
+        Err(refused)
+    }
+
+    fn counter_site(
+        &mut self,
+        function: Function,
+        flow: &Flow,
+        window: &[Instruction],
+        read: u64,
+    ) -> Result<Site, Why> {
+        let [first, last] = [window[0].ip(), window[window.len() - 1].ip()];
+        if last + window[window.len() - 1].len() as u64 - first < JUMP as u64 {
+            return Err(Why::NoRoom);
+        }
+        if window[1..].iter().any(|one| flow.goes_to(one.ip())) {
+            return Err(Why::JumpedTo);
+        }
+        self.is_only_way(function, first..last)?;
+        let at = u8::try_from(read - first).map_err(|_| Why::NoRoom)?;
+        let is_ordered = window.iter().any(|one| one.mnemonic() == Mnemonic::Rdtscp);
+        let site = self.site_of(window, Calls::Counter(Read { at, is_ordered }), None)?;
+        if self.code.is_code(&(first..site.end())) { Ok(site) } else { Err(Why::NoFunction) }
+    }
+
     /// An error if code goes to another instruction of a range than the first, or to the one behind it. What the function
     /// itself does is known from the block.
     fn is_only_way(&mut self, function: Function, range: Range<u64>) -> Result<(), Why> {
@@ -539,6 +629,54 @@ fn can_be_repeated(all: &[Instruction]) -> bool {
     let written: Vec<Register> = all.iter().flat_map(|one| of(one, &writes)).collect();
     let reads = [OpAccess::Read, OpAccess::CondRead, OpAccess::ReadWrite, OpAccess::ReadCondWrite];
     all.iter().all(|one| of(one, &reads).iter().all(|read| !written.contains(read)))
+}
+
+/// Whether these instructions are executed one after the other.
+fn is_straight(all: &[Instruction]) -> bool {
+    all.windows(2).all(|two| two[0].next_ip() == two[1].ip())
+}
+
+/// Whether instructions, one of which reads the counter, have the same effect but for the time when they are executed
+/// again from the first on, wherever a thread has stopped among them, and whatever is in the registers that the read
+/// changes: what one of them reads was written before by another, or is written by none. None reads flags, or memory,
+/// which may fault.
+fn can_read_again(all: &[Instruction]) -> bool {
+    let is_read = |one: &Instruction| matches!(one.mnemonic(), Mnemonic::Rdtsc | Mnemonic::Rdtscp);
+    let is_fence =
+        |one: &Instruction| matches!(one.mnemonic(), Mnemonic::Lfence | Mnemonic::Mfence);
+    let is_sum = |one: &Instruction| {
+        let registers = (0..one.op_count()).all(|operand| match one.op_kind(operand) {
+            OpKind::Register => {
+                let register = one.op_register(operand);
+                matches!(register.size(), 4 | 8)
+                    && register.is_gpr()
+                    && register.full_register() != Register::RSP
+            }
+            OpKind::Memory => false,
+            _ => true,
+        });
+        registers
+            && matches!(
+                one.mnemonic(),
+                Mnemonic::Mov | Mnemonic::Shl | Mnemonic::Or | Mnemonic::Add | Mnemonic::Xor
+            )
+    };
+    let mut info = InstructionInfoFactory::new();
+    let mut of = |one: &Instruction, is_wanted: fn(OpAccess) -> bool| -> Vec<Register> {
+        let used = info.info(one).used_registers().iter();
+        used.filter(|it| is_wanted(it.access())).map(|it| it.register().full_register()).collect()
+    };
+    let reads =
+        |access| !matches!(access, OpAccess::Write | OpAccess::None | OpAccess::NoMemAccess);
+    let writes = |access| !matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::None);
+    let written: Vec<Register> = all.iter().flat_map(|one| of(one, writes)).collect();
+    let mut fresh = Vec::new();
+    let repeats = all.iter().all(|one| {
+        let known = of(one, reads).iter().all(|it| fresh.contains(it) || !written.contains(it));
+        fresh.extend(of(one, writes));
+        known && one.rflags_read() == 0 && (is_read(one) || is_fence(one) || is_sum(one))
+    });
+    repeats && all.iter().filter(|one| is_read(one)).count() == 1
 }
 
 fn is_in_a_page(range: &Range<u64>) -> bool {

@@ -23,7 +23,7 @@ fn libc() -> Vec<u8> {
 
 #[test]
 fn nearly_all_calls_of_the_c_library_can_be_counted() {
-    let found = find(&libc()).expect("an ELF file");
+    let found = find(&libc(), Wanted::Calls).expect("an ELF file");
     assert!(found.sites.len() > 300, "{}", found.sites.len());
     assert!(found.left.len() * 10 <= found.sites.len(), "{:#?}", found.left);
 }
@@ -37,7 +37,10 @@ fn parts_of_a_file_are_enough() {
     let parts = read_parts(&file, length).expect("read this program");
     assert_eq!(parts.len(), whole.len());
     assert!(parts != whole, "this program has debug information");
-    assert_eq!(format!("{:?}", find(&parts)), format!("{:?}", find(&whole)));
+    assert_eq!(
+        format!("{:?}", find(&parts, Wanted::Calls)),
+        format!("{:?}", find(&whole, Wanted::Calls))
+    );
     let cut = |length| read_parts(&file, length).map_err(|why| why.kind());
     assert_eq!(cut(length / 2), Err(ErrorKind::InvalidData));
 }
@@ -46,7 +49,7 @@ fn parts_of_a_file_are_enough() {
 #[test]
 fn what_is_displaced_makes_room_and_overlaps_with_nothing() {
     for file in [own(), libc()] {
-        let found = find(&file).expect("an ELF file");
+        let found = find(&file, Wanted::CallsAndCounters).expect("an ELF file");
         let mut before = 0;
         for site in &found.sites {
             assert!(site.displaced.len() >= JUMP, "{site:x?}");
@@ -61,7 +64,7 @@ fn what_is_displaced_makes_room_and_overlaps_with_nothing() {
 #[test]
 fn what_is_displaced_cannot_fault_and_has_no_middle() {
     for file in [own(), libc()] {
-        for site in find(&file).expect("an ELF file").sites {
+        for site in find(&file, Wanted::CallsAndCounters).expect("an ELF file").sites {
             let decoder = Decoder::with_ip(64, &site.displaced, site.window, DecoderOptions::NONE);
             let all: Vec<Instruction> = decoder.into_iter().collect();
             assert_eq!(site.is_several, all.len() > 1, "{site:x?}");
@@ -70,6 +73,7 @@ fn what_is_displaced_cannot_fault_and_has_no_middle() {
                 Calls::Of(0) if one.code() == Opcode::Cmp_RAX_imm32 => true,
                 Calls::Of(_) | Calls::OfRax => is_movable(one) || takes_an_argument(one),
                 Calls::Given(_) => is_call(one) || one.code() == Opcode::Jmp_rel32_64,
+                Calls::Counter(_) => can_read_again(&all),
             };
             assert!(all.iter().all(is_known), "{site:x?}");
         }
@@ -80,7 +84,7 @@ fn what_is_displaced_cannot_fault_and_has_no_middle() {
 #[test]
 fn several_instructions_are_displaced_in_few_places() {
     for file in [own(), libc()] {
-        let found = find(&file).expect("an ELF file");
+        let found = find(&file, Wanted::Calls).expect("an ELF file");
         let several: Vec<&Site> = found.sites.iter().filter(|site| site.is_several).collect();
         assert!(several.len() * 10 <= found.sites.len(), "{several:x?}");
     }
@@ -90,7 +94,7 @@ fn several_instructions_are_displaced_in_few_places() {
 #[test]
 fn calls_that_can_be_cancelled_are_counted_before_they_can() {
     let file = libc();
-    let found = find(&file).expect("an ELF file");
+    let found = find(&file, Wanted::Calls).expect("an ELF file");
     let is_cancellable = |site: &&Site| matches!(site.calls, Calls::Cancellable(_));
     let target = |at: u64, bytes: &[u8]| {
         let distance = i32::from_le_bytes(*bytes.get(1..)?.first_chunk()?);
@@ -124,7 +128,7 @@ fn calls_that_can_be_cancelled_are_counted_before_they_can() {
 /// Errors are counted where the comparison behind the call makes room for a jump.
 #[test]
 fn what_most_calls_of_the_c_library_return_is_seen() {
-    let found = find(&libc()).expect("an ELF file");
+    let found = find(&libc(), Wanted::Calls).expect("an ELF file");
     let named = found.sites.iter().filter(|site| matches!(site.calls, Calls::Of(_)));
     let (seen, unseen): (Vec<_>, Vec<_>) = named.partition(|site| site.behind.is_some());
     assert!(unseen.len() * 4 < seen.len(), "{} {unseen:x?}", seen.len());
@@ -132,14 +136,14 @@ fn what_most_calls_of_the_c_library_return_is_seen() {
 
 #[test]
 fn where_handlers_of_signals_return_is_left() {
-    let found = find(&libc()).expect("an ELF file");
+    let found = find(&libc(), Wanted::Calls).expect("an ELF file");
     assert!(found.left.iter().any(|left| left.why == Why::SignalReturn), "{:?}", found.left);
 }
 
 #[test]
 fn other_files_are_refused() {
-    assert_eq!(find(b""), Err(Unreadable::NotElf));
-    assert_eq!(find(b"#!/bin/sh\n"), Err(Unreadable::NotElf));
+    assert_eq!(find(b"", Wanted::Calls), Err(Unreadable::NotElf));
+    assert_eq!(find(b"#!/bin/sh\n", Wanted::Calls), Err(Unreadable::NotElf));
 }
 
 proptest::proptest! {
@@ -157,6 +161,37 @@ proptest::proptest! {
             let at = if at % 2 == 0 { at % 1024.min(file.len()) } else { at % file.len() };
             file[at] = byte;
         }
-        let _ = find(&file);
+        let _ = find(&file, Wanted::CallsAndCounters);
+    }
+}
+
+#[test]
+fn reads_are_made_again_only_where_that_changes_nothing() {
+    const READ: &[u8] = &[0x0f, 0x31];
+    for (parts, can) in [
+        // shl rdx, 32; or rax, rdx
+        (&[READ, &[0x48, 0xc1, 0xe2, 0x20, 0x48, 0x09, 0xd0]][..], true),
+        // lfence
+        (&[&[0x0f, 0xae, 0xe8], READ], true),
+        // mov ecx, eax, in front of the read and behind it
+        (&[&[0x89, 0xc1], READ], false),
+        (&[READ, &[0x89, 0xc1]], true),
+        // mov eax, ecx and add ecx, eax behind it: the first sees what the second writes
+        (&[READ, &[0x89, 0xc8], &[0x01, 0xc1]], false),
+        // add r8, rax adds twice
+        (&[READ, &[0x49, 0x01, 0xc0]], false),
+        // mov [rdi], rax may fault; adc reads flags; mov al, 1 writes a part of rax; push needs a stack
+        (&[READ, &[0x48, 0x89, 0x07]], false),
+        (&[READ, &[0x48, 0x83, 0xd2, 0x00]], false),
+        (&[READ, &[0xb0, 0x01]], false),
+        (&[READ, &[0x50]], false),
+        // rdtscp writes ecx, too
+        (&[&[0x89, 0xce], &[0x0f, 0x01, 0xf9]], false),
+        // Two reads
+        (&[READ, &[0x89, 0xc6], READ], false),
+    ] {
+        let code = parts.concat();
+        let all: Vec<_> = Decoder::new(64, &code, DecoderOptions::NONE).into_iter().collect();
+        assert_eq!(can_read_again(&all), can, "{code:x?}");
     }
 }

@@ -12,8 +12,8 @@ mod stubs;
 
 pub use counter::{counter_reads, functions_of};
 pub use elf::{Unreadable, read_parts};
-pub use find::{Found, Left, Why, find};
-pub use site::{COMPARE, Calls, JUMP, NUMBERS, Segment, Site};
+pub use find::{Found, Left, Wanted, Why, find};
+pub use site::{COMPARE, COUNTERS, Calls, JUMP, NUMBERS, Read, Segment, Site};
 pub use stubs::{
     ERRORS, FIRST, Head, Jump, MADE_CODE, MAPPED, NEXT, OTHERS, SEEN, Settled, Stubs, TIMED,
     Thread, UNSEEN, Write,

@@ -6,6 +6,8 @@ use std::ops::Range;
 pub const JUMP: usize = 5;
 /// System-call numbers with a word of their own: Linux 7.3 has 472.
 pub const NUMBERS: usize = 500;
+/// The words for reads by `rdtsc` and by `rdtscp`. As calls they are not used.
+pub const COUNTERS: [usize; 2] = [NUMBERS + 2, NUMBERS + 3];
 /// First byte of a direct `call`.
 pub(crate) const CALL: u8 = 0xe8;
 /// First byte of a near `jmp`.
@@ -75,12 +77,36 @@ pub enum Calls {
     /// Calls of the number in a register, 6 for `rsi` or 7 for `rdi`, in which a thread may be cancelled. The displaced
     /// instruction is a direct `call` or `jmp` to a function that makes them; before it, the flags and `r11` are unused.
     Given(u8),
+    /// No calls, but reads of the CPU's counter, by one of the displaced instructions. They have the same effect, but for
+    /// the time that is read, when they are executed again from the first on.
+    Counter(Read),
+}
+
+/// An instruction that reads the CPU's counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Its offset in the displaced instructions, in bytes.
+    pub at: u8,
+    /// Whether it is `rdtscp`.
+    pub is_ordered: bool,
+}
+
+impl Read {
+    /// The word in which its reads are counted.
+    pub(crate) fn word(self) -> usize {
+        COUNTERS[usize::from(self.is_ordered)]
+    }
 }
 
 impl Site {
     /// Address behind the displaced instructions.
     pub fn end(&self) -> u64 {
         self.window + self.displaced.len() as u64
+    }
+
+    /// Whether reads of the counter are counted there, and no calls.
+    pub fn is_counter(&self) -> bool {
+        matches!(self.calls, Calls::Counter(_))
     }
 
     /// The first byte of the displaced instruction, if it is a direct `call` or `jmp`.
@@ -92,7 +118,7 @@ impl Site {
     pub fn number(&self) -> Option<u32> {
         match self.calls {
             Calls::Of(number) | Calls::Cancellable(number) => Some(number),
-            Calls::OfRax | Calls::Given(_) => None,
+            Calls::OfRax | Calls::Given(_) | Calls::Counter(_) => None,
         }
     }
 }

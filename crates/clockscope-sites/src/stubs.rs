@@ -35,7 +35,7 @@ use iced_x86::{BlockEncoderOptions, IcedError};
 use vdso_image::layout::{INSTALL_NOTICE as NOTICE, SITE_SHARDS as SHARDS, SITE_WORDS as WORDS};
 
 use crate::find::{LOOKED_AT, SYS_MMAP, SYS_MPROTECT};
-use crate::site::{CALL, COMPARE, Calls, JUMP, NUMBERS, Site};
+use crate::site::{CALL, COMPARE, Calls, JUMP, NUMBERS, Read, Site};
 
 use made::{Behind, Made};
 
@@ -240,6 +240,12 @@ impl Stubs {
         assembled().timing.reads.iter().any(|read| self.base + read == address)
     }
 
+    /// Whether the jump at `address` leads to a stub that counts reads of the counter.
+    pub fn counts_reads(&self, address: u64) -> bool {
+        let is_it = |made: &Made| made.window == address && matches!(made.calls, Calls::Counter(_));
+        self.made.iter().any(is_it)
+    }
+
     /// Whether an address lies in the area.
     pub fn holds(&self, address: u64) -> bool {
         (self.base..self.base + self.size as u64).contains(&address)
@@ -293,6 +299,7 @@ impl Stubs {
             Calls::Cancellable(_) | Calls::Given(_) => {
                 return self.cancellable_stub((site, made), bias, code);
             }
+            Calls::Counter(read) => return self.counter_stub((site, made), read, code),
             Calls::Of(number) => word_of(number),
             Calls::OfRax => None,
         };
@@ -324,6 +331,41 @@ impl Stubs {
         if let (Some(behind), Some(number)) = (behind, number) {
             self.look_for_errors(number, behind, bias, code, &mut made)?;
         }
+        Some(made)
+    }
+
+    /// Appends the stub of a site whose reads of the counter are counted: in front of the read, which changes `rax` and
+    /// `rdx`, these are free.
+    fn counter_stub(
+        &self,
+        (site, mut made): (&Site, Made),
+        read: Read,
+        code: &mut Code,
+    ) -> Option<Made> {
+        let (before, rest) = site.displaced.split_at_checked(read.at.into())?;
+        let count = |prefix: &[u8], distance: usize, code: &mut Code| {
+            code.put(prefix);
+            code.put(ADD_BY_RDX);
+            code.word(distance + 8 * read.word())
+        };
+        code.put(before);
+        made.keeps = Some(code.here());
+        code.put(KEEP_FLAGS);
+        let if_not = code.load(OWN_BY_RDX, self.own, IF_NO_OWN_BY_RDX);
+        count(&[], UNSEEN * PART, code)?;
+        let counted = code.here();
+        code.put(RESTORE_FLAGS);
+        made.restored = code.here();
+        code.put(rest);
+        code.jump(made.goes_on)?;
+        code.close(if_not)?;
+        made.shard = code.here();
+        code.put(SHARD_BY_RDX);
+        code.distance(self.base)?;
+        count(&[LOCK], UNSEEN * SHARDS * PART, code)?;
+        made.counted = [counted, code.here()];
+        code.jump(counted)?;
+        made.shard_ends = code.here();
         Some(made)
     }
 
@@ -528,6 +570,29 @@ const KEEP: &[u8] = &[
     0x9f,                               // lahf
     0x0f, 0x90, 0xc0,                   // seto al
 ];
+/// Moves the flags to `ax`.
+const KEEP_FLAGS: &[u8] = &[0x9f, 0x0f, 0x90, 0xc0];
+/// Restores them.
+const RESTORE_FLAGS: &[u8] = &[0x04, 0x7f, 0x9e];
+/// `mov rdx, own`, without the address.
+const OWN_BY_RDX: &[u8] = &[0x48, 0xba];
+/// Loads the word at that address, and jumps if it is zero; without the distance.
+#[rustfmt::skip]
+const IF_NO_OWN_BY_RDX: &[u8] = &[
+    0x48, 0x8b, 0x12,                   // mov rdx, [rdx]
+    0x48, 0x85, 0xd2,                   // test rdx, rdx
+    0x74,                               // je
+];
+/// As [`SHARD`].
+#[rustfmt::skip]
+const SHARD_BY_RDX: &[u8] = &[
+    0x89, 0xe2,                         // mov edx, esp
+    0xc1, 0xea, 11,                     // shr edx, 11
+    0x81, 0xe2, 0, 0x70, 0, 0,          // and edx, 7000h
+    0x48, 0x03, 0x15,                   // add rdx, [rip+table]
+];
+/// `inc qword [rdx+word]`, without the word.
+const ADD_BY_RDX: &[u8] = &[0x48, 0xff, 0x82];
 /// `mov rcx, own`, without the address.
 const OWN: &[u8] = &[0x48, 0xb9];
 /// Loads the word at that address, and jumps if it is zero; without the distance.

@@ -56,6 +56,8 @@ pub enum CountBy {
 pub struct CountOptions {
     /// The way to count.
     pub via: Via,
+    /// Whether code in the program counts reads of the CPU's counter, too.
+    pub counters: bool,
     /// Whether an option asks for system calls.
     pub asked: bool,
     /// Whether the program is followed after its start: ptrace and code in the program need that.
@@ -75,6 +77,7 @@ impl Default for CountOptions {
     fn default() -> Self {
         Self {
             via: Via::None,
+            counters: false,
             asked: false,
             follows: true,
             sites_answer: false,

@@ -102,7 +102,7 @@ impl Plan {
         };
         let mut session = Session::new(counting, self.route())?;
         if self.syscalls.via.has_sites() {
-            session.count_sites(self.syscalls.time);
+            session.count_sites(self.syscalls.time, self.syscalls.counters);
         }
         if self.following != Following::Start {
             session.follow();

@@ -19,7 +19,7 @@ use crate::{clock_page, counter, nanos};
 use clockscope_containers::place::Place;
 use clockscope_measure::host;
 use clockscope_model::trace::{
-    Attached, BySites, Clock, DeclineRow, Missing, Overhead, ProcessDetail, SyscallRow,
+    Attached, BySites, Clock, Counters, DeclineRow, Missing, Overhead, ProcessDetail, SyscallRow,
     ThreadDetail, TraceReport, VdsoRow, Way,
 };
 use clockscope_report::what_if;
@@ -185,6 +185,10 @@ pub(crate) fn report(mut data: RunData<'_>) -> TraceReport {
         clock_reads: clock_reads(&vdso, &syscalls, same_tick, &context),
         processes_detail: processes_detail(&data, tallies, &time),
         declines: not_counted(&data),
+        counters: plan.syscalls.counters.then(|| {
+            let [rdtsc, rdtscp] = processes.site_words().counter_reads();
+            Counters { rdtsc, rdtscp }
+        }),
         counter_reads: seen.counters,
         overhead: Overhead {
             syscall_probe_ps: cost.per_call_ps(),

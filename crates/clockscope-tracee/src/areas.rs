@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use super::arch::near_jump;
 use super::site_files::{Executed, VDSO};
+use super::sites::What;
 use clockscope_sites::{Found, Head, JUMP, Jump, Site, Stubs, Why};
 use clockscope_sys::memory;
 use clockscope_sys::shm::Segment;
@@ -406,15 +407,15 @@ impl InProcess {
         self.areas.iter().any(|area| area.reads_counter(address))
     }
 
-    /// Writes jumps into a mapping. Returns the sites that are not counted, by reason. In a process that was already
-    /// running there may be areas of an earlier session, `old`.
+    /// Writes jumps into a mapping. Returns the instructions that are not counted, by reason. In a process that was
+    /// already running there may be areas of an earlier session, `old`.
     pub(crate) fn patch(
         &mut self,
         process: (i32, Option<&File>),
         mapping: &Executed,
         found: &Found,
         old: Option<&[OldArea]>,
-    ) -> Vec<(Why, u64)> {
+    ) -> Vec<(What, Why)> {
         let segments = found.segments.iter();
         let of_segment = segments.filter(|segment| {
             let begin = segment.offset & !(PAGE as u64 - 1);
@@ -449,16 +450,18 @@ impl InProcess {
                 // the kernel's.
                 let is_vdso = mapping.name == VDSO;
                 let is_free = |site: &&Site| !is_vdso && (!site.is_several || is_left(site));
-                here = Cow::Owned(sites.iter().filter(is_free).cloned().collect());
+                let (free, lost): (Vec<&Site>, Vec<&Site>) = sites.iter().partition(is_free);
+                here = Cow::Owned(free.into_iter().cloned().collect());
                 let why = if is_vdso { Why::Changed } else { Why::Running };
-                let lost = (sites.len() - here.len()) as u64;
-                left.extend((lost > 0).then_some((why, lost)));
+                left.extend(lost.into_iter().map(|site| (What::of(site), why)));
             }
             let written = self.write(process, mapping, &here, bias, old);
-            let unwritten = written.err().map(|why| (why, here.len() as u64));
-            left.extend(unwritten.filter(|(_, sites)| *sites > 0));
-            let never = found.left.iter().filter(|left| is_here(left.syscall));
-            left.extend(never.map(|left| (left.why, 1)));
+            let unwritten = written.err().into_iter();
+            left.extend(
+                unwritten.flat_map(|why| here.iter().map(move |site| (What::of(site), why))),
+            );
+            let never = found.left.iter().filter(|left| is_here(left.at));
+            left.extend(never.map(|left| (What::new(left.is_counter), left.why)));
         }
         left
     }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::site_files::{FILE_MAX, FileKey, VDSO, executed, open};
+use super::site_files::{FILE_MAX, FileKey, VDSO, executed, is_system, open};
 use clockscope_sites::{counter_reads, functions_of};
 use clockscope_sys::{access, proc_text};
 
@@ -180,36 +180,4 @@ fn is_traced(pid: i32) -> bool {
 fn searched(file: &File, length: u64) -> Option<(u64, Vec<String>)> {
     let places = counter_reads(file, length).ok().filter(|places| !places.is_empty())?;
     Some((places.len() as u64, functions_of(file, &places)))
-}
-
-/// Whether a file is a shared library in one of the loader's own directories, or in that of an architecture below them.
-fn is_system(path: &Path) -> bool {
-    let name = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));
-    let is_own = |directory: &Path| {
-        ["/lib", "/lib64", "/usr/lib", "/usr/lib64"].iter().any(|own| directory == Path::new(own))
-    };
-    let of_architecture = |directory: &Path| {
-        directory.to_string_lossy().contains("-linux-") && directory.parent().is_some_and(is_own)
-    };
-    name && path.parent().is_some_and(|directory| is_own(directory) || of_architecture(directory))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn libraries_of_the_loaders_directories_are_the_systems() {
-        for (path, is) in [
-            ("/usr/lib/x86_64-linux-gnu/libcrypto.so.3", true),
-            ("/lib/ld-musl-x86_64.so.1", true),
-            ("/usr/lib64/libc.so.6", true),
-            ("/usr/lib/jvm/java-17/lib/server/libjvm.so", false),
-            ("/usr/lib/postgresql/19/bin/postgres", false),
-            ("/usr/lib/systemd/systemd", false),
-            ("/opt/x86_64-linux-gnu/liba.so", false),
-        ] {
-            assert_eq!(is_system(Path::new(path)), is, "{path}");
-        }
-    }
 }

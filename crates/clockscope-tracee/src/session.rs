@@ -20,6 +20,7 @@ use vdso_image::layout::{
 use super::decline::Decline;
 use super::image::{self, Counting, Ready, Route};
 use super::live_pages::{CallersOneIn, LivePages};
+use clockscope_sites::Wanted;
 use clockscope_stats::timed::TIMED_MIN;
 use clockscope_sys::ipc_namespace::IpcNamespace;
 use clockscope_sys::own_vdso::{self, OwnVdso};
@@ -62,6 +63,7 @@ pub struct Session {
     pub(crate) counts_sites: bool,
     /// Whether some of these are timed.
     pub(crate) times_sites: bool,
+    pub(crate) wanted_sites: Wanted,
     /// Number of this process's own seccomp filters.
     pub(crate) seccomp_filters: u32,
 }
@@ -124,6 +126,7 @@ impl Session {
             copies_itself: !access::denies_written_code(),
             counts_sites: false,
             times_sites: false,
+            wanted_sites: Wanted::Calls,
             room: end..end.next_multiple_of(memory::page_size()),
             start,
             bracket: Bracket::measure(),
@@ -131,11 +134,12 @@ impl Session {
         })
     }
 
-    /// Counts system calls inside programs ([`crate::sites`]) if vDSO calls are counted, and times some of them if
-    /// `times`.
-    pub fn count_sites(&mut self, times: bool) {
+    /// Counts system calls inside programs ([`crate::sites`]) if vDSO calls are counted, and times some of them if `times`;
+    /// and reads of the CPU's `counters` by the program's own instructions.
+    pub fn count_sites(&mut self, times: bool, counters: bool) {
         self.counts_sites = self.is_counting();
         self.times_sites = times && self.counts_sites;
+        self.wanted_sites = if counters { Wanted::CallsAndCounters } else { Wanted::Calls };
     }
 
     /// The tracer stops every task that makes another one until the program ends.

@@ -2,9 +2,9 @@
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clockscope_sites::Found;
+use clockscope_sites::{Found, Wanted};
 use clockscope_sys::memory;
 
 /// Larger files are not read. No program is that large.
@@ -78,9 +78,12 @@ pub(crate) fn open(pid: i32, mapping: &Executed) -> Option<(File, u64)> {
     (length <= FILE_MAX).then_some((file, length))
 }
 
-/// The sites in the file of a mapping.
-pub(crate) fn found_in(pid: i32, mapping: &Executed) -> Option<Found> {
-    read(pid, mapping).and_then(|file| clockscope_sites::find(&file).ok())
+/// The sites in the file of a mapping. The vDSO reads the counter for the clock reads that are counted already, and the
+/// system's libraries seldom.
+pub(crate) fn found_in(pid: i32, mapping: &Executed, wanted: Wanted) -> Option<Found> {
+    let is_left = mapping.name == VDSO || is_system(Path::new(&mapping.name));
+    let wanted = if is_left { Wanted::Calls } else { wanted };
+    read(pid, mapping).and_then(|file| clockscope_sites::find(&file, wanted).ok())
 }
 
 /// Parses a line of `/proc/PID/maps`, if it is an executable mapping of a file.
@@ -98,4 +101,36 @@ pub(crate) fn executed(line: &str) -> Option<Executed> {
     (perms.contains('x') && perms.ends_with('p') && is_of_file).then_some(())?;
     let key = FileKey { device, inode };
     Some(Executed { start: number(start)?, end: number(end)?, offset, key, name: name.to_owned() })
+}
+
+/// Whether a file is a shared library in one of the loader's own directories, or in that of an architecture below them.
+pub(crate) fn is_system(path: &Path) -> bool {
+    let name = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));
+    let is_own = |directory: &Path| {
+        ["/lib", "/lib64", "/usr/lib", "/usr/lib64"].iter().any(|own| directory == Path::new(own))
+    };
+    let of_architecture = |directory: &Path| {
+        directory.to_string_lossy().contains("-linux-") && directory.parent().is_some_and(is_own)
+    };
+    name && path.parent().is_some_and(|directory| is_own(directory) || of_architecture(directory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_of_the_loaders_directories_are_the_systems() {
+        for (path, is) in [
+            ("/usr/lib/x86_64-linux-gnu/libcrypto.so.3", true),
+            ("/lib/ld-musl-x86_64.so.1", true),
+            ("/usr/lib64/libc.so.6", true),
+            ("/usr/lib/jvm/java-17/lib/server/libjvm.so", false),
+            ("/usr/lib/postgresql/19/bin/postgres", false),
+            ("/usr/lib/systemd/systemd", false),
+            ("/opt/x86_64-linux-gnu/liba.so", false),
+        ] {
+            assert_eq!(is_system(Path::new(path)), is, "{path}");
+        }
+    }
 }

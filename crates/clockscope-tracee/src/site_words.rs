@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use clockscope_sites::{ERRORS, FIRST, MADE_CODE, NEXT, OTHERS, SEEN, TIMED, UNSEEN};
+use clockscope_sites::{COUNTERS, ERRORS, FIRST, MADE_CODE, NEXT, OTHERS, SEEN, TIMED, UNSEEN};
 use vdso_image::layout::{SITE_KINDS, SITE_TIMES, Shared};
 
 /// `exit(2)` and `exit_group(2)`, which are never in error.
@@ -96,6 +96,12 @@ impl SiteWords {
             }
         };
         (0..=OTHERS).map(of_number).filter(|row| row.calls > 0)
+    }
+
+    /// Reads of the CPU's counter by `rdtsc` and by `rdtscp`.
+    pub fn counter_reads(&self) -> [u64; 2] {
+        // The tracer has noted reads that were counted twice.
+        COUNTERS.map(|word| self.word(UNSEEN, word).saturating_sub(self.word(SEEN, word)))
     }
 
     fn times(&self, number: usize) -> [TimedCalls; 2] {

@@ -24,7 +24,7 @@ use super::forbidden_counter;
 use super::processes::Process;
 use super::site_files::{Executed, FileKey, FileState, VDSO, executed, found_in};
 use super::site_words::SiteWords;
-use clockscope_sites::{Found, MADE_CODE, MAPPED, OTHERS, SEEN, Why};
+use clockscope_sites::{Found, MADE_CODE, MAPPED, OTHERS, SEEN, Site, Wanted, Why};
 use clockscope_sys::memory;
 use clockscope_sys::proc_text;
 use clockscope_sys::ptrace::{self, Registers, SignalInfo, SyscallStop};
@@ -57,13 +57,31 @@ const KILLED: Lost = (
     "thread that was killed in its exit_group or exit",
     "threads that were killed in their exit_group or exit",
 );
+/// What an instruction does that is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum What {
+    Call,
+    CounterRead,
+}
+
+impl What {
+    pub(crate) fn new(is_counter: bool) -> Self {
+        if is_counter { Self::CounterRead } else { Self::Call }
+    }
+
+    pub(crate) fn of(site: &Site) -> Self {
+        Self::new(site.is_counter())
+    }
+}
+
 /// Files and processes of a session in which system calls are counted.
 #[derive(Debug, Default)]
 pub struct Sites {
     files: HashMap<(FileKey, Option<FileState>), Option<Rc<Found>>>,
     ahead: Option<Ahead>,
     awaited: HashMap<i32, Awaited>,
-    left: BTreeMap<String, BTreeMap<Why, u64>>,
+    /// By file.
+    left: BTreeMap<(String, What), BTreeMap<Why, u64>>,
     lost: BTreeMap<Lost, u64>,
     /// Executable files that were not looked at.
     unseen: BTreeSet<String>,
@@ -73,6 +91,7 @@ pub struct Sites {
     ending: HashSet<i32>,
     /// Whether calls are timed.
     times: bool,
+    wanted: Wanted,
     /// The time before which no further look at the jumps is taken.
     jumps_rest_until: Option<Instant>,
 }
@@ -86,13 +105,13 @@ struct Ahead {
 
 impl Ahead {
     /// Starts with this process's C library, because most programs use the same one and must wait for the result.
-    fn begin() -> Option<Self> {
+    fn begin(wanted: Wanted) -> Option<Self> {
         let maps = proc_text::read("/proc/self/maps").ok()?;
         let mut mappings = maps.lines().filter_map(executed);
         let mapping = mappings.find(|mapping| mapping.name.contains("/libc.so."))?;
         let own = std::process::id().cast_signed();
         let key = (mapping.key.clone(), mapping.state(own));
-        let look = move || found_in(own, &mapping);
+        let look = move || found_in(own, &mapping, wanted);
         let found = std::thread::Builder::new().name("sites".to_owned()).spawn(look).ok()?;
         Some(Self { key, found })
     }
@@ -132,14 +151,14 @@ fn has_told(registers: &Registers) -> bool {
 }
 
 impl Sites {
-    /// Counts calls. Times some of them if `times`.
-    pub(crate) fn new(times: bool) -> Self {
-        Self { times, ..Self::default() }
+    /// Counts what is `wanted`. Times some of the calls if `times`.
+    pub(crate) fn new(times: bool, wanted: Wanted) -> Self {
+        Self { times, wanted, ..Self::default() }
     }
 
     /// Reads the C library ahead, because programs are about to be executed.
     pub(crate) fn look_ahead(&mut self) {
-        self.ahead = if room::has_few_addresses() { None } else { Ahead::begin() };
+        self.ahead = if room::has_few_addresses() { None } else { Ahead::begin(self.wanted) };
     }
 
     /// A program is about to start in `process`, with areas at `places`. If `tells`, its thread sends itself a signal
@@ -283,27 +302,27 @@ impl Sites {
                 continue;
             };
             let patched = if has_no_linker && is_foreign(pid, &mapping) {
-                found.sites.iter().map(|_| (Why::Foreign, 1)).collect()
+                found.sites.iter().map(|site| (What::of(site), Why::Foreign)).collect()
             } else {
                 sites.patch((pid, memory), &mapping, &found, old)
             };
-            self.leave(mapping.name.clone(), patched);
+            self.leave(&mapping.name, patched);
             files.push((mapping.name, found));
         }
         files
     }
 
     /// Notes how many instructions of a file are not counted.
-    fn leave(&mut self, file: String, sites: Vec<(Why, u64)>) {
-        let mut of_mapping: BTreeMap<Why, u64> = BTreeMap::new();
-        for (why, sites) in sites {
-            *of_mapping.entry(why).or_default() += sites;
+    fn leave(&mut self, file: &str, instructions: Vec<(What, Why)>) {
+        let mut of_mapping: BTreeMap<(What, Why), u64> = BTreeMap::new();
+        for of in instructions {
+            *of_mapping.entry(of).or_default() += 1;
         }
         // Other processes may have mapped the same file; keep the maximum.
-        let left = self.left.entry(file).or_default();
-        for (why, sites) in of_mapping {
+        for ((what, why), instructions) in of_mapping {
+            let left = self.left.entry((file.to_owned(), what)).or_default();
             let known = left.entry(why).or_default();
-            *known = sites.max(*known);
+            *known = instructions.max(*known);
         }
     }
 
@@ -315,7 +334,7 @@ impl Sites {
         }
         let found = match self.ahead.take_if(|ahead| ahead.key == key) {
             Some(ahead) => ahead.found.join().expect("looking into a file does not panic"),
-            None => found_in(pid, mapping),
+            None => found_in(pid, mapping, self.wanted),
         };
         let found = found.map(Rc::new);
         self.files.insert(key, found.clone());
@@ -352,9 +371,15 @@ impl Sites {
         set_stub_thread(&mut registers, &settled.thread);
         if is_free
             && ptrace::set_registers(thread, &registers).is_ok()
-            && let (Some(word), Some(pages)) = (settled.noted, &process.pages)
+            && let Some(pages) = &process.pages
         {
-            pages.get().sites[SEEN][0][word].fetch_sub(1, Relaxed);
+            let words = &pages.get().sites[SEEN][0];
+            if let Some(word) = settled.noted {
+                words[word].fetch_sub(1, Relaxed);
+            }
+            if let Some(word) = settled.again {
+                words[word].fetch_add(1, Relaxed);
+            }
         }
     }
 
@@ -411,17 +436,18 @@ impl Sites {
             return;
         }
         for process in processes {
-            let mut files: BTreeMap<String, u64> = BTreeMap::new();
             let known = Rc::clone(&process.sites.known);
             // A process that has ended has no jumps.
-            for at in process.sites.give_up_broken(process.pid).into_iter().flatten() {
-                if let Some((_, file)) = known.range(..=*at).next_back() {
-                    *files.entry(file.clone()).or_default() += 1;
+            let broken = process.sites.give_up_broken(process.pid).into_iter().flatten();
+            let broken: Vec<u64> = broken.copied().collect();
+            let mut files: BTreeMap<&String, Vec<(What, Why)>> = BTreeMap::new();
+            for at in broken {
+                if let Some((_, file)) = known.range(..=at).next_back() {
+                    let what = What::new(process.sites.areas.iter().any(|it| it.counts_reads(at)));
+                    files.entry(file).or_default().push((what, Why::Changed));
                 }
             }
-            for (file, jumps) in files {
-                self.leave(file, vec![(Why::Changed, jumps)]);
-            }
+            files.into_iter().for_each(|(file, jumps)| self.leave(file, jumps));
         }
         self.jumps_rest_until = Some(begun + 20 * begun.elapsed());
     }
@@ -454,8 +480,9 @@ impl Sites {
             files += u64::from(is_file);
             let file = executed(line);
             if let Some(found) = file.and_then(|file| self.found(process.pid, &file)) {
-                let sites = found.sites.len() + found.left.len();
-                self.leave(mapping.name, vec![(Why::Late, sites as u64)]);
+                let left = found.left.iter().map(|left| What::new(left.is_counter));
+                let all = found.sites.iter().map(What::of).chain(left);
+                self.leave(&mapping.name, all.map(|what| (what, Why::Late)).collect());
             } else if is_file {
                 self.unseen.insert(mapping.name);
             } else {
@@ -492,19 +519,23 @@ impl Sites {
         if self.left.values().any(|reasons| reasons.contains_key(&Why::SignalReturn)) {
             clauses.push("rt_sigreturn, by which handlers of signals end".to_owned());
         }
-        for (file, reasons) in &self.left {
+        for ((file, what), reasons) in &self.left {
+            let what = match what {
+                What::Call => "calls",
+                What::CounterRead => "reads of the CPU's counter",
+            };
             let mut others = reasons.clone();
             others.retain(|why, sites| *why != Why::SignalReturn && *sites > 0);
             let all = units::counted(others.values().sum(), "instruction", "instructions");
             match others.keys().next() {
                 None => {}
                 Some(why) if others.len() == 1 => {
-                    clauses.push(format!("calls by {all} of {file}, {why}"));
+                    clauses.push(format!("{what} by {all} of {file}, {why}"));
                 }
                 Some(_) => {
                     let each = others.iter().map(|(why, sites)| format!("{sites} {why}"));
                     let each: Vec<String> = each.collect();
-                    clauses.push(format!("calls by {all} of {file}: {}", each.join(", ")));
+                    clauses.push(format!("{what} by {all} of {file}: {}", each.join(", ")));
                 }
             }
         }

@@ -168,7 +168,7 @@ pub(crate) fn remarks(report: &SurveyReport) -> Vec<(&'static str, String)> {
     );
     let mut remarks = vec![("Not seen", unseen)];
     let doubt = report.counter_doubt.as_deref();
-    let counters = counter_reads::sentence(&report.counter_reads, doubt, false);
+    let counters = counter_reads::sentence(&report.counter_reads, (false, doubt), false);
     remarks.extend(counters.map(|files| ("Can read the counter itself", files)));
     if report.lost_samples > 0 {
         let lost = format!(

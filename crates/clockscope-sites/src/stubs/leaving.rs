@@ -7,7 +7,7 @@ use super::made::{Behind, Made};
 use super::{MADE_CODE, MAPPED};
 use super::{Stubs, assembled, timing};
 use crate::find::{SYS_MMAP, SYS_MPROTECT};
-use crate::site::{COMPARE, Calls, Site};
+use crate::site::{COMPARE, Calls, JUMP, Read, Site};
 
 /// The registers of a stopped thread that stubs change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +41,8 @@ const LOADED: u64 = CARRY | PARITY | ADJUST | ZERO | SIGN;
 /// Bytes from the start of `mov r11, rax; lahf; seto al` to the end of each instruction.
 const MOVED: u64 = 3;
 const ALL_KEPT: u64 = 7;
+/// Bytes of `lahf; seto al`.
+const FLAGS_KEPT: u64 = 4;
 
 impl Made {
     /// A stub without its addresses.
@@ -90,6 +92,23 @@ impl Made {
         (is_code && is_looked_at).then_some(if is_file { MAPPED } else { MADE_CODE })
     }
 
+    /// A thread at a read of the counter. Where it has not made all displaced instructions, it makes them again, and counts
+    /// once more.
+    fn at_counter(&self, read: Read, at: Thread) -> Settled {
+        let (mut thread, pc) = (at, at.pc);
+        if self.keeps.is_some_and(|keeps| pc >= keeps + FLAGS_KEPT) && !self.is_restored(pc) {
+            thread.flags = with_kept(at.flags, at.rax);
+        }
+        let has_ended = pc == self.shard - JUMP as u64;
+        thread.pc = if has_ended { self.goes_on } else { self.window };
+        let again = (self.has_counted(pc) && !has_ended).then(|| read.word());
+        Settled { thread, place: None, noted: None, again }
+    }
+
+    fn is_restored(&self, pc: u64) -> bool {
+        (self.restored..self.shard).contains(&pc)
+    }
+
     /// A thread in front of the call.
     fn before(&self, read: &dyn Fn(u64) -> Option<u64>, at: Thread) -> Option<Settled> {
         let (mut thread, pc) = (at, at.pc);
@@ -100,10 +119,7 @@ impl Made {
         {
             thread.rax = at.r11;
             if pc >= keeps + ALL_KEPT {
-                let overflows = matches!(at.rax & 0xff, 1 | 0x80);
-                thread.flags = at.flags & !(LOADED | OVERFLOW)
-                    | at.rax >> 8 & LOADED
-                    | if overflows { OVERFLOW } else { 0 };
+                thread.flags = with_kept(at.flags, at.rax);
             }
         }
         if !is_counted {
@@ -111,7 +127,7 @@ impl Made {
             thread.sp = at.sp + if self.is_call { 8 } else { 0 };
             let has_noted = self.noted.is_some_and(|noted| noted <= pc);
             let noted = if has_noted { self.note(&at) } else { None };
-            return Some(Settled { thread, place: None, noted });
+            return Some(Settled { thread, place: None, noted, again: None });
         }
         thread.pc = self.goes_on;
         if let Some(byte) = self.compared {
@@ -124,7 +140,7 @@ impl Made {
             thread.rax = number.into();
             thread.flags &= !CARRY;
         }
-        Some(Settled { thread, place: None, noted: None })
+        Some(Settled { thread, place: None, noted: None, again: None })
     }
 }
 
@@ -149,8 +165,14 @@ impl Behind {
                 thread.flags &= !CARRY;
             }
         }
-        Some(Settled { thread, place: (pc > keeps).then_some(at.rcx), noted: None })
+        Some(Settled { thread, place: (pc > keeps).then_some(at.rcx), noted: None, again: None })
     }
+}
+
+/// The flags that `lahf` and `seto al` have kept in `rax`, before or behind `add al, 7fh`.
+fn with_kept(flags: u64, rax: u64) -> u64 {
+    let overflows = matches!(rax & 0xff, 1 | 0x80);
+    flags & !(LOADED | OVERFLOW) | rax >> 8 & LOADED | if overflows { OVERFLOW } else { 0 }
 }
 
 /// A word of the place for timed calls at an address.
@@ -183,6 +205,8 @@ pub struct Settled {
     pub place: Option<u64>,
     /// A word of the table in which the thread will note its call a second time.
     pub noted: Option<usize>,
+    /// The word of [`COUNTERS`](crate::COUNTERS) in which the thread will count a read a second time.
+    pub again: Option<usize>,
 }
 
 impl Stubs {
@@ -195,7 +219,10 @@ impl Stubs {
             let made = self.made_at(at.pc)?;
             return match made.behind.filter(|behind| behind.at <= at.pc) {
                 Some(behind) => behind.settled(read, at),
-                None => made.before(read, at),
+                None => match made.calls {
+                    Calls::Counter(read) => Some(made.at_counter(read, at)),
+                    _ => made.before(read, at),
+                },
             };
         }
         let [begin, end] =
@@ -223,7 +250,7 @@ impl Stubs {
             thread.rax = word(read, at.rcx, timing::RESULT)?;
             thread.rdx = word(read, at.rcx, timing::RDX)?;
         }
-        Some(Settled { thread, place: (!has_ended).then_some(at.rcx), noted: None })
+        Some(Settled { thread, place: (!has_ended).then_some(at.rcx), noted: None, again: None })
     }
 
     fn made_at(&self, pc: u64) -> Option<&Made> {
@@ -332,6 +359,39 @@ mod tests {
         let (stubs, _) = Stubs::new(BASE, 1 << 20, HEAD);
         let telling = Thread { pc: BASE + assembled().tell, ..protect };
         assert_eq!(stubs.settled(telling, &|_| None), None);
+    }
+
+    /// A thread that has not made all displaced instructions makes them again, and counts again if it has counted.
+    #[test]
+    fn a_read_of_the_counter_that_is_interrupted_is_made_again() {
+        // mov r8d, 1; rdtsc or rdtscp; mov rsi, rax
+        for (code, is_ordered) in [(&[0x0f, 0x31][..], false), (&[0x0f, 0x01, 0xf9], true)] {
+            let displaced = [&[0x41, 0xb8, 1, 0, 0, 0], code, &[0x48, 0x89, 0xc6]].concat();
+            let read = Read { at: 6, is_ordered };
+            let site = Site { is_several: true, ..site(&displaced, Calls::Counter(read)) };
+            let (mut stubs, _) = Stubs::new(BASE, 1 << 20, HEAD);
+            let (code, _) = stubs.add(std::slice::from_ref(&site), 0).expect("room");
+            let decoder = Decoder::with_ip(64, &code.bytes, code.at, DecoderOptions::NONE);
+            let [mut is_counted, mut is_kept, mut seen] = [false; 3];
+            for one in decoder {
+                let begins = one.op1_register() == Register::ESP;
+                (is_counted, is_kept) = (is_counted && !begins, is_kept || begins);
+                let at =
+                    Thread { pc: one.ip(), rax: 0xd5 << 8 | 1, flags: FLAGS, ..Thread::default() };
+                let settled = stubs.settled(at, &|_| None).expect("in the stub");
+                let is_end = one.near_branch_target() == site.end();
+                let pc = if is_end { site.end() } else { site.window };
+                let again = (is_counted && !is_end).then_some(read.word());
+                let flags = if is_kept { FLAGS | LOADED | OVERFLOW } else { FLAGS };
+                let found = (settled.thread.pc, settled.thread.flags, settled.again);
+                assert_eq!(found, (pc, flags, again), "{one}");
+                is_counted |= one.mnemonic() == Mnemonic::Inc;
+                is_kept = (is_kept || one.mnemonic() == Mnemonic::Seto)
+                    && one.mnemonic() != Mnemonic::Sahf;
+                seen |= is_end;
+            }
+            assert!(seen, "{site:x?}");
+        }
     }
 
     #[test]

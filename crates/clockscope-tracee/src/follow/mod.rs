@@ -103,7 +103,7 @@ impl<'a> Follower<'a> {
             program: 0,
             new_tasks: NewTasks::default(),
             awaited_images: AwaitedImages::default(),
-            sites: Sites::new(session.times_sites),
+            sites: Sites::new(session.times_sites, session.wanted_sites),
             observers,
             targets: HashMap::new(),
             patience: SHORT_PATIENCE,

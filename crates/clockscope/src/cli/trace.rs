@@ -155,6 +155,12 @@ pub struct TraceArgs {
     /// Do not count system calls (the same as --via none)
     #[arg(help_heading = "How to count", hide_short_help = true, long, conflicts_with = "via")]
     pub no_syscalls: bool,
+    /// Count reads of the CPU's counter (rdtsc), too, by code in the program
+    ///
+    /// Code in the program counts them and the system calls, as with --via sites, which can kill some programs. Reads that
+    /// cannot be counted are named in the report.
+    #[arg(help_heading = "How to count", hide_short_help = true, long, conflicts_with_all = ["no_syscalls", "running"])]
+    pub counters: bool,
     /// Count system calls without their time and errors, which is cheaper
     #[arg(help_heading = "How to count", long)]
     pub counts_only: bool,
@@ -219,7 +225,12 @@ impl TraceArgs {
     /// The options for counting system calls.
     fn counting(&self) -> CountOptions {
         CountOptions {
-            via: if self.no_syscalls { Via::None } else { self.via },
+            via: match self.via {
+                _ if self.no_syscalls => Via::None,
+                Via::Auto if self.counters => Via::Sites,
+                via => via,
+            },
+            counters: self.counters,
             asked: self.asks_for_system_calls(),
             follows: !self.no_follow,
             sites_answer: self.sites_lack().is_none(),
@@ -290,7 +301,14 @@ impl TraceArgs {
                     .to_owned(),
             );
         }
-        let via = self.via.to_possible_value().filter(|_| self.via.has_sites())?;
+        let has_sites = self.via.has_sites();
+        if self.counters && !has_sites {
+            let why = (self.via != Via::Auto).then_some(
+                "code in the program counts these reads; leave out --via, or use --via sites or --via both",
+            );
+            return why.or_else(|| self.sites_lack()).map(|why| format!("--counters: {why}"));
+        }
+        let via = self.via.to_possible_value().filter(|_| has_sites)?;
         let why = if self.attaches() && self.via == Via::Both {
             Some(
                 "this compares the counts of programs that clockscope starts, not of running ones; \

@@ -22,7 +22,8 @@ pub(crate) fn take_known(reasons: &mut Vec<&str>) {
     });
     for (file, reasons) in named {
         let bytes = fs::read(file).expect("read a file that the report names");
-        let found = clockscope_sites::find(&bytes).expect("an ELF file");
+        let found =
+            clockscope_sites::find(&bytes, clockscope_sites::Wanted::Calls).expect("an ELF file");
         let places = places(&found);
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for (why, _) in &places {
@@ -57,7 +58,7 @@ fn places(found: &Found) -> Vec<(Why, u64)> {
     let several = found.sites.iter().filter(|site| site.is_several);
     let several = several.map(|site| (Why::Running, site.window));
     let left = found.left.iter().filter(|left| left.why != Why::SignalReturn);
-    several.chain(left.map(|left| (left.why, left.syscall))).collect()
+    several.chain(left.map(|left| (left.why, left.at))).collect()
 }
 
 #[track_caller]

@@ -1,14 +1,17 @@
 //! A program that reads the CPU's counter itself, which neither the vDSO nor the kernel sees, is told of.
 
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
-use clockscope_model::trace::{CounterReads, TraceReport};
+use clockscope_model::trace::{CounterReads, Counters, TraceReport};
+use clockscope_tracee::lacks;
 
-use crate::support::attaching::Attachment;
+use crate::support::attaching::{Attachment, attach_for, signal};
 use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
 use crate::support::printed::Printed;
-use crate::support::running::trace;
+use crate::support::running::{Tracing, child_of, trace};
 
 /// The instructions in the program's own file are as many as it says, and in the functions that it names.
 fn assert_told(report: &TraceReport, program: &Path, said: &Printed) {
@@ -50,4 +53,65 @@ fn a_program_without_such_instructions_has_none_but_those_of_the_system() {
     let Some(program) = builds::c("reads", Link::Dynamic) else { return };
     let report = trace(&["--via", "none"], &words![&program, "10"]).report().model();
     assert!(report.counter_reads.iter().all(|row| row.of_system), "{report:#?}");
+}
+
+/// Runs the program under `--counters`, and compares what all its processes say they read.
+fn assert_counted(link: Link, words: &[&str]) -> TraceReport {
+    let program = builds::c("counted_reads", link).expect("a compiler");
+    let mut command = words![&program].to_vec();
+    command.extend(words.iter().map(Into::into));
+    let traced = trace(&["--counters"], &command).succeeded();
+    let (report, said) = (traced.report().model(), Printed::parse(&traced.stdout));
+    let sum = |name: &str| {
+        let of = said.results.iter().filter_map(|result| result.strip_prefix(name));
+        of.map(|reads| reads.trim().parse::<u64>().expect("a number")).sum::<u64>()
+    };
+    let made = Counters { rdtsc: sum("rdtsc "), rdtscp: sum("rdtscp ") };
+    assert_eq!(report.counters, Some(made), "{link:?} {words:?} {report:#?}");
+    assert_eq!(sum("wrong "), 0, "{link:?} {words:?}");
+    report
+}
+
+/// Whichever way a program reads the counter: each read is counted, and gives what it would without.
+#[test]
+fn reads_are_counted_in_the_program() {
+    if lacks::SITES.is_some() {
+        return;
+    }
+    for link in [Link::Dynamic, Link::Static, Link::MuslStatic] {
+        for words in [
+            &["200000"][..],
+            &["50000", "threads"],
+            &["4000", "timer"],
+            &["5000", "forks"],
+            &["2000", "forbidden"],
+        ] {
+            let report = assert_counted(link, words);
+            let file = report.counter_reads.iter().find(|row| !row.of_system);
+            let file = file.unwrap_or_else(|| panic!("{report:#?}")).file.printable();
+            let left = format!(
+                "reads of the CPU's counter by 1 instruction of {file}, with no room for a jump"
+            );
+            let reasons = report.declines.iter().map(|row| &row.reason);
+            assert!(reasons.clone().any(|it| it.contains(&left)), "{reasons:#?}");
+        }
+    }
+}
+
+/// The program goes on with what the killed tracer has left in it, and checks what it reads.
+#[test]
+fn a_killed_tracer_changes_nothing_that_a_program_reads() {
+    let Some(program) = builds::c("counted_reads", Link::Dynamic) else { return };
+    for round in 0..12 {
+        let tracing = Tracing::new(&["--counters"], &words![&program, "100", "asked"]);
+        let mut running = Conversation::start(&tracing.words());
+        let pid = child_of(running.pid()).expect("its child");
+        sleep(Duration::from_millis(round * 7));
+        signal("KILL", running.pid());
+        if round % 2 == 0 {
+            attach_for("0.02", &[pid], &["--via", "sites"]).succeeded();
+        }
+        running.say("");
+        running.wait_for("result wrong 0");
+    }
 }
