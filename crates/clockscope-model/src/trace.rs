@@ -513,6 +513,8 @@ pub enum Missing {
     Vdso,
     /// System calls, which were not counted.
     Syscalls,
+    /// Reads of the CPU's counter by the program's own instructions, which were not counted.
+    Counter,
     /// Callers, because stacks were not sampled.
     Callers,
     /// Names of functions.

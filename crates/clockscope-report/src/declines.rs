@@ -49,6 +49,7 @@ fn sentence(group: &[&DeclineRow]) -> String {
     let what = match group[0].what {
         Missing::Vdso => "vDSO calls",
         Missing::Syscalls => "system calls",
+        Missing::Counter => "the CPU's counter",
         Missing::Names => "names of code that was made at run time",
         Missing::Callers => "callers",
         Missing::Unknown => "something unknown",

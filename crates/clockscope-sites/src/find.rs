@@ -638,8 +638,8 @@ fn is_straight(all: &[Instruction]) -> bool {
 
 /// Whether instructions, one of which reads the counter, have the same effect but for the time when they are executed
 /// again from the first on, wherever a thread has stopped among them, and whatever is in the registers that the read
-/// changes: what one of them reads was written before by another, or is written by none. None reads flags, or memory,
-/// which may fault.
+/// changes: what one of them reads was written before by another, or is written by none, or only by this `or` or `and`
+/// with something that is written by none. None reads flags, or memory, which may fault.
 fn can_read_again(all: &[Instruction]) -> bool {
     let is_read = |one: &Instruction| matches!(one.mnemonic(), Mnemonic::Rdtsc | Mnemonic::Rdtscp);
     let is_fence =
@@ -658,7 +658,12 @@ fn can_read_again(all: &[Instruction]) -> bool {
         registers
             && matches!(
                 one.mnemonic(),
-                Mnemonic::Mov | Mnemonic::Shl | Mnemonic::Or | Mnemonic::Add | Mnemonic::Xor
+                Mnemonic::Mov
+                    | Mnemonic::Shl
+                    | Mnemonic::Or
+                    | Mnemonic::And
+                    | Mnemonic::Add
+                    | Mnemonic::Xor
             )
     };
     let mut info = InstructionInfoFactory::new();
@@ -672,7 +677,12 @@ fn can_read_again(all: &[Instruction]) -> bool {
     let written: Vec<Register> = all.iter().flat_map(|one| of(one, writes)).collect();
     let mut fresh = Vec::new();
     let repeats = all.iter().all(|one| {
-        let known = of(one, reads).iter().all(|it| fresh.contains(it) || !written.contains(it));
+        let times = |register| written.iter().filter(|it| **it == register).count();
+        let [to, with] = [0, 1].map(|operand| one.op_register(operand).full_register());
+        let is_mask = matches!(one.mnemonic(), Mnemonic::Or | Mnemonic::And);
+        let is_same = |it| is_mask && it == to && times(to) == 1 && times(with) == 0;
+        let known =
+            of(one, reads).iter().all(|it| fresh.contains(it) || times(*it) == 0 || is_same(*it));
         fresh.extend(of(one, writes));
         known && one.rflags_read() == 0 && (is_read(one) || is_fence(one) || is_sum(one))
     });

@@ -180,6 +180,10 @@ fn reads_are_made_again_only_where_that_changes_nothing() {
         (&[READ, &[0x89, 0xc8], &[0x01, 0xc1]], false),
         // add r8, rax adds twice
         (&[READ, &[0x49, 0x01, 0xc0]], false),
+        // or rsi, rcx sets the same bits again, or rsi, rax others, or esi, edi; mov esi, ecx forgets the first value
+        (&[READ, &[0x48, 0x09, 0xce]], true),
+        (&[READ, &[0x48, 0x09, 0xc6]], false),
+        (&[READ, &[0x09, 0xfe], &[0x89, 0xce]], false),
         // mov [rdi], rax may fault; adc reads flags; mov al, 1 writes a part of rax; push needs a stack
         (&[READ, &[0x48, 0x89, 0x07]], false),
         (&[READ, &[0x48, 0x83, 0xd2, 0x00]], false),

@@ -291,13 +291,15 @@ fn not_counted(data: &RunData<'_>) -> Vec<DeclineRow> {
         };
         process.declines.iter().map(row).collect::<Vec<_>>()
     };
-    let of_sites = data.processes.lost_sites.iter().map(|reason| DeclineRow {
-        what: Missing::Syscalls,
+    let row = |what, reason: &String| DeclineRow {
+        what,
         reason: reason.clone(),
         ..DeclineRow::default()
-    });
+    };
+    let of_counters = data.processes.lost_counters.iter().map(|it| row(Missing::Counter, it));
+    let of_sites = data.processes.lost_sites.iter().map(|it| row(Missing::Syscalls, it));
     let all = data.processes.all().iter().flat_map(of_process);
-    let all = all.chain(data.counted.losses.iter().cloned()).chain(of_sites);
+    let all = all.chain(of_counters).chain(data.counted.losses.iter().cloned()).chain(of_sites);
     all.chain(data.declines.iter().cloned()).collect()
 }
 

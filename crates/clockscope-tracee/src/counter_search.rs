@@ -62,8 +62,12 @@ impl CounterSearch {
         let (ends, until) = channel();
         let (ending, ended) = channel();
         let found = Arc::default();
+        let path = program.and_then(|program| program.canonicalize().ok());
         let mut search = Search {
-            program: program.and_then(|program| program.canonicalize().ok()),
+            own: program
+                .and_then(|_| std::env::current_exe().ok())
+                .filter(|own| Some(own) != path.as_ref()),
+            program: path,
             processes,
             and,
             seen: HashMap::new(),
@@ -88,6 +92,8 @@ impl CounterSearch {
 
 struct Search {
     program: Option<PathBuf>,
+    /// This process's own file, which a child executes before it executes the program.
+    own: Option<PathBuf>,
     processes: Vec<i32>,
     and: Others,
     /// How often each process has been seen, and with how many threads.
@@ -148,7 +154,9 @@ impl Search {
         let maps = proc_text::read(format!("/proc/{pid}/maps")).unwrap_or_default();
         for mapping in maps.lines().filter_map(executed) {
             let is_new = mapping.name != VDSO
-                && self.program.as_deref() != Some(Path::new(&mapping.name))
+                && ![&self.program, &self.own]
+                    .iter()
+                    .any(|it| it.as_deref() == Some(Path::new(&mapping.name)))
                 && self.files.insert(mapping.key.clone());
             if is_new && let Some((file, length)) = open(pid, &mapping) {
                 self.search(mapping.name, &file, length);

@@ -65,6 +65,8 @@ pub struct Processes {
     nobodys: Calls,
     /// Clauses about system calls that code in the processes has not counted.
     pub lost_sites: Vec<String>,
+    /// Clauses about reads of the CPU's counter that it has not counted.
+    pub lost_counters: Vec<String>,
     /// System calls from pages that no process uses any more.
     site_words: SiteWords,
     /// Whether code in processes counts system calls. If not, reading its table would only make the kernel allocate

@@ -513,17 +513,15 @@ impl Sites {
             && ptrace::set_registers(thread, &registers).is_ok()
     }
 
-    /// Clauses that name the system calls that were not counted.
-    pub(crate) fn losses(&self, words: &SiteWords) -> Vec<String> {
+    /// Clauses that name the reads of the CPU's counter that were not counted.
+    pub(crate) fn lost_counters(&self) -> Vec<String> {
+        self.instructions_left(What::CounterRead)
+    }
+
+    fn instructions_left(&self, wanted: What) -> Vec<String> {
+        let what = if wanted == What::Call { "calls" } else { "reads" };
         let mut clauses = Vec::new();
-        if self.left.values().any(|reasons| reasons.contains_key(&Why::SignalReturn)) {
-            clauses.push("rt_sigreturn, by which handlers of signals end".to_owned());
-        }
-        for ((file, what), reasons) in &self.left {
-            let what = match what {
-                What::Call => "calls",
-                What::CounterRead => "reads of the CPU's counter",
-            };
+        for ((file, _), reasons) in self.left.iter().filter(|((_, what), _)| *what == wanted) {
             let mut others = reasons.clone();
             others.retain(|why, sites| *why != Why::SignalReturn && *sites > 0);
             let all = units::counted(others.values().sum(), "instruction", "instructions");
@@ -538,6 +536,15 @@ impl Sites {
                     clauses.push(format!("{what} by {all} of {file}: {}", each.join(", ")));
                 }
             }
+        }
+        clauses
+    }
+
+    /// Clauses that name the system calls that were not counted.
+    pub(crate) fn losses(&self, words: &SiteWords) -> Vec<String> {
+        let mut clauses = self.instructions_left(What::Call);
+        if self.left.values().any(|reasons| reasons.contains_key(&Why::SignalReturn)) {
+            clauses.insert(0, "rt_sigreturn, by which handlers of signals end".to_owned());
         }
         let mut lost = self.lost.clone();
         let unbegun = self.awaited.values().filter(|awaited| awaited.is_start()).count();

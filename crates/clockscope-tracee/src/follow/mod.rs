@@ -314,6 +314,7 @@ impl<'a> Follower<'a> {
         for process in self.processes.alive_mut() {
             self.sites.look_for_unseen(process, process.pid);
         }
+        self.processes.lost_counters = self.sites.lost_counters();
         self.processes.lost_sites = self.sites.losses(&self.processes.site_words());
         self.processes
     }

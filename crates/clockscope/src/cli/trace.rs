@@ -304,9 +304,10 @@ impl TraceArgs {
         let has_sites = self.via.has_sites();
         if self.counters && !has_sites {
             let why = (self.via != Via::Auto).then_some(
-                "code in the program counts these reads; leave out --via, or use --via sites or --via both",
+                "code in the program counts these reads, which needs --via sites or --via both",
             );
-            return why.or_else(|| self.sites_lack()).map(|why| format!("--counters: {why}"));
+            let lack = || self.sites_lack().and_then(|why| why.split("; try").next());
+            return why.or_else(lack).map(|why| format!("--counters: {why}; leave it out"));
         }
         let via = self.via.to_possible_value().filter(|_| has_sites)?;
         let why = if self.attaches() && self.via == Via::Both {
@@ -447,6 +448,27 @@ mod tests {
         assert!(!parsed(&["--no-follow"]).unwrap().counting().follows);
         assert!(!parsed(&["--top"]).unwrap().counting().sites_answer);
         assert!(!parsed_alone(&["-c", "-p", "1", "--per-thread"]).unwrap().counting().sites_answer);
+    }
+
+    #[test]
+    fn the_counter_is_counted_by_code_in_the_program_or_refused() {
+        if lacks::SITES.is_some() {
+            return;
+        }
+        for (options, refused) in [
+            (&["--via", "sites"][..], None),
+            (&["--via", "both", "--latency"], None),
+            (&["--via", "bpf"], Some("needs --via sites or --via both; leave it out")),
+            (&["--no-follow"], Some("--no-follow lets go of it before; leave it out")),
+        ] {
+            let args = parsed(&[options, &["--counters"]].concat()).unwrap();
+            let why = args.via_refused();
+            assert_eq!(why.is_some(), refused.is_some(), "{options:?} {why:?}");
+            assert!(why.unwrap_or_default().ends_with(refused.unwrap_or_default()), "{options:?}");
+        }
+        assert_eq!(parsed(&["--counters"]).unwrap().counting().via, Via::Sites);
+        assert!(parsed(&["--counters", "--no-syscalls"]).is_err());
+        assert!(parsed_alone(&["--counters", "-p", "1"]).is_err());
     }
 
     #[test]
