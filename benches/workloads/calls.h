@@ -69,6 +69,26 @@ static void getppid_calls(uint64_t calls)
 		getppid();
 }
 
+#ifdef __x86_64__
+static void rdtsc_calls(uint64_t calls)
+{
+	while (calls--)
+		__asm__ volatile("rdtsc; shl $32, %%rdx; or %%rdx, %%rax" : : : "rax", "rdx", "cc");
+}
+
+static void rdtscp_calls(uint64_t calls)
+{
+	while (calls--)
+		__asm__ volatile("rdtscp; shl $32, %%rdx; or %%rdx, %%rax" : : : "rax", "rcx", "rdx", "cc");
+}
+
+static void lfence_rdtsc_calls(uint64_t calls)
+{
+	while (calls--)
+		__asm__ volatile("lfence; rdtsc; shl $32, %%rdx; or %%rdx, %%rax" : : : "rax", "rdx", "cc");
+}
+#endif
+
 static void ignore_signal(int signal)
 {
 	(void)signal;
@@ -126,6 +146,11 @@ static const struct kind {
 	{ "realtime_pointer", realtime_pointer_calls, { .by_syscall = 1 } },
 	{ "gettimeofday", gettimeofday_calls, { .by_syscall = 1 } },
 	{ "getppid", getppid_calls, { .by_syscall = 0 } },
+#ifdef __x86_64__
+	{ "rdtsc", rdtsc_calls, { .by_syscall = 1 } },
+	{ "rdtscp", rdtscp_calls, { .by_syscall = 1 } },
+	{ "lfence_rdtsc", lfence_rdtsc_calls, { .by_syscall = 1 } },
+#endif
 	{ "signals", signal_calls, { .by_syscall = 0 } },
 	{ "forks", fork_calls, { .by_syscall = 0 } },
 	{ "execs", exec_calls, { .by_syscall = 0 } },

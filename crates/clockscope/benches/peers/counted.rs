@@ -28,6 +28,12 @@ pub(crate) fn from_clockscope(json: &str, table: &str, name: &str) -> Option<Cou
     Some(Counted { calls, average_ns: average_ns.filter(|&ns| ns > 0.0) })
 }
 
+/// Reads `clockscope trace --counters --format json`: reads by an instruction.
+pub(crate) fn from_counters(json: &str, instruction: &str) -> Option<Counted> {
+    let report: Value = serde_json::from_str(json).ok()?;
+    Some(Counted { calls: report["counters"][instruction].as_u64()?, average_ns: None })
+}
+
 /// Reads the table of `strace -c` and `ltrace -c`:
 /// `% time, seconds, usecs/call, calls, [errors], name`.
 pub(crate) fn from_strace(text: &str, name: &str) -> Option<Counted> {

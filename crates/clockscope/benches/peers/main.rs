@@ -77,6 +77,7 @@ fn run_section(suite: &Suite, page: &mut Page, section: Section) -> Result<()> {
     match section {
         Section::Vdso => sections::vdso::run(suite, page),
         Section::Syscalls => sections::syscalls::run(suite, page),
+        Section::Counters => sections::counters::run(suite, page),
         Section::Bystander => sections::bystander::run(suite, page),
         Section::Launch => sections::launch::run(suite, page),
         Section::Real => sections::real::run(suite, page),

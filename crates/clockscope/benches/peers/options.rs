@@ -38,6 +38,8 @@ pub(crate) enum Section {
     Vdso,
     /// system calls
     Syscalls,
+    /// reads of the CPU's counter by the program itself
+    Counters,
     /// what a tracer costs other programs
     Bystander,
     /// what it costs to start programs

@@ -4,6 +4,7 @@ pub(crate) mod accuracy;
 pub(crate) mod agreement;
 pub(crate) mod attach;
 pub(crate) mod bystander;
+pub(crate) mod counters;
 pub(crate) mod exactness;
 pub(crate) mod fastclock;
 pub(crate) mod launch;
