@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -70,6 +71,12 @@ FUNCTION with_flags(long *changed)
                      : "cc", "rcx", "r11", "rsi", "memory");
     *changed += (flags & 0x8d5) != 0x8d5 || r11 != 0x1234567 || rcx != 0x7654321;
     return high << 32 | low;
+}
+
+// A page of the code that can be read only: the mapping is split, and what is behind it begins at another address.
+__attribute__((noinline, aligned(4096))) static void page(void)
+{
+    __asm__ volatile(".fill 4096, 1, 0x90");
 }
 
 // No room for a jump: a branch leads behind the read, whose neighbour reads memory.
@@ -152,6 +159,7 @@ int main(int count, char **words)
     reads = count > 1 ? atol(words[1]) : 1000;
     const char *mode = count > 2 ? words[2] : "";
     struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART};
+    if (mprotect((void *)page, 4096, PROT_READ)) return 2;
     if (!strcmp(mode, "timer")) find_nameless();
     if (!strcmp(mode, "timer") || !strcmp(mode, "asked")) {
         sigaction(SIGALRM, &action, NULL);

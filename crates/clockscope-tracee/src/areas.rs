@@ -4,7 +4,7 @@
 //! works and fewer calls are counted.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use std::time::Instant;
 use super::arch::near_jump;
 use super::site_files::{Executed, VDSO};
 use super::sites::What;
-use clockscope_sites::{Found, Head, JUMP, Jump, Site, Stubs, Why};
+use clockscope_sites::{Found, Head, JUMP, Jump, Left, Site, Stubs, Why};
 use clockscope_sys::memory;
 use clockscope_sys::shm::Segment;
 use vdso_image::layout::{
@@ -416,27 +416,8 @@ impl InProcess {
         found: &Found,
         old: Option<&[OldArea]>,
     ) -> Vec<(What, Why)> {
-        let segments = found.segments.iter();
-        let of_segment = segments.filter(|segment| {
-            let begin = segment.offset & !(PAGE as u64 - 1);
-            begin <= mapping.offset && mapping.offset < segment.offset + segment.size
-        });
         let mut left = Vec::new();
-        for segment in of_segment {
-            let bias = mapping.start.wrapping_sub(
-                segment.address.wrapping_sub(segment.offset).wrapping_add(mapping.offset),
-            );
-            let is_here = |address: u64| {
-                let at = address.wrapping_add(bias);
-                mapping.start <= at && at < mapping.end
-            };
-            // Sites are in ascending order.
-            let until = |end: u64| {
-                let end = end.wrapping_sub(bias);
-                found.sites.partition_point(|site| site.window < end)
-            };
-            let sites = found.sites.get(until(mapping.start)..until(mapping.end));
-            let sites = sites.unwrap_or_default();
+        for (bias, sites, never) in in_mapping(mapping, found) {
             let mut here = Cow::Borrowed(sites);
             if let Some(old) = old {
                 // Nothing is left of several instructions where an earlier session's jump still is.
@@ -460,10 +441,30 @@ impl InProcess {
             left.extend(
                 unwritten.flat_map(|why| here.iter().map(move |site| (What::of(site), why))),
             );
-            let never = found.left.iter().filter(|left| is_here(left.at));
-            left.extend(never.map(|left| (What::new(left.is_counter), left.why)));
+            left.extend(never.iter().map(|left| (What::new(left.is_counter), left.why)));
         }
         left
+    }
+
+    /// The instructions in a mapping that the program has made while it ran. Of one that it has split, those that have
+    /// their jumps are counted still, and the others were left before.
+    pub(crate) fn late(&self, pid: i32, mapping: &Executed, found: &Found) -> Vec<(What, Why)> {
+        let jumps: HashMap<u64, &Jump> = self.jumps.iter().map(|jump| (jump.at, jump)).collect();
+        let is_counted = |at: u64| {
+            let mut bytes = [0; JUMP];
+            jumps.get(&at).is_some_and(|jump| {
+                memory::read_exact(pid, at, &mut bytes).is_ok() && bytes == jump.bytes
+            })
+        };
+        let mut late = Vec::new();
+        for (bias, sites, never) in in_mapping(mapping, found) {
+            let is_lost = |site: &&Site| !is_counted(site.window.wrapping_add(bias));
+            let is_new = found.sites.iter().all(|site| is_lost(&site));
+            let never = never.iter().filter(|_| is_new).map(|left| What::new(left.is_counter));
+            let lost = sites.iter().filter(is_lost).map(What::of);
+            late.extend(lost.chain(never).map(|what| (what, Why::Late)));
+        }
+        late
     }
 
     fn write(
@@ -505,6 +506,29 @@ impl InProcess {
         Rc::make_mut(&mut self.jumps).extend(jumps);
         parts.write(memory).map_err(|_| Why::TooFar)
     }
+}
+
+/// What was found in the part of a file that a mapping has: for each segment the distance of addresses in the process from
+/// the file's own, the sites, and the instructions that cannot be counted.
+fn in_mapping<'a>(
+    mapping: &Executed,
+    found: &'a Found,
+) -> impl Iterator<Item = (u64, &'a [Site], &'a [Left])> {
+    let (start, end, offset) = (mapping.start, mapping.end, mapping.offset);
+    let of_segment = move |segment: &&clockscope_sites::Segment| {
+        let begin = segment.offset & !(PAGE as u64 - 1);
+        begin <= offset && offset < segment.offset + segment.size
+    };
+    found.segments.iter().filter(of_segment).map(move |segment| {
+        let begin = segment.address.wrapping_sub(segment.offset).wrapping_add(offset);
+        let bias = start.wrapping_sub(begin);
+        let [begin, behind] = [start, end].map(|at| at.wrapping_sub(bias));
+        // Both are in ascending order.
+        let sites = [begin, behind].map(|at| found.sites.partition_point(|it| it.window < at));
+        let left = [begin, behind].map(|at| found.left.partition_point(|it| it.at < at));
+        let sites = found.sites.get(sites[0]..sites[1]).unwrap_or_default();
+        (bias, sites, found.left.get(left[0]..left[1]).unwrap_or_default())
+    })
 }
 
 /// The bytes around sites in a process. The kernel takes as long for five bytes as for a page, so neighbouring sites

@@ -478,11 +478,12 @@ impl Sites {
                 continue;
             }
             files += u64::from(is_file);
-            let file = executed(line);
-            if let Some(found) = file.and_then(|file| self.found(process.pid, &file)) {
-                let left = found.left.iter().map(|left| What::new(left.is_counter));
-                let all = found.sites.iter().map(What::of).chain(left);
-                self.leave(&mapping.name, all.map(|what| (what, Why::Late)).collect());
+            let found = executed(line).and_then(|file| {
+                let found = self.found(process.pid, &file)?;
+                Some(process.sites.late(thread, &file, &found))
+            });
+            if let Some(late) = found {
+                self.leave(&mapping.name, late);
             } else if is_file {
                 self.unseen.insert(mapping.name);
             } else {
