@@ -450,12 +450,8 @@ impl InProcess {
     /// their jumps are counted still, and the others were left before.
     pub(crate) fn late(&self, pid: i32, mapping: &Executed, found: &Found) -> Vec<(What, Why)> {
         let jumps: HashMap<u64, &Jump> = self.jumps.iter().map(|jump| (jump.at, jump)).collect();
-        let is_counted = |at: u64| {
-            let mut bytes = [0; JUMP];
-            jumps.get(&at).is_some_and(|jump| {
-                memory::read_exact(pid, at, &mut bytes).is_ok() && bytes == jump.bytes
-            })
-        };
+        let is_counted =
+            |at| jumps.get(&at).is_some_and(|jump| memory::holds(pid, at, &jump.bytes));
         let mut late = Vec::new();
         for (bias, sites, never) in in_mapping(mapping, found) {
             let is_lost = |site: &&Site| !is_counted(site.window.wrapping_add(bias));
