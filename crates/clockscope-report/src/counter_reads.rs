@@ -95,6 +95,16 @@ mod tests {
     }
 
     #[test]
+    fn reads_are_told_by_instruction() {
+        let both = Counters { rdtsc: 80_000, rdtscp: 1 };
+        assert_eq!(counted(&both), "80,000 reads by rdtsc, 1 read by rdtscp");
+        assert_eq!(counted(&Counters::default()), "no read was counted");
+        let rows = [row("/opt/huge", None, &[], false)];
+        let files = sentence(&rows, (true, None), false);
+        assert_eq!(files.as_deref(), Some("huge (not searched in time)"));
+    }
+
+    #[test]
     fn programs_with_libraries_of_the_system_alone_have_no_line() {
         assert_eq!(
             sentence(&[row("/lib/libc.so.6", Some(2), &[], true)], (false, None), false),

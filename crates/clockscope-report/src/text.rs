@@ -25,11 +25,14 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     let syscalls_timed = entries::were_timed(&report.syscalls);
     let all = Calls { vdso: &report.vdso, syscalls: &report.syscalls, syscalls_timed };
     let sites = sites::sites(report);
+    let counter = report.counters.as_ref().map(counter_reads::counted);
+    let counter = told("Counter", &counter.unwrap_or_default());
     let mut out = String::new();
     if !options.summary_only {
         out += &header(report, options);
         out += &beside(report);
         out += &answers::clock(report, options);
+        out += &counter;
         out += &match &report.callers {
             Some(_) => callers::who(report, &sites, options.callers),
             None => answers::how_to_see_who(report),
@@ -49,8 +52,9 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         out.extend(report.processes_detail.iter().map(tables));
     }
     let mut below = declines::labelled("Not counted", &report.declines, WIDTH);
-    let counted = report.counters.as_ref().map(counter_reads::counted);
-    below += &told("Counter", &counted.unwrap_or_default());
+    if options.summary_only {
+        below += &counter;
+    }
     let counters = (report.counters.is_some(), report.counter_doubt.as_deref());
     let counters = counter_reads::sentence(&report.counter_reads, counters, options.all);
     below += &told("Can read the counter itself", &counters.unwrap_or_default());
