@@ -4,7 +4,7 @@
 //                                     more in a forked child of its own
 //   caller_state sweep MILLIS orphan  kills its parent, and sweeps once more
 //   caller_state handler MILLIS       after so long, finds the smallest alternate stack, above
-//                                     AT_MINSIGSTKSZ, on which a handler can read the clock
+//                                     the kernel's least, on which a handler can read the clock
 //
 // A call is made on a painted stack, with a pattern in every register that the kernel's functions do
 // not change: rbx, rbp, r12 to r15, all vector and mask registers, MXCSR and the state of the x87.
@@ -254,6 +254,8 @@ static int handled(long millis)
 {
     long end = now_ms() + millis, most = 0;
     size_t least = getauxval(AT_MINSIGSTKSZ);
+    // A CPU without AVX-512 needs less than the kernel takes (MINSIGSTKSZ in do_sigaltstack, kernel/signal.c, Linux 6.18).
+    if (least < 2048) least = 2048;
     while (now_ms() < end) sched_yield();
     for (int i = 0; i < many; i++) {
         long more = 0;
