@@ -22,6 +22,13 @@ fn clockscope_rows_of_several_clocks_are_added_up() {
 }
 
 #[test]
+fn reads_of_the_counter_are_read_by_instruction() {
+    let json = r#"{"counters": {"rdtsc": 12, "rdtscp": 0}}"#;
+    let reads = |instruction| counted::from_counters(json, instruction).map(|row| row.calls);
+    assert_eq!([reads("rdtsc"), reads("rdtscp"), reads("rdpmc")], [Some(12), Some(0), None]);
+}
+
+#[test]
 fn strace_rows_with_and_without_errors_are_read() {
     let text = include_str!("peer_output/strace.txt");
     assert_eq!(counted::from_strace(text, "getppid"), exactly(1000, 4000.0));
