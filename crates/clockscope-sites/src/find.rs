@@ -401,6 +401,11 @@ impl Finder<'_> {
         let around = self.functions.with(read);
         let Some(function) = around.last().copied() else { return Ok(None) };
         let flow = self.functions.flow(function);
+        if flow.jumps_anywhere && !flow.is_damaged {
+            // Not all of its code is reached.
+            let is_inside = flow.is_inside(read) || self.functions.is_swept_over(function, read);
+            return if is_inside { Ok(None) } else { Err(Why::JumpsAnywhere) };
+        }
         let Some(index) = flow.index(read).filter(|_| !flow.is_damaged) else { return Ok(None) };
         let agrees = around.iter().all(|other| {
             let flow = self.functions.flow(*other);
@@ -408,9 +413,6 @@ impl Finder<'_> {
         });
         if !agrees {
             return Ok(None);
-        }
-        if flow.jumps_anywhere {
-            return Err(Why::JumpsAnywhere);
         }
         // Where code may restart or land is not among the branches.
         if self.code.may_restart || self.code.landing.contains(&function.start) {
