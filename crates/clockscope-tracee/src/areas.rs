@@ -15,7 +15,6 @@ use std::time::Instant;
 
 use super::arch::near_jump;
 use super::site_files::{Executed, VDSO};
-use super::sites::What;
 use clockscope_sites::{Found, Head, JUMP, Jump, Left, Site, Stubs, Why};
 use clockscope_sys::memory;
 use clockscope_sys::shm::Segment;
@@ -40,6 +39,23 @@ const TABLE: u64 = (SHARED_OFFSET + offset_of!(Shared, sites)) as u64;
 const TIMED_PLACES: u64 = (THREADS_OFFSET + offset_of!(Threads, timing)) as u64;
 /// Offset from the image of the word that forbids reading the counter.
 const NO_TIMING: u64 = (SHARED_OFFSET + offset_of!(Shared, header.no_timing)) as u64;
+
+/// What an instruction does that is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum What {
+    Call,
+    CounterRead,
+}
+
+impl What {
+    pub(crate) fn new(is_counter: bool) -> Self {
+        if is_counter { Self::CounterRead } else { Self::Call }
+    }
+
+    pub(crate) fn of(site: &Site) -> Self {
+        Self::new(site.is_counter())
+    }
+}
 
 /// How many more files looks have found than calls were counted that map one. A call is counted before it maps, and a
 /// look may come between.

@@ -19,12 +19,12 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use super::arch::{counter_read, set_stub_thread, stub_thread};
-use super::areas::{InProcess, OldArea, own_code, text_of};
+use super::areas::{InProcess, OldArea, What, own_code, text_of};
 use super::forbidden_counter;
 use super::processes::Process;
 use super::site_files::{Executed, FileKey, FileState, VDSO, executed, found_in};
 use super::site_words::SiteWords;
-use clockscope_sites::{Found, MADE_CODE, MAPPED, OTHERS, SEEN, Site, Wanted, Why};
+use clockscope_sites::{Found, MADE_CODE, MAPPED, OTHERS, SEEN, Wanted, Why};
 use clockscope_sys::memory;
 use clockscope_sys::proc_text;
 use clockscope_sys::ptrace::{self, Registers, SignalInfo, SyscallStop};
@@ -57,22 +57,6 @@ const KILLED: Lost = (
     "thread that was killed in its exit_group or exit",
     "threads that were killed in their exit_group or exit",
 );
-/// What an instruction does that is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum What {
-    Call,
-    CounterRead,
-}
-
-impl What {
-    pub(crate) fn new(is_counter: bool) -> Self {
-        if is_counter { Self::CounterRead } else { Self::Call }
-    }
-
-    pub(crate) fn of(site: &Site) -> Self {
-        Self::new(site.is_counter())
-    }
-}
 
 /// Files and processes of a session in which system calls are counted.
 #[derive(Debug, Default)]
