@@ -270,7 +270,7 @@ pub struct Constants {
     pub live: u64,
     /// With `run --clock slow`: the least duration of a read, in ticks of the time-stamp counter.
     pub read_ticks: u64,
-    /// 1 if the tracer stops whoever makes a thread: [`Threads::only_slot`].
+    /// 1 if the tracer stops each process that makes a thread: [`Threads::only_slot`].
     pub follows: u64,
     /// Reserved, zero.
     pub spare: [u64; 4],

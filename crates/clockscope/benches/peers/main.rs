@@ -80,6 +80,7 @@ fn run_section(suite: &Suite, page: &mut Page, section: Section) -> Result<()> {
         Section::Counters => sections::counters::run(suite, page),
         Section::Bystander => sections::bystander::run(suite, page),
         Section::Launch => sections::launch::run(suite, page),
+        Section::Builds => sections::builds::run(suite, page),
         Section::Real => sections::real::run(suite, page),
         Section::Memory => sections::memory::run(suite, page),
         Section::Signals => sections::signals::run(suite, page),

@@ -44,6 +44,8 @@ pub(crate) enum Section {
     Bystander,
     /// what it costs to start programs
     Launch,
+    /// a build, git, and scripts, which start many programs
+    Builds,
     /// nginx, Redis, PostgreSQL, SQLite
     Real,
     /// memory and size
@@ -64,7 +66,7 @@ pub(crate) enum Section {
     RunTsc,
     /// what sampling callers costs
     Sampling,
-    /// how long a program stands still when somebody attaches to it
+    /// how long a program stands still when a tool attaches to it
     Attach,
 }
 

@@ -40,7 +40,7 @@ impl Page {
     pub(crate) fn text(&mut self, text: &str) {
         self.markdown.push_str(text);
         self.markdown.push_str("\n\n");
-        // The page is still whole if nobody reads standard output any more.
+        // The page is still whole if standard output has no reader any more.
         let _ = writeln!(std::io::stdout().lock(), "{text}\n");
     }
 }

@@ -103,7 +103,7 @@ impl Tracer {
         self.wrap_for(tools, summary, command, &["--format", "json"])
     }
 
-    /// The same for a reader who is no program: clockscope writes what it prints if nothing else is asked for.
+    /// The same for a reader that is no program: clockscope writes what it prints if nothing else is asked for.
     pub(crate) fn wrap_as_text(
         self,
         tools: &Tools,

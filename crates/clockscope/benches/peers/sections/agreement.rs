@@ -101,7 +101,7 @@ struct Best {
     costs: BTreeMap<(Way, &'static str), f64>,
     /// Gated medians of clockscope, of the round with the smallest.
     medians: Costs,
-    /// Rounds at whose beginning or end somebody traced system calls on this host.
+    /// Rounds at whose beginning or end system calls were traced on this host.
     traced_rounds: usize,
     /// Why a way could not be asked.
     failures: BTreeMap<Way, String>,
@@ -164,12 +164,12 @@ fn measure(suite: &Suite, rounds: usize, cpu: usize) -> Best {
     best
 }
 
-/// Whether somebody traces system calls on this host, which makes them dearer for all.
+/// Whether system calls are traced on this host, which makes them dearer for all programs.
 fn is_traced() -> bool {
     host::collect().syscall_tracing.active == Some(true)
 }
 
-/// Waits until nobody traces system calls any more; false if that takes too long.
+/// Waits until no system calls are traced any more; false if that takes too long.
 fn becomes_untraced() -> bool {
     let started = Instant::now();
     while is_traced() {

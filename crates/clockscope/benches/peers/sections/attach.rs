@@ -1,4 +1,4 @@
-//! How long a program stands still when somebody attaches to it.
+//! How long a program stands still when a tool attaches to it.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -21,11 +21,11 @@ const SIZES: [(usize, Option<f64>); 4] =
 struct Attachment {
     /// What clockscope says of its own pauses, ms.
     paused: Option<[f64; 2]>,
-    /// The largest gap that the program saw while somebody attached and detached, ms.
+    /// The largest gap that the program saw while a tool attached and detached, ms.
     gap: f64,
 }
 
-/// Who attaches.
+/// The tool that attaches.
 #[derive(Clone, Copy)]
 struct Who {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! The bystander tax: what tracing one process costs another that nobody traces.
+//! The bystander tax: what tracing one process costs another that is not traced.
 
 use std::ffi::OsString;
 use std::time::Duration;

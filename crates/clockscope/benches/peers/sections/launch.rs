@@ -126,7 +126,12 @@ fn write_script(suite: &Suite, commands: u32) -> std::io::Result<PathBuf> {
 }
 
 /// Wall times of whole runs, in milliseconds.
-fn walls(suite: &Suite, tracers: &[Tracer], rounds: usize, command: &[OsString]) -> Vec<Series> {
+pub(super) fn walls(
+    suite: &Suite,
+    tracers: &[Tracer],
+    rounds: usize,
+    command: &[OsString],
+) -> Vec<Series> {
     let variants = interleave(suite, tracers, rounds, |tracer| {
         let line = tracer.wrap_as_text(&suite.tools, &suite.path("summary"), command);
         Ok(tracer.run(&line, LAUNCH_LIMIT)?.wall.as_secs_f64() * 1e3)

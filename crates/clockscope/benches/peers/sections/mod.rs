@@ -3,6 +3,7 @@
 pub(crate) mod accuracy;
 pub(crate) mod agreement;
 pub(crate) mod attach;
+pub(crate) mod builds;
 pub(crate) mod bystander;
 pub(crate) mod counters;
 pub(crate) mod exactness;

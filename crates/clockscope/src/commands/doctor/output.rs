@@ -11,7 +11,7 @@ use clockscope_sys::terminal;
 
 /// Options of the text: in colour and cut to the terminal's width, if standard output is one.
 pub(super) fn text_options(args: &DoctorArgs) -> TextOptions {
-    // Who names processes wants to know what was found of them.
+    // A user who names processes wants to know what was found in them.
     let all = args.all || !args.pid.is_empty() || !args.container.is_empty();
     if args.output.is_some() {
         return TextOptions { all, ..TextOptions::default() };
