@@ -18,7 +18,8 @@ const LONGEST: Duration = Duration::from_millis(250);
 const EACH: u32 = 16;
 /// Each thread may have children. Those of a process with more threads are looked for only when the process is looked at.
 const FEW: usize = 32;
-/// The search of a large file delays the report by at most this long.
+/// The search of a large file delays the report by at most this long. Short programs have libraries of the system, too,
+/// which are therefore searched only from the time on when looks are rare.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A file with instructions that read the counter.
@@ -72,6 +73,7 @@ impl CounterSearch {
             and,
             seen: HashMap::new(),
             files: HashSet::new(),
+            and_system: false,
             found: Arc::clone(&found),
         };
         let work = move || {
@@ -100,6 +102,8 @@ struct Search {
     seen: HashMap<i32, (u32, usize)>,
     /// Files that have been searched.
     files: HashSet<FileKey>,
+    /// Whether libraries of the system are searched by now.
+    and_system: bool,
     found: Arc<Mutex<Vec<CounterReads>>>,
 }
 
@@ -118,10 +122,12 @@ impl Search {
         while goes_on {
             self.look(false);
             rest = LONGEST.min(rest * 2);
+            self.and_system = rest == LONGEST;
             goes_on = until.recv_timeout(rest) == Err(RecvTimeoutError::Timeout);
         }
         // The number of a launched program that has ended may be another's by now.
         if self.and != Others::Descendants {
+            self.and_system = true;
             self.look(true);
         }
     }
@@ -154,6 +160,7 @@ impl Search {
         let maps = proc_text::read(format!("/proc/{pid}/maps")).unwrap_or_default();
         for mapping in maps.lines().filter_map(executed) {
             let is_new = mapping.name != VDSO
+                && (self.and_system || !is_system(Path::new(&mapping.name)))
                 && ![&self.program, &self.own]
                     .iter()
                     .any(|it| it.as_deref() == Some(Path::new(&mapping.name)))
