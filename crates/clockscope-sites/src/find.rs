@@ -30,6 +30,8 @@ pub(crate) const SYS_MMAP: u32 = 9;
 pub(crate) const SYS_MPROTECT: u32 = 10;
 /// System calls that may bring new code, whose arguments stubs look at.
 pub(crate) const LOOKED_AT: [u32; 2] = [SYS_MMAP, SYS_MPROTECT];
+/// Size of a file, in bytes, from which on two threads take less time than one.
+const LARGE: usize = 1 << 20;
 /// `mov [rsp+8], r11`, the instruction before the `syscall` of `__syscall_cp_asm` (musl) and `__syscall_cancel_arch`
 /// (glibc from 2.41 on).
 const KEEPS_A_POINTER: [u8; 5] = [0x4c, 0x89, 0x5c, 0x24, 0x08];
@@ -148,7 +150,13 @@ pub fn find(file: &[u8], wanted: Wanted) -> Result<Found, Unreadable> {
     add_called(file, &mut code, &syscalls);
     let functions = Functions::new(file, &code, &all);
     let mut finder = Finder { functions, code: &code, switches: HashSet::new() };
-    finder.find_switches(&syscalls);
+    std::thread::scope(|scope| {
+        let beside = std::thread::Builder::new();
+        let names = || Functions::new(file, &code, &all).names();
+        let names = (file.len() > LARGE).then(|| beside.spawn_scoped(scope, names).ok()).flatten();
+        finder.find_switches(&syscalls);
+        finder.functions.know(names.and_then(|names| names.join().ok()));
+    });
     let mut found = Found {
         segments: code.segments.clone(),
         has_relro: code.has_relro,

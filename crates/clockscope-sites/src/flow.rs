@@ -118,9 +118,14 @@ impl<'a> Functions<'a> {
         Self { file, code, syscalls, near: OnceCell::new(), followed: HashMap::new() }
     }
 
+    /// Takes these [`Self::names`], if they have been found beside.
+    pub(crate) fn know(&mut self, names: Option<Vec<u64>>) {
+        self.near = names.map_or_else(OnceCell::new, OnceCell::from);
+    }
+
     /// Addresses in functions with `syscall` instructions to which what may be near branches anywhere in the file lead, or
     /// that instructions may load.
-    fn named(&self) -> Vec<u64> {
+    pub(crate) fn names(&self) -> Vec<u64> {
         let mut named = Vec::new();
         let mut wanted: Vec<Function> =
             self.syscalls.iter().flat_map(|syscall| self.with(*syscall)).collect();
@@ -273,7 +278,7 @@ impl<'a> Functions<'a> {
     /// bytes that look like one. Short branches are those of the functions nearby, and whatever looks like one in bytes
     /// that none of them reaches. Short branches of the function `but` do not count.
     pub(crate) fn is_entered(&mut self, inside: &Range<u64>, but: Option<Function>) -> bool {
-        let near = self.near.get_or_init(|| self.named());
+        let near = self.near.get_or_init(|| self.names());
         if hits(near, inside) || hits(&self.code.labels, inside) {
             return true;
         }

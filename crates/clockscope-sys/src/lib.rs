@@ -21,6 +21,7 @@ pub mod ipc_namespace;
 pub mod loaded_vdso;
 pub mod loops;
 pub mod memory;
+pub mod own_library;
 pub mod own_vdso;
 pub mod page_file;
 pub mod perf_clock;

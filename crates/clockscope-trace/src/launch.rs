@@ -55,6 +55,7 @@ pub fn trace(
     let program = waiting.pid();
     // From here on the program starts even if this process dies.
     let decline = seize(path, program);
+    let ahead = plan.look_ahead();
     let session = plan.session()?;
     waiting.until_ready().context(GONE)?;
     let counter = Counter::start(plan, program)?;
@@ -75,7 +76,7 @@ pub fn trace(
         signals: &|signal, sender| forwarded.delivered(signal, sender),
         watcher: watchers.watcher(),
     };
-    let mut follower = Follower::new(&session, program, name, observers);
+    let mut follower = Follower::new(&session, program, name, observers, ahead);
     let ticker = follower.ticker().context("cannot start a timer; see `ulimit -i`")?;
     let throttling = Throttling::of(&[program]);
     let started = Instant::now();
@@ -98,9 +99,8 @@ pub fn trace(
     let counted = counter.counted()?;
     drop((observer, counter));
     let mut notes: Vec<String> = processes.with_code().map(keeps_code).collect();
-    if followed.left {
-        notes.push(format!("process {program} goes on, and is counted no more"));
-    }
+    let goes_on = || format!("process {program} goes on, and is counted no more");
+    notes.extend(followed.left.then(goes_on));
     notes.extend(kept.as_ref().and_then(clock_page::gave_way));
     let (end, left) = (followed.end, followed.left);
     let report = summary::report(RunData {

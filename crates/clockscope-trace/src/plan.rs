@@ -15,6 +15,7 @@ use clockscope_syscalls::filter::Filter;
 use clockscope_tracee::follow::Following;
 use clockscope_tracee::image::{Counting, Route};
 use clockscope_tracee::session::Session;
+use clockscope_tracee::sites::Ahead;
 
 /// All choices made before tracing starts. A command makes one plan, from its options.
 #[derive(Clone, Debug)]
@@ -91,6 +92,13 @@ impl Plan {
     /// Whether the report has the rows of each thread.
     pub(crate) fn by_thread(&self) -> bool {
         self.syscalls.breakdown == Breakdown::Thread
+    }
+
+    /// Looks for system calls in the C library while the session is being made. Call it when the program's process exists,
+    /// because it starts a thread.
+    pub(crate) fn look_ahead(&self) -> Option<Ahead> {
+        let counts_sites = self.count_by.is_some() && self.syscalls.via.has_sites();
+        counts_sites.then(|| Ahead::begin(self.syscalls.counters)).flatten()
     }
 
     /// Creates the image and its memory.

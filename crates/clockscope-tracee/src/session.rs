@@ -20,6 +20,7 @@ use vdso_image::layout::{
 use super::decline::Decline;
 use super::image::{self, Counting, Ready, Route};
 use super::live_pages::{CallersOneIn, LivePages};
+use crate::sites::wanted;
 use clockscope_sites::Wanted;
 use clockscope_stats::timed::TIMED_MIN;
 use clockscope_sys::ipc_namespace::IpcNamespace;
@@ -139,7 +140,7 @@ impl Session {
     pub fn count_sites(&mut self, times: bool, counters: bool) {
         self.counts_sites = self.is_counting();
         self.times_sites = times && self.counts_sites;
-        self.wanted_sites = if counters { Wanted::CallsAndCounters } else { Wanted::Calls };
+        self.wanted_sites = wanted(counters);
     }
 
     /// The tracer stops every task that makes another one until the program ends.

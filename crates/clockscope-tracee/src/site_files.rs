@@ -1,11 +1,13 @@
 //! Executable mappings of files in a process, and the system calls in these files.
 
 use std::fs::{File, Metadata};
+use std::ops::Deref;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clockscope_sites::{Found, Wanted};
 use clockscope_sys::memory;
+use clockscope_sys::own_library::OwnLibrary;
 
 /// Larger files are not read. No program is that large.
 pub(crate) const FILE_MAX: u64 = 1 << 30;
@@ -60,14 +62,20 @@ impl Executed {
 }
 
 /// What is looked at of a mapped file, if the file can be read and is still the same.
-fn read(pid: i32, mapping: &Executed) -> Option<Vec<u8>> {
+fn read(pid: i32, mapping: &Executed) -> Option<Box<dyn Deref<Target = [u8]>>> {
     if mapping.name == VDSO {
         // The kernel's image has no file; it is read from the process's memory.
         let mut bytes = vec![0; usize::try_from(mapping.end - mapping.start).ok()?];
-        return memory::read_exact(pid, mapping.start, &mut bytes).ok().map(|()| bytes);
+        memory::read_exact(pid, mapping.start, &mut bytes).ok()?;
+        return Some(Box::new(bytes));
+    }
+    if pid == std::process::id().cast_signed()
+        && let Ok(own) = OwnLibrary::map(Path::new(&mapping.name), mapping.key.inode)
+    {
+        return Some(Box::new(own));
     }
     let (file, length) = open(pid, mapping)?;
-    clockscope_sites::read_parts(&file, length).ok()
+    Some(Box::new(clockscope_sites::read_parts(&file, length).ok()?))
 }
 
 /// A mapped file and its length, if the file can be read and is still the same.

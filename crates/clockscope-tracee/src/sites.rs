@@ -62,7 +62,7 @@ const KILLED: Lost = (
 #[derive(Debug, Default)]
 pub struct Sites {
     files: HashMap<(FileKey, Option<FileState>), Option<Rc<Found>>>,
-    ahead: Option<Ahead>,
+    pub(crate) ahead: Option<Ahead>,
     awaited: HashMap<i32, Awaited>,
     /// By file.
     left: BTreeMap<(String, What), BTreeMap<Why, u64>>,
@@ -80,16 +80,21 @@ pub struct Sites {
     jumps_rest_until: Option<Instant>,
 }
 
-/// A file that is read before a process maps it.
+/// A file that is searched before a process maps it.
 #[derive(Debug)]
-struct Ahead {
+pub struct Ahead {
     key: (FileKey, Option<FileState>),
     found: JoinHandle<Option<Found>>,
 }
 
 impl Ahead {
-    /// Starts with this process's C library, because most programs use the same one and must wait for the result.
-    fn begin(wanted: Wanted) -> Option<Self> {
+    /// Starts with this process's C library, because most programs use the same one and must wait for the result. `None` if
+    /// there is none, or no memory for it. Call it when the program's process exists, because it starts a thread.
+    pub fn begin(counters: bool) -> Option<Self> {
+        let wanted = wanted(counters);
+        if room::has_few_addresses() {
+            return None;
+        }
         let maps = proc_text::read("/proc/self/maps").ok()?;
         let mut mappings = maps.lines().filter_map(executed);
         let mapping = mappings.find(|mapping| mapping.name.contains("/libc.so."))?;
@@ -99,6 +104,11 @@ impl Ahead {
         let found = std::thread::Builder::new().name("sites".to_owned()).spawn(look).ok()?;
         Some(Self { key, found })
     }
+}
+
+/// The instructions to look for, with those that read the CPU's `counters` or without.
+pub(crate) fn wanted(counters: bool) -> Wanted {
+    if counters { Wanted::CallsAndCounters } else { Wanted::Calls }
 }
 
 /// The event that a thread must stop for.
@@ -138,11 +148,6 @@ impl Sites {
     /// Counts what is `wanted`. Times some of the calls if `times`.
     pub(crate) fn new(times: bool, wanted: Wanted) -> Self {
         Self { times, wanted, ..Self::default() }
-    }
-
-    /// Reads the C library ahead, because programs are about to be executed.
-    pub(crate) fn look_ahead(&mut self) {
-        self.ahead = if room::has_few_addresses() { None } else { Ahead::begin(self.wanted) };
     }
 
     /// A program is about to start in `process`, with areas at `places`. If `tells`, its thread sends itself a signal

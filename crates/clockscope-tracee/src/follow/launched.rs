@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::{End, Follower, Next, finish};
 use crate::observers::Observers;
 use crate::session::Session;
+use crate::sites::Ahead;
 use clockscope_sys::ptrace;
 use clockscope_sys::real_time::Service;
 use clockscope_sys::ticker::Ticker;
@@ -44,20 +45,20 @@ pub enum Following {
 }
 
 impl<'a> Follower<'a> {
-    /// Makes the loop for a program of this name that is seized and waits to execute.
+    /// Makes the loop for a program of this name that is seized and waits to execute. `ahead` is a search for system calls that
+    /// goes on already.
     pub fn new(
         session: &'a Session,
         program: i32,
         name: Foreign,
         observers: Observers<'a>,
+        ahead: Option<Ahead>,
     ) -> Self {
         let mut follower = Self::of_running(session, observers);
         follower.program = program;
         follower.processes.add(program, name, None);
         follower.processes.queue_from_now(program);
-        if session.counts_sites {
-            follower.sites.look_ahead();
-        }
+        follower.sites.ahead = ahead;
         follower
     }
 
