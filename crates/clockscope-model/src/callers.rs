@@ -144,8 +144,11 @@ pub struct PairRow {
     /// Share (0 to 1) of the first stack's calls that are followed by the second.
     #[serde(deserialize_with = "null_is_no_number")]
     pub share: f64,
-    /// Median time between the two calls, in nanoseconds.
+    /// Median time from the begin of the first call to the begin of the second, in nanoseconds.
     pub gap_ns: u64,
+    /// Deciles of that time, from the shortest to the longest sampled one; empty if unknown. None is above two to the power
+    /// of 32 ticks of the CPU's counter, a second or more.
+    pub gaps_ns: Vec<u64>,
 }
 
 /// Stacks that end early, by reason and file.

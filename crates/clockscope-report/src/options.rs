@@ -33,6 +33,8 @@ pub struct TextOptions {
     pub summary_only: bool,
     /// Print the distribution of the time of each call.
     pub latency: bool,
+    /// Print the times between two reads, by the lines that make them.
+    pub intervals: bool,
     /// The program's clock: the kernel's, except with `clockscope run`.
     pub clock: Clock,
     /// Print rows of vDSO calls in colour.

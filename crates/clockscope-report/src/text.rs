@@ -2,7 +2,7 @@
 //! of the clock reads.
 
 use super::answers::{self, told};
-use super::callers::{sites, text as callers};
+use super::callers::{intervals, sites, text as callers};
 use super::costs::total;
 use super::entries::{self, Calls};
 use super::options::TextOptions;
@@ -71,8 +71,12 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         below += &told("Verdict", &verdict.unwrap_or_default());
     }
     let lines = callers::lines_to_change(report, &sites, options.callers);
+    let mut intervals = String::new();
+    if options.intervals {
+        intervals = intervals::render(report, options.callers);
+    }
     let callers = callers::render(report, options.callers);
-    for part in [lines, below, callers].iter().filter(|part| !part.is_empty()) {
+    for part in [lines, intervals, below, callers].iter().filter(|part| !part.is_empty()) {
         out.push('\n');
         out += part;
     }

@@ -86,9 +86,10 @@ pub(crate) struct Shown {
 pub(crate) extern "C" fn after(slot_and_counter: usize, packed: u64, ticks: u64) -> Shown {
     let (slot, counter) = slot_of(slot_and_counter);
     let plan = Plan::unpacked(packed);
+    let mut own_ticks = ticks;
     if plan.weight != 0 && ticks < 1 << 62 {
         record(counter, ticks, u64::from(plan.weight));
-        record_empty();
+        own_ticks = ticks.saturating_sub(record_empty());
     }
     let (one_in, holds) = one_in(slot);
     let value = shown(slot, counter, &plan, one_in);
@@ -97,7 +98,14 @@ pub(crate) extern "C" fn after(slot_and_counter: usize, packed: u64, ticks: u64)
         if holds {
             hold = begin_hold();
         }
-        slot.probe_at.store(tsc_before(), Relaxed);
+    }
+    if value != 0 || plan.weight != 0 {
+        let (now, since) = (tsc_before(), slot.waiting_since.load(Relaxed));
+        slot.probe_at.store(now, Relaxed);
+        // The distance to the next call is without the time that was taken here.
+        if since != 0 && since == slot.last_timed.load(Relaxed) {
+            slot.waiting_since.store(now.saturating_sub(own_ticks).max(since), Relaxed);
+        }
     }
     Shown { value, hold }
 }
@@ -221,16 +229,18 @@ fn record(counter: usize, ticks: u64, weight: u64) {
     }
 }
 
-/// Measures the cost of the timing: reads the counter twice as `sample` does, with no call in between. The cost changes
-/// with the speed of the CPU and with the load on its sibling thread, so it is measured on the same CPU right after the
-/// call.
-fn record_empty() {
+/// Measures the cost of the timing, in ticks: reads the counter twice as `sample` does, with no call in between. The cost
+/// changes with the speed of the CPU and with the load on its sibling thread, so it is measured on the same CPU right
+/// after the call. 0 if it was interrupted.
+fn record_empty() -> u64 {
     let ticks = empty_ticks();
-    if ticks < EMPTY_MOST {
-        let header = &shared().header;
-        header.empty_ticks.fetch_add(ticks, Relaxed);
-        header.empty_samples.fetch_add(1, Relaxed);
+    if ticks >= EMPTY_MOST {
+        return 0;
     }
+    let header = &shared().header;
+    header.empty_ticks.fetch_add(ticks, Relaxed);
+    header.empty_samples.fetch_add(1, Relaxed);
+    ticks
 }
 
 /// Whether this is a CPU's slot. Several threads use such a slot, so distances between its calls mean nothing.

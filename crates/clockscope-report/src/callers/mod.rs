@@ -3,6 +3,7 @@
 mod advice;
 pub mod folded;
 pub mod interval;
+pub mod intervals;
 pub mod pprof;
 mod shares;
 pub mod sites;

@@ -213,7 +213,7 @@ fn is_read(row: &CalledRow, stack: &StackRow, callers: &Callers) -> bool {
         && !(row.via == Via::Syscall && by_vdso)
 }
 
-fn frames_of<'a>(stack: &StackRow, callers: &'a Callers) -> Vec<&'a FrameRow> {
+pub(super) fn frames_of<'a>(stack: &StackRow, callers: &'a Callers) -> Vec<&'a FrameRow> {
     stack.frames.iter().filter_map(|index| callers.frames.get(*index)).collect()
 }
 
@@ -447,7 +447,7 @@ fn syscall_row<'a>(report: &'a TraceReport, row: &CalledRow) -> Option<&'a Sysca
     report.syscalls.iter().find(|found| found.name == row.name)
 }
 
-fn calls(stack: &StackRow) -> f64 {
+pub(super) fn calls(stack: &StackRow) -> f64 {
     if stack.calls.is_finite() { stack.calls.max(0.0) } else { 0.0 }
 }
 

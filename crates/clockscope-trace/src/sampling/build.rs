@@ -202,13 +202,15 @@ fn pair_rows(found: &Found, moved: &HashMap<usize, usize>, scale: Scale) -> Vec<
     }
     let row = |((first, second), pair): ((usize, usize), &Pair)| {
         let all = followed.get(&first).copied().unwrap_or(0).max(1);
-        let gap = scale.to_nanos(Ticks(median(&pair.gaps))).0;
+        let nanos = |ticks| u64::try_from(scale.to_nanos(Ticks(ticks)).0).unwrap_or(0);
+        let gaps_ns: Vec<u64> = deciles(&pair.gaps).into_iter().map(nanos).collect();
         Some(PairRow {
             first: *moved.get(&first)?,
             second: *moved.get(&second)?,
             samples: pair.samples,
             share: pair.samples as f64 / all as f64,
-            gap_ns: u64::try_from(gap).unwrap_or(0),
+            gap_ns: gaps_ns.get(DECILES / 2).copied().unwrap_or(0),
+            gaps_ns,
         })
     };
     let mut rows: Vec<PairRow> = found.collected.pairs().filter_map(row).collect();
@@ -217,10 +219,16 @@ fn pair_rows(found: &Found, moved: &HashMap<usize, usize>, scale: Scale) -> Vec<
     rows
 }
 
-fn median(values: &[u64]) -> u64 {
+/// Deciles, and the two ends.
+const DECILES: usize = 10;
+
+/// The least value, the deciles, and the greatest one.
+fn deciles(values: &[u64]) -> Vec<u64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+    let last = sorted.len().saturating_sub(1);
+    let at = |tenth: usize| sorted.get((last * tenth + DECILES / 2) / DECILES).copied();
+    (0..=DECILES).filter_map(at).collect()
 }
 
 /// Reasons why stacks end early, most samples first.
@@ -242,9 +250,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_a_value_of_the_middle() {
-        assert_eq!(median(&[5, 1, 9]), 5);
-        assert_eq!(median(&[]), 0);
+    fn deciles_are_values_from_end_to_end() {
+        assert_eq!(deciles(&[5, 1, 9]), [1, 1, 1, 5, 5, 5, 5, 5, 9, 9, 9]);
+        assert_eq!(
+            deciles(&(0..=100).rev().collect::<Vec<_>>()),
+            [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
+        );
+        assert_eq!(deciles(&[7]), [7; 11]);
+        assert_eq!(deciles(&[]), []);
     }
 
     #[test]

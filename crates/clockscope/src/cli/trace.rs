@@ -131,6 +131,12 @@ pub struct TraceArgs {
     /// Show the distribution of the times of each call
     #[arg(help_heading = "What to show", long)]
     pub latency: bool,
+    /// Show the times from one clock read to the next, by lines: what the program measures
+    ///
+    /// Sampled pairs of reads of one thread and clock: how many a second, how long the time between is, and how much of it
+    /// is the clock's own cost. This turns --callers on.
+    #[arg(help_heading = "What to show", long)]
+    pub intervals: bool,
     /// Print each row, call site and caller, and how times were taken
     #[arg(help_heading = "What to show", long)]
     pub all: bool,
@@ -202,6 +208,10 @@ impl TraceArgs {
             .map_err(|error| format!("-e {}: {error}", self.filter.join(" -e ")))?;
         if let Some(refused) = self.via_refused().or_else(|| self.output_refused()) {
             return Err(refused);
+        }
+        if self.intervals && self.callers == Some(CallersOf::Syscalls) {
+            let why = "--intervals: --callers=syscalls samples no clock reads; use --callers=all";
+            return Err(why.to_owned());
         }
         Ok(Plan {
             count_by: Some(self.count_by),
@@ -344,11 +354,11 @@ impl TraceArgs {
         }
     }
 
-    /// The calls whose callers are sampled: those of `--callers`, otherwise vDSO calls if the format shows callers.
+    /// The calls whose callers are sampled: those of `--callers`, otherwise vDSO calls if the report shows callers.
     pub(crate) fn callers_of(&self) -> Option<CallersOf> {
         let implied =
             matches!(self.format, TraceFormat::Html | TraceFormat::Folded | TraceFormat::Pprof);
-        self.callers.or_else(|| implied.then_some(CallersOf::Vdso))
+        self.callers.or_else(|| (implied || self.intervals).then_some(CallersOf::Vdso))
     }
 }
 
@@ -417,6 +427,7 @@ mod tests {
             (&["--format", "json"], None),
             (&["--callers"], Some(CallersOf::Vdso)),
             (&["--top"], None),
+            (&["--intervals"], Some(CallersOf::Vdso)),
             (&["--callers=all"], Some(CallersOf::All)),
             (&["--format", "html"], Some(CallersOf::Vdso)),
             (&["--format", "folded"], Some(CallersOf::Vdso)),

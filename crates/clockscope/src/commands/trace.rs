@@ -98,6 +98,7 @@ fn text_options(args: &TraceArgs) -> TextOptions {
         all: args.all,
         summary_only: args.summary_only,
         latency: args.latency,
+        intervals: args.intervals,
         callers: CallersOptions {
             whole: args.all,
             least_share: if args.all { 0.0 } else { LEAST_SHARE },

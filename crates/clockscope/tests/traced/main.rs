@@ -25,6 +25,7 @@ mod trace_counter;
 mod trace_faults;
 mod trace_follow;
 mod trace_groups;
+mod trace_intervals;
 mod trace_kill;
 mod trace_languages;
 mod trace_namespaces;

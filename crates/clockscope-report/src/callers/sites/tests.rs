@@ -155,7 +155,8 @@ fn a_pair_is_advised_to_merge() {
     let pairs = |report: &mut TraceReport, pairs: &[PairRow]| {
         report.callers.as_mut().unwrap().pairs = pairs.to_vec();
     };
-    let pair = PairRow { first: 0, second: 1, samples: 9, share: 0.55, gap_ns: 120 };
+    let pair =
+        PairRow { first: 0, second: 1, samples: 9, share: 0.55, gap_ns: 120, gaps_ns: vec![] };
     for (why, row) in [
         ("seldom", PairRow { share: 0.4, ..pair.clone() }),
         ("far apart", PairRow { gap_ns: 20_000, ..pair.clone() }),
@@ -189,8 +190,14 @@ fn a_coarse_clock_is_advised_only_by_what_is_known() {
     report.clock_reads.same_tick_share = Some(0.7);
     assert_eq!(coarse(&report), None, "the others may be at fault for all of it");
     // A pair known to follow within 40 us, too far apart for one read to serve both.
-    report.callers.as_mut().unwrap().pairs =
-        vec![PairRow { first: 0, second: 0, samples: 9, share: 0.9, gap_ns: 40_000 }];
+    report.callers.as_mut().unwrap().pairs = vec![PairRow {
+        first: 0,
+        second: 0,
+        samples: 9,
+        share: 0.9,
+        gap_ns: 40_000,
+        gaps_ns: vec![],
+    }];
     let share = coarse(&report).unwrap();
     assert!((share - 0.9 * 0.99).abs() < 1e-3, "{share}");
     report.clock_reads.same_tick_share = None;
