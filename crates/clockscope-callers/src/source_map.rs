@@ -174,6 +174,8 @@ fn fields(text: &str) -> Option<Vec<i64>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     /// What `tsc` 5 writes for a file of three functions behind an interface.
@@ -278,7 +280,7 @@ mod tests {
         assert_eq!(source(&two), expected("two/src/s.ts"));
         // The same file with another content, after the kernel's next tick, which is what its times count.
         let map = one.join("s.js.map");
-        let changed = || std::fs::metadata(&map).and_then(|file| file.modified()).unwrap();
+        let changed = || std::fs::metadata(&map).map(|it| (it.ctime(), it.ctime_nsec())).unwrap();
         let before = changed();
         while changed() == before {
             std::fs::write(&map, MAP.replace("s.ts", "t.ts")).unwrap();
