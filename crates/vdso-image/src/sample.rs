@@ -93,12 +93,7 @@ pub(crate) extern "C" fn after(slot_and_counter: usize, packed: u64, ticks: u64)
     }
     let (one_in, holds) = one_in(slot);
     let value = shown(slot, counter, &plan, one_in);
-    let mut hold = 0;
-    if value != 0 {
-        if holds {
-            hold = begin_hold();
-        }
-    }
+    let hold = if value != 0 && holds { begin_hold() } else { 0 };
     if value != 0 || plan.weight != 0 {
         let (now, since) = (tsc_before(), slot.waiting_since.load(Relaxed));
         slot.probe_at.store(now, Relaxed);

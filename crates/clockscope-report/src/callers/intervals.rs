@@ -1,6 +1,6 @@
 //! What a program measures: the times between two reads of a clock, by the lines that make them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::sites::{self, frames_of};
 use super::wrappers;
@@ -25,6 +25,8 @@ const FEW: u64 = 20;
 pub struct Interval {
     /// The lines of the first and of the second read.
     pub lines: [String; 2],
+    /// The clock that they read, without `CLOCK_`, or the function that reads it.
+    pub clock: String,
     /// Number of reads of the first line that are followed by one of the second; estimated.
     pub reads: f64,
     /// Samples of the pair.
@@ -40,47 +42,60 @@ pub struct Interval {
 /// The pairs of lines, most reads first. A read of which the second is not known is left out.
 pub fn intervals(report: &TraceReport) -> Vec<Interval> {
     let Some(callers) = &report.callers else { return Vec::new() };
-    let mut found: BTreeMap<[String; 2], Interval> = BTreeMap::new();
+    let mut found: BTreeMap<(usize, [Place; 2]), Interval> = BTreeMap::new();
     for pair in &callers.pairs {
         let stacks = [pair.first, pair.second].map(|index| callers.stacks.get(index));
         let [Some(first), Some(second)] = stacks else { continue };
-        let [Some(from), Some(to)] = [first, second].map(|stack| line(stack, callers)) else {
+        let [Some(from), Some(to)] = [first, second].map(|stack| place(stack, callers)) else {
             continue;
         };
         let reads = sites::calls(first) * pair.share.clamp(0.0, 1.0);
-        let row = found.entry([from, to]).or_default();
+        let Some(called) = callers.called.get(first.called) else { continue };
+        let row = found.entry((first.called, [from, to])).or_default();
+        row.clock = names::short_clock(called.clock.as_ref().unwrap_or(&called.name)).to_owned();
         row.reads += reads;
         row.samples += pair.samples;
         row.gaps.extend(pair.gaps_ns.iter().map(|gap| (*gap, reads)));
-        let average = callers.called.get(first.called).map(|row| sites::average_ps(report, row));
-        row.read_ns = average.flatten().map(|ps| ps as f64 / 1e3);
+        row.read_ns = sites::average_ps(report, called).map(|ps| ps as f64 / 1e3);
     }
+    // Several reads of one line are told apart by their addresses.
+    let mut addresses: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+    for (line, address) in found.keys().flat_map(|(_, places)| places) {
+        addresses.entry(line).or_default().insert(*address);
+    }
+    let name = |(line, address): &Place| match addresses[line.as_str()].len() {
+        1 => line.clone(),
+        _ => format!("{line} at {address:#x}"),
+    };
     let mut rows: Vec<Interval> = found
-        .into_iter()
+        .iter()
         .filter(|(_, row)| !row.gaps.is_empty())
-        .map(|(lines, row)| Interval {
-            lines,
+        .map(|((_, places), row)| Interval {
+            lines: [name(&places[0]), name(&places[1])],
             gaps_ns: [0.5, 0.9, 1.0].map(|part| quantile(&row.gaps, part)),
-            ..row
+            ..row.clone()
         })
         .collect();
     order::by(&mut rows, |a, b| b.reads.total_cmp(&a.reads).then_with(|| a.lines.cmp(&b.lines)));
     rows
 }
 
-/// Function and line of the program's own that reads the clock; without lines, the place of its call.
-fn line(stack: &StackRow, callers: &Callers) -> Option<String> {
+/// Function and line, and the address of the call in the file.
+type Place = (String, u64);
+
+/// The program's own place that reads the clock; without lines, the function and the address.
+fn place(stack: &StackRow, callers: &Callers) -> Option<Place> {
     let row = callers.called.get(stack.called)?;
     let own = wrappers::own_frame(&frames_of(stack, callers), row, stack.complete)?;
     let name = names::frame(own);
     Some(match own {
-        FrameRow { file: Some(file), line: Some(line), .. } => {
-            format!("{name} ({}:{line})", names::file_name(&file.printable()))
+        FrameRow { file: Some(file), line: Some(line), address, .. } => {
+            (format!("{name} ({}:{line})", names::file_name(&file.printable())), *address)
         }
         FrameRow { module: Some(module), address, .. } if *address > 0 => {
-            format!("{name} ({}+{address:#x})", names::file_name(&module.printable()))
+            (format!("{name} ({}+{address:#x})", names::file_name(&module.printable())), *address)
         }
-        _ => name,
+        _ => (name, 0),
     })
 }
 
@@ -142,7 +157,7 @@ pub fn render(report: &TraceReport, options: CallersOptions) -> String {
     let mut out = HEAD.to_owned();
     for row in &shown {
         out += &row.figures(report, hpet_ns);
-        let lines = format!("{} -> {}", row.lines[0], row.lines[1]);
+        let lines = format!("{} -> {}, {}", row.lines[0], row.lines[1], row.clock);
         out += &format!(
             "{:INDENT$}{}\n",
             "",
@@ -190,6 +205,7 @@ mod tests {
         let rows = intervals(&report);
         let first = &rows[0];
         assert_eq!(first.lines, ["serve (app.c:7)", "serve (app.c:9)"]);
+        assert_eq!(first.clock, "MONOTONIC");
         assert_eq!(
             (first.reads, first.samples, first.gaps_ns),
             (150_000.0, 90, [1500, 1900, 2000])
@@ -206,6 +222,15 @@ mod tests {
         let report = pairs(&[pair(0, 1, 0.8, &[100; 11]), pair(0, 1, 0.2, &[900; 11])]);
         let rows = intervals(&report);
         assert_eq!((rows.len(), rows[0].gaps_ns), (1, [100, 900, 900]));
+    }
+
+    #[test]
+    fn two_reads_of_one_line_are_two_places() {
+        let mut report = pairs(&[pair(0, 1, 1.0, &[100; 11])]);
+        let frames = &mut report.callers.as_mut().unwrap().frames;
+        frames[1] = FrameRow { address: 0x20, ..frames[0].clone() };
+        let lines = &intervals(&report)[0].lines;
+        assert_eq!(lines, &["serve (app.c:7) at 0x10", "serve (app.c:7) at 0x20"]);
     }
 
     #[test]
