@@ -20,7 +20,7 @@ const TRACERS: [Tracer; 5] = [Tracer::Untraced, TRACE_VDSO, TRACE_SITES, TRACE_T
 pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     page.heading(2, "Programs that start others");
     page.text("Wall times of whole runs, the tracer's own start included; the caches are warm.");
-    let (files, execs, pythons) = suite.options.choose((200, 5000, 200), (20, 200, 20));
+    let (files, execs, pythons) = suite.options.choose((200, 5000, 50), (20, 200, 20));
     let folder = suite.path("builds");
     std::fs::create_dir_all(&folder)?;
     let project = write_project(&folder, files).context("failed to write the project")?;
