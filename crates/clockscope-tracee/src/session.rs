@@ -20,7 +20,7 @@ use vdso_image::layout::{
 use super::decline::Decline;
 use super::image::{self, Counting, Ready, Route};
 use super::live_pages::{CallersOneIn, LivePages};
-use crate::sites::wanted;
+use crate::site_files::wanted;
 use clockscope_sites::Wanted;
 use clockscope_stats::timed::TIMED_MIN;
 use clockscope_sys::ipc_namespace::IpcNamespace;

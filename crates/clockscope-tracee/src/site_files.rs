@@ -86,6 +86,11 @@ pub(crate) fn open(pid: i32, mapping: &Executed) -> Option<(File, u64)> {
     (length <= FILE_MAX).then_some((file, length))
 }
 
+/// The instructions to look for, with those that read the CPU's `counters` or without.
+pub(crate) fn wanted(counters: bool) -> Wanted {
+    if counters { Wanted::CallsAndCounters } else { Wanted::Calls }
+}
+
 /// The sites in the file of a mapping. The vDSO reads the counter for the clock reads that are counted already, and the
 /// system's libraries seldom.
 pub(crate) fn found_in(pid: i32, mapping: &Executed, wanted: Wanted) -> Option<Found> {

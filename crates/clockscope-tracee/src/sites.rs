@@ -22,7 +22,7 @@ use super::arch::{counter_read, set_stub_thread, stub_thread};
 use super::areas::{InProcess, OldArea, What, own_code, text_of};
 use super::forbidden_counter;
 use super::processes::Process;
-use super::site_files::{Executed, FileKey, FileState, VDSO, executed, found_in};
+use super::site_files::{Executed, FileKey, FileState, VDSO, executed, found_in, wanted};
 use super::site_words::SiteWords;
 use clockscope_sites::{Found, MADE_CODE, MAPPED, OTHERS, SEEN, Wanted, Why};
 use clockscope_sys::memory;
@@ -104,11 +104,6 @@ impl Ahead {
         let found = std::thread::Builder::new().name("sites".to_owned()).spawn(look).ok()?;
         Some(Self { key, found })
     }
-}
-
-/// The instructions to look for, with those that read the CPU's `counters` or without.
-pub(crate) fn wanted(counters: bool) -> Wanted {
-    if counters { Wanted::CallsAndCounters } else { Wanted::Calls }
 }
 
 /// The event that a thread must stop for.
