@@ -5,7 +5,7 @@ use std::path::Path;
 use clockscope_model::trace::{CounterReads, Counters, TraceReport};
 use clockscope_tracee::lacks;
 
-use crate::support::attaching::{Attachment, attach_for, signal};
+use crate::support::attaching::{Attachment, attach_for, signal, status_of, wait_until};
 use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
 use crate::support::printed::Printed;
@@ -106,6 +106,7 @@ fn a_killed_tracer_changes_nothing_that_a_program_reads() {
         let pid = child_of(running.pid()).expect("its child");
         (0..round).for_each(|_| drop(running.wait_for("looked")));
         signal("KILL", running.pid());
+        wait_until("the tracer has ended", || status_of(pid, "TracerPid").as_deref() == Some("0"));
         if round % 2 == 0 {
             attach_for("0.02", &[pid], &["--via", "sites"]).succeeded();
         }
