@@ -49,8 +49,11 @@ pub fn intervals(report: &TraceReport) -> Vec<Interval> {
         let [Some(from), Some(to)] = [first, second].map(|stack| place(stack, callers)) else {
             continue;
         };
-        let reads = sites::calls(first) * pair.share.clamp(0.0, 1.0);
         let Some(called) = callers.called.get(first.called) else { continue };
+        if !sites::is_read(called, first, callers) {
+            continue;
+        }
+        let reads = sites::calls(first) * pair.share.clamp(0.0, 1.0);
         let row = found.entry((first.called, [from, to])).or_default();
         row.clock = names::short_clock(called.clock.as_ref().unwrap_or(&called.name)).to_owned();
         row.reads += reads;
@@ -72,7 +75,7 @@ pub fn intervals(report: &TraceReport) -> Vec<Interval> {
         .filter(|(_, row)| !row.gaps.is_empty())
         .map(|((_, places), row)| Interval {
             lines: [name(&places[0]), name(&places[1])],
-            gaps_ns: [0.5, 0.9, 1.0].map(|part| quantile(&row.gaps, part)),
+            gaps_ns: [0.5, 0.9, 1.0].map(|part| sites::quantile(&row.gaps, part)),
             ..row.clone()
         })
         .collect();
@@ -97,19 +100,6 @@ fn place(stack: &StackRow, callers: &Callers) -> Option<Place> {
         }
         _ => (name, 0),
     })
-}
-
-/// The value below which this part (0 to 1) of the weights lies.
-fn quantile(values: &[(u64, f64)], part: f64) -> u64 {
-    let mut sorted = values.to_vec();
-    order::by_key(&mut sorted, |(value, _)| *value);
-    let wanted = part * sorted.iter().map(|(_, weight)| weight).sum::<f64>();
-    let mut passed = 0.0;
-    let reaches = |(_, weight): &&(u64, f64)| {
-        passed += weight;
-        passed >= wanted
-    };
-    sorted.iter().find(reaches).or(sorted.last()).map_or(0, |(value, _)| *value)
 }
 
 impl Interval {
@@ -239,6 +229,10 @@ mod tests {
         let absent = pair(0, 77, 0.9, &[5; 11]);
         assert_eq!(intervals(&pairs(&[unknown, absent])), []);
         assert_eq!(intervals(&TraceReport::default()), []);
+        let mut no_clock = pairs(&[pair(0, 1, 1.0, &[5; 11])]);
+        no_clock.callers.as_mut().unwrap().called[0].name = "getcpu".to_owned();
+        no_clock.callers.as_mut().unwrap().called[0].clock = None;
+        assert_eq!(intervals(&no_clock), []);
         let text = render(&pairs(&[]), CallersOptions::default());
         assert!(text.starts_with("Intervals:") && text.contains("run it longer"), "{text}");
     }

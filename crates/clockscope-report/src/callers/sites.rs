@@ -205,7 +205,7 @@ fn caller_of<'a>(frames: &[&'a FrameRow], of: &FrameRow) -> Option<&'a FrameRow>
 }
 
 /// Whether a stack is one of a clock read. A system call made by the vDSO is a read already counted as a vDSO call.
-fn is_read(row: &CalledRow, stack: &StackRow, callers: &Callers) -> bool {
+pub(super) fn is_read(row: &CalledRow, stack: &StackRow, callers: &Callers) -> bool {
     let first = stack.frames.first().and_then(|index| callers.frames.get(*index));
     let by_vdso =
         first.is_some_and(|frame| frame.module.as_ref().is_some_and(|module| *module == "[vdso]"));
@@ -451,17 +451,21 @@ pub(super) fn calls(stack: &StackRow) -> f64 {
     if stack.calls.is_finite() { stack.calls.max(0.0) } else { 0.0 }
 }
 
-/// The weighted median; 0 if there are no values.
 fn median(values: &[(u64, f64)]) -> u64 {
+    quantile(values, 0.5)
+}
+
+/// The value below which this part (0 to 1) of the weights lies; 0 if there are no values.
+pub(super) fn quantile(values: &[(u64, f64)], part: f64) -> u64 {
     let mut sorted = values.to_vec();
     order::by_key(&mut sorted, |(value, _)| *value);
-    let half: f64 = sorted.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
+    let wanted = part * sorted.iter().map(|(_, weight)| weight).sum::<f64>();
     let mut passed = 0.0;
-    let middle = sorted.iter().find(|(_, weight)| {
+    let reaches = |(_, weight): &&(u64, f64)| {
         passed += weight;
-        passed >= half
-    });
-    middle.map_or(0, |(value, _)| *value)
+        passed >= wanted
+    };
+    sorted.iter().find(reaches).or(sorted.last()).map_or(0, |(value, _)| *value)
 }
 
 #[cfg(test)]
