@@ -1,5 +1,5 @@
 // `counted_reads READS [threads|timer|forks|forbidden|asked]` reads the CPU's counter itself, so many times in each of
-// several ways, and prints how often. In each way registers and flags must be kept, and no read may be less than the one
+// several ways, and prints how often, and by which functions. In each way registers and flags must be kept, and no read may be less than the one
 // before. `threads`: four threads at once. `timer`: a signal each 50 us, whose handler must find the program's own code.
 // `forks`: a child before each tenth of the reads. `forbidden`: each read faults, and the handler makes it up.
 // `asked`: such signals, too, until a line end on standard input; READS is the number of reads between two looks,
@@ -164,6 +164,9 @@ static void say(struct result result)
 {
     SAY("result rdtsc %ld\nresult rdtscp %ld\nresult wrong %ld\n", result.plain, result.ordered,
         result.backwards + result.changed + outside);
+    long each = result.ordered;
+    SAY("result by plain %ld\nresult by fenced %ld\nresult by fenced_behind %ld\n", each, each, each);
+    SAY("result by ordered %ld\nresult by with_flags %ld\n", each, each);
 }
 
 int main(int count, char **words)

@@ -91,13 +91,34 @@ pub struct TraceReport {
 }
 
 /// Reads of the CPU's counter that were counted. What was not counted is in `declines`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counters {
     /// Reads by `rdtsc`.
     pub rdtsc: u64,
     /// Reads by `rdtscp`.
     pub rdtscp: u64,
+    /// What these reads take at least, in picoseconds: as many in a loop of nothing else. `null` if clockscope itself may
+    /// not use the instruction.
+    pub least_ps: Option<u64>,
+    /// The reads by function, most reads first.
+    pub by_function: Vec<CountedReads>,
+}
+
+/// Reads of the CPU's counter by one function.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CountedReads {
+    /// `rdtsc` or `rdtscp`.
+    pub instruction: Foreign,
+    /// Path of the file, as the program sees it; `null` for all further places together.
+    pub file: Option<Foreign>,
+    /// The function; `null` without a symbol.
+    pub function: Option<Foreign>,
+    /// Address of the instruction in the file's own numbers, if its function is not known.
+    pub address: Option<u64>,
+    /// How many.
+    pub reads: u64,
 }
 
 /// A file with instructions that read the CPU's counter: `rdtsc` and `rdtscp`, `mrs` of `CNTVCT_EL0` and

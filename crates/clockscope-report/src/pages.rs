@@ -163,7 +163,7 @@ fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
     let counters = (report.counters.is_some(), report.counter_doubt.as_deref());
     let counters = counter_reads::sentence(&report.counter_reads, counters, false);
     let counters = counters.map(|files| format!("Reads of the CPU's counter by {files}"));
-    let counted = report.counters.as_ref().map(counter_reads::counted);
+    let counted = counter_reads::counted(report, false);
     let counted = counted.map(|reads| {
         let files = counters.clone().map(|files| format!(". {files}")).unwrap_or_default();
         format!("Counter: {reads}{files}")

@@ -25,7 +25,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     let syscalls_timed = entries::were_timed(&report.syscalls);
     let all = Calls { vdso: &report.vdso, syscalls: &report.syscalls, syscalls_timed };
     let sites = sites::sites(report);
-    let counter = report.counters.as_ref().map(counter_reads::counted);
+    let counter = counter_reads::counted(report, options.all);
     let counter = told("Counter", &counter.unwrap_or_default());
     let mut out = String::new();
     if !options.summary_only {

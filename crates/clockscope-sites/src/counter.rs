@@ -131,12 +131,11 @@ fn words(address: u64, code: &[u8]) -> Vec<u64> {
     all.map(|(index, _)| address.wrapping_add(index as u64 * 4)).collect()
 }
 
-/// The names of the functions that contain these addresses, each once, in the order of the addresses; those without a
-/// symbol are left out.
-pub fn functions_of(file: &File, addresses: &[u64]) -> Vec<String> {
+/// The names of the functions that contain these addresses, which are in ascending order; `None` without a symbol.
+pub fn functions_at(file: &File, addresses: &[u64]) -> Vec<Option<String>> {
     let cache = ReadCache::new(file);
-    let Ok(file) = object::File::parse(&cache) else { return Vec::new() };
     let mut names: Vec<Option<String>> = vec![None; addresses.len()];
+    let Ok(file) = object::File::parse(&cache) else { return names };
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
         let (start, end) = (symbol.address(), symbol.address().saturating_add(symbol.size()));
         let first = addresses.partition_point(|address| *address < start);
@@ -145,9 +144,6 @@ pub fn functions_of(file: &File, addresses: &[u64]) -> Vec<String> {
             *name = name.take().or_else(|| symbol.name().ok().map(str::to_owned));
         }
     }
-    let mut names: Vec<String> = names.into_iter().flatten().collect();
-    let mut seen = std::collections::HashSet::new();
-    names.retain(|name| seen.insert(name.clone()));
     names
 }
 
@@ -201,8 +197,11 @@ mod tests {
             let file = file(kernel);
             let found = counter_reads(&file, kernel.len() as u64).unwrap();
             assert!(!found.is_empty());
-            let functions = functions_of(&file, &found);
-            assert!(functions.iter().any(|function| function == name), "{functions:?}");
+            let functions = functions_at(&file, &found);
+            assert!(
+                functions.iter().any(|function| function.as_deref() == Some(name)),
+                "{functions:?}"
+            );
         }
     }
 
@@ -225,7 +224,7 @@ mod tests {
                     content[at..][..4].copy_from_slice(&bad.to_le_bytes());
                     let found = counter_reads(&file(&content), length).unwrap_or_default();
                     assert!(found.is_sorted() && found.len() <= whole.len(), "{at:#x} {bad:#x}");
-                    functions_of(&file(&content), &whole);
+                    functions_at(&file(&content), &whole);
                 }
             }
         }

@@ -463,7 +463,7 @@ impl Finder<'_> {
         self.is_only_way(function, first..last)?;
         let at = u8::try_from(read - first).map_err(|_| Why::NoRoom)?;
         let is_ordered = window.iter().any(|one| one.mnemonic() == Mnemonic::Rdtscp);
-        let site = self.site_of(window, Calls::Counter(Read { at, is_ordered }), None)?;
+        let site = self.site_of(window, Calls::Counter(Read::new(at, is_ordered)), None)?;
         if self.code.is_code(&(first..site.end())) { Ok(site) } else { Err(Why::NoFunction) }
     }
 

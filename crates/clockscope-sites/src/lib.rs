@@ -10,10 +10,10 @@ mod flow;
 mod site;
 mod stubs;
 
-pub use counter::{counter_reads, functions_of};
+pub use counter::{counter_reads, functions_at};
 pub use elf::{Unreadable, read_parts};
 pub use find::{Found, Left, Wanted, Why, find};
-pub use site::{COMPARE, COUNTERS, Calls, JUMP, NUMBERS, Read, Segment, Site};
+pub use site::{COMPARE, COUNTERS, Calls, JUMP, NUMBERS, PLACES, Read, Segment, Site};
 pub use stubs::{
     ERRORS, FIRST, Head, Jump, MADE_CODE, MAPPED, NEXT, OTHERS, SEEN, Settled, Stubs, TIMED,
     Thread, UNSEEN, Write,

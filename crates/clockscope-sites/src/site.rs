@@ -2,12 +2,16 @@
 
 use std::ops::Range;
 
+use vdso_image::layout::SITE_WORDS;
+
 /// Bytes of a near jump.
 pub const JUMP: usize = 5;
 /// System-call numbers with a word of their own: Linux 7.3 has 472.
-pub const NUMBERS: usize = 500;
-/// The words for reads by `rdtsc` and by `rdtscp`. As calls they are not used.
+pub const NUMBERS: usize = 484;
+/// The words for reads by `rdtsc` and by `rdtscp`, at places without a word of their own.
 pub const COUNTERS: [usize; 2] = [NUMBERS + 2, NUMBERS + 3];
+/// The words that places have of their own.
+pub const PLACES: Range<usize> = NUMBERS + 6..SITE_WORDS;
 /// First byte of a direct `call`.
 pub(crate) const CALL: u8 = 0xe8;
 /// First byte of a near `jmp`.
@@ -89,12 +93,14 @@ pub struct Read {
     pub at: u8,
     /// Whether it is `rdtscp`.
     pub is_ordered: bool,
+    /// The word in which its reads are counted, of [`COUNTERS`] or [`PLACES`].
+    pub word: usize,
 }
 
 impl Read {
-    /// The word in which its reads are counted.
-    pub(crate) fn word(self) -> usize {
-        COUNTERS[usize::from(self.is_ordered)]
+    /// A read that is counted with the others by this instruction.
+    pub fn new(at: u8, is_ordered: bool) -> Self {
+        Self { at, is_ordered, word: COUNTERS[usize::from(is_ordered)] }
     }
 }
 

@@ -346,7 +346,7 @@ impl Stubs {
         let count = |prefix: &[u8], distance: usize, code: &mut Code| {
             code.put(prefix);
             code.put(ADD_BY_RDX);
-            code.word(distance + 8 * read.word())
+            code.word(distance + 8 * read.word)
         };
         code.put(before);
         made.keeps = Some(code.here());
@@ -530,8 +530,10 @@ impl Code {
     /// `rdi`).
     fn count_by_r11(&mut self, register: u8, prefix: &[u8], distance: usize) -> Option<()> {
         let length = u8::try_from(prefix.len()).ok()?;
-        // cmp register, 500; jae others
-        self.put(&[0x48, 0x81, 0xf8 | register, 0xf4, 1, 0, 0, 0x73, length + 10]);
+        // cmp register, NUMBERS; jae others
+        self.put(&[0x48, 0x81, 0xf8 | register]);
+        self.word(NUMBERS)?;
+        self.put(&[0x73, length + 10]);
         self.put(prefix);
         // inc qword [r11+register*8+distance]; jmp
         self.put(&[0x49, 0xff, 0x84, 0xc3 | register << 3]);
@@ -557,8 +559,9 @@ impl Code {
             return put(&[], ADD, number);
         }
         let length = |instruction: &[u8]| u8::try_from(prefix.len() + instruction.len() + 4).ok();
-        // cmp r11, 500; jae others
-        put(&[0x49, 0x81, 0xfb, 0xf4, 1, 0, 0, 0x73, length(ANY)? + 2], ANY, 0)?;
+        // cmp r11, NUMBERS; jae others
+        let [low, high] = u16::try_from(NUMBERS).ok()?.to_le_bytes();
+        put(&[0x49, 0x81, 0xfb, low, high, 0, 0, 0x73, length(ANY)? + 2], ANY, 0)?;
         put(&[0xeb, length(ADD)?], ADD, OTHERS)
     }
 }
@@ -862,7 +865,7 @@ mod tests {
                 assert!(code.iter().any(|one| one.starts_with(line)), "{code:#?}");
             }
             let own = at("inc qword [r11+rdi*8+1000h]");
-            assert_eq!(code[own - 2], "cmp rdi,1F4h");
+            assert_eq!(code[own - 2], format!("cmp rdi,{NUMBERS:X}h"));
             assert_eq!(code[own + 2], format!("inc qword [r11+{:X}h]", 0x1000 + 8 * OTHERS));
             assert_eq!(code[own + 3], "jmp 0000000000401105h");
             at("lock inc qword [r11+rdi*8+8000h]");
@@ -873,8 +876,10 @@ mod tests {
     /// other word of the table is changed.
     #[test]
     fn every_number_is_in_the_table_or_one_of_the_others() {
-        let mut classes = vec![0, 1, 110, 498, 499, 500, 501, 502, 503, 504, 511, 512, 513, 600];
-        classes.extend([0x4000_01f4, u32::MAX - 499, u32::MAX - 1, u32::MAX]);
+        let first = u32::try_from(NUMBERS).expect("small");
+        let mut classes = vec![0, 1, 110, 511, 512, 513, 600, 0x4000_0000 | first];
+        classes.extend(first - 2..first + 20);
+        classes.extend([u32::MAX - first + 1, u32::MAX - 1, u32::MAX]);
         classes.extend([13, 16, 30, 31].into_iter().flat_map(|bit| [(1 << bit) - 1, 1 << bit]));
         for (number, times) in classes.iter().flat_map(|number| [(*number, false), (*number, true)])
         {
@@ -903,8 +908,8 @@ mod tests {
     fn numbers_that_are_not_known_are_told_apart_where_there_are_words() {
         let indirect = [0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7];
         let (code, _) = stub(site(&indirect, Calls::OfRax), 0);
-        let compared: Vec<usize> =
-            (0..code.len()).filter(|at| code[*at] == "cmp r11,1F4h").collect();
+        let compares = format!("cmp r11,{NUMBERS:X}h");
+        let compared: Vec<usize> = (0..code.len()).filter(|at| code[*at] == compares).collect();
         assert_eq!(compared.len(), 2, "{code:#?}");
         for (at, lock, unseen) in [(compared[0], "", 0x1000), (compared[1], "lock ", 0x8000)] {
             assert!(code[at + 1].starts_with("jae short"), "{code:#?}");

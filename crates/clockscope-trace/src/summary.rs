@@ -15,11 +15,11 @@ use crate::sampling::Exact;
 use crate::throttling::Throttling;
 use crate::tick_time::TickTime;
 use crate::verdict::verdict;
-use crate::{clock_page, counter, nanos};
+use crate::{clock_page, counter, counter_reads, nanos};
 use clockscope_containers::place::Place;
 use clockscope_measure::host;
 use clockscope_model::trace::{
-    Attached, BySites, Clock, Counters, DeclineRow, Missing, Overhead, ProcessDetail, SyscallRow,
+    Attached, BySites, Clock, DeclineRow, Missing, Overhead, ProcessDetail, SyscallRow,
     ThreadDetail, TraceReport, VdsoRow, Way,
 };
 use clockscope_report::what_if;
@@ -185,10 +185,7 @@ pub(crate) fn report(mut data: RunData<'_>) -> TraceReport {
         clock_reads: clock_reads(&vdso, &syscalls, same_tick, &context),
         processes_detail: processes_detail(&data, tallies, &time),
         declines: not_counted(&data),
-        counters: plan.syscalls.counters.then(|| {
-            let [rdtsc, rdtscp] = processes.site_words().counter_reads();
-            Counters { rdtsc, rdtscp }
-        }),
+        counters: plan.syscalls.counters.then(|| counter_reads::counted(&processes.counted_reads)),
         counter_reads: seen.counters,
         overhead: Overhead {
             syscall_probe_ps: cost.per_call_ps(),

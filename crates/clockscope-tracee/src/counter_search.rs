@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::site_files::{FILE_MAX, FileKey, VDSO, executed, is_system, open};
-use clockscope_sites::{counter_reads, functions_of};
+use clockscope_sites::{counter_reads, functions_at};
 use clockscope_sys::{access, proc_text};
 
 /// Time before the first look, in which the tracer needs the CPUs for the start, and the longest time between looks.
@@ -194,5 +194,8 @@ fn is_traced(pid: i32) -> bool {
 /// Number of the instructions, and names of their functions; `None` if there are none.
 fn searched(file: &File, length: u64) -> Option<(u64, Vec<String>)> {
     let places = counter_reads(file, length).ok().filter(|places| !places.is_empty())?;
-    Some((places.len() as u64, functions_of(file, &places)))
+    let mut functions: Vec<String> = functions_at(file, &places).into_iter().flatten().collect();
+    let mut seen = HashSet::new();
+    functions.retain(|name| seen.insert(name.clone()));
+    Some((places.len() as u64, functions))
 }

@@ -22,6 +22,7 @@
 //! | `counts.rs` | adds up the slots and histograms of shared pages |
 //! | `observers.rs` | traits for code that observes the tracees |
 //! | `counter_search.rs` | instructions in the program's files that read the CPU's counter |
+//! | `counted_places.rs` | the instructions that read the CPU's counter and are counted |
 //! | `areas.rs` | the code in one process that counts its system calls, and the jumps to it |
 //! | `site_files.rs` | executable mappings of files, and the system calls in these files |
 //! | `site_words.rs` | adds up the system calls and times that the code has counted |
@@ -32,6 +33,7 @@
 mod arch;
 pub mod areas;
 pub mod attach;
+pub mod counted_places;
 pub mod counter_search;
 pub mod counts;
 pub mod decline;

@@ -8,6 +8,7 @@ use vdso_image::layout::{COUNTERS, Shared};
 
 use super::areas::InProcess;
 use super::attach::Patch;
+use super::counted_places::CountedReads;
 use super::counts::{self, Calls, Timings, Whose};
 use super::decline::Decline;
 use super::install::has_image;
@@ -67,6 +68,8 @@ pub struct Processes {
     pub lost_sites: Vec<String>,
     /// Clauses about reads of the CPU's counter that it has not counted.
     pub lost_counters: Vec<String>,
+    /// Reads of the CPU's counter that it has counted, by place.
+    pub counted_reads: Vec<CountedReads>,
     /// System calls from pages that no process uses any more.
     site_words: SiteWords,
     /// Whether code in processes counts system calls. If not, reading its table would only make the kernel allocate

@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use clockscope_sites::{COUNTERS, ERRORS, FIRST, MADE_CODE, NEXT, OTHERS, SEEN, TIMED, UNSEEN};
-use vdso_image::layout::{SITE_KINDS, SITE_TIMES, Shared};
+use clockscope_sites::{ERRORS, FIRST, NEXT, OTHERS, SEEN, TIMED, UNSEEN};
+use vdso_image::layout::{SITE_KINDS, SITE_TIMES, SITE_WORDS, Shared};
 
 /// `exit(2)` and `exit_group(2)`, which are never in error.
 const NEVER_RETURN: [libc::c_long; 2] = [libc::SYS_exit, libc::SYS_exit_group];
@@ -71,7 +71,7 @@ impl SiteWords {
     /// Counts an `exit_group`.
     pub(crate) fn count_end(&mut self) {
         let words = &mut self.by_kind[SEEN];
-        words.resize(MADE_CODE + 1, 0);
+        words.resize(SITE_WORDS, 0);
         if let Some(word) =
             usize::try_from(libc::SYS_exit_group).ok().and_then(|at| words.get_mut(at))
         {
@@ -98,10 +98,10 @@ impl SiteWords {
         (0..=OTHERS).map(of_number).filter(|row| row.calls > 0)
     }
 
-    /// Reads of the CPU's counter by `rdtsc` and by `rdtscp`.
-    pub fn counter_reads(&self) -> [u64; 2] {
+    /// Reads of the CPU's counter that were counted in a word.
+    pub(crate) fn counter_reads(&self, word: usize) -> u64 {
         // The tracer has noted reads that were counted twice.
-        COUNTERS.map(|word| self.word(UNSEEN, word).saturating_sub(self.word(SEEN, word)))
+        self.word(UNSEEN, word).saturating_sub(self.word(SEEN, word))
     }
 
     fn times(&self, number: usize) -> [TimedCalls; 2] {
@@ -125,7 +125,7 @@ fn word(words: &[u64], number: usize) -> u64 {
 
 /// Adds words to sums, each word up to a limit.
 fn add(sums: &mut Vec<u64>, words: &[AtomicU64], limit: u64) {
-    sums.resize(MADE_CODE + 1, 0);
+    sums.resize(SITE_WORDS, 0);
     for (sum, word) in sums.iter_mut().zip(words) {
         *sum = sum.saturating_add(word.load(Relaxed).min(limit));
     }

@@ -20,6 +20,7 @@ use std::time::Instant;
 
 use super::arch::{counter_read, set_stub_thread, stub_thread};
 use super::areas::{InProcess, OldArea, What, own_code, text_of};
+use super::counted_places::CountedPlaces;
 use super::forbidden_counter;
 use super::processes::Process;
 use super::site_files::{Executed, FileKey, FileState, VDSO, executed, found_in, wanted};
@@ -63,6 +64,7 @@ const KILLED: Lost = (
 pub struct Sites {
     files: HashMap<(FileKey, Option<FileState>), Option<Rc<Found>>>,
     pub(crate) ahead: Option<Ahead>,
+    pub(crate) counted_places: CountedPlaces,
     awaited: HashMap<i32, Awaited>,
     /// By file.
     left: BTreeMap<(String, What), BTreeMap<Why, u64>>,
@@ -320,7 +322,10 @@ impl Sites {
             Some(ahead) => ahead.found.join().expect("looking into a file does not panic"),
             None => found_in(pid, mapping, self.wanted),
         };
-        let found = found.map(Rc::new);
+        let found = found.map(|mut found| {
+            self.counted_places.add(pid, mapping, &mut found.sites);
+            Rc::new(found)
+        });
         self.files.insert(key, found.clone());
         found
     }

@@ -101,7 +101,7 @@ impl Made {
         }
         let has_ended = pc == self.shard - JUMP as u64;
         thread.pc = if has_ended { self.goes_on } else { self.window };
-        let again = (self.has_counted(pc) && !has_ended).then(|| read.word());
+        let again = (self.has_counted(pc) && !has_ended).then_some(read.word);
         Settled { thread, place: None, noted: None, again }
     }
 
@@ -205,7 +205,7 @@ pub struct Settled {
     pub place: Option<u64>,
     /// A word of the table in which the thread will note its call a second time.
     pub noted: Option<usize>,
-    /// The word of [`COUNTERS`](crate::COUNTERS) in which the thread will count a read a second time.
+    /// The word of the table in which the thread will count a read a second time.
     pub again: Option<usize>,
 }
 
@@ -320,8 +320,8 @@ mod tests {
                 } else {
                     panic!("{site:x?} {:x}", one.ip());
                 }
-                let is_count =
-                    one.mnemonic() == Mnemonic::Inc && one.memory_displacement64() != 0xfa8;
+                let is_count = one.mnemonic() == Mnemonic::Inc
+                    && one.memory_displacement64() != 8 * MAPPED as u64;
                 counted |= is_count;
                 // The count of other numbers stands behind a jump over it.
                 is_over = one.mnemonic() == Mnemonic::Jmp && one.len() == 2;
@@ -367,7 +367,7 @@ mod tests {
         // mov r8d, 1; rdtsc or rdtscp; mov rsi, rax
         for (code, is_ordered) in [(&[0x0f, 0x31][..], false), (&[0x0f, 0x01, 0xf9], true)] {
             let displaced = [&[0x41, 0xb8, 1, 0, 0, 0], code, &[0x48, 0x89, 0xc6]].concat();
-            let read = Read { at: 6, is_ordered };
+            let read = Read::new(6, is_ordered);
             let site = Site { is_several: true, ..site(&displaced, Calls::Counter(read)) };
             let (mut stubs, _) = Stubs::new(BASE, 1 << 20, HEAD);
             let (code, _) = stubs.add(std::slice::from_ref(&site), 0).expect("room");
@@ -381,7 +381,7 @@ mod tests {
                 let settled = stubs.settled(at, &|_| None).expect("in the stub");
                 let is_end = one.near_branch_target() == site.end();
                 let pc = if is_end { site.end() } else { site.window };
-                let again = (is_counted && !is_end).then_some(read.word());
+                let again = (is_counted && !is_end).then_some(read.word);
                 let flags = if is_kept { FLAGS | LOADED | OVERFLOW } else { FLAGS };
                 let found = (settled.thread.pc, settled.thread.flags, settled.again);
                 assert_eq!(found, (pc, flags, again), "{one}");

@@ -315,7 +315,9 @@ impl<'a> Follower<'a> {
             self.sites.look_for_unseen(process, process.pid);
         }
         self.processes.lost_counters = self.sites.lost_counters();
-        self.processes.lost_sites = self.sites.losses(&self.processes.site_words());
+        let words = self.processes.site_words();
+        self.processes.lost_sites = self.sites.losses(&words);
+        self.processes.counted_reads = self.sites.counted_places.reads(&words);
         self.processes
     }
 

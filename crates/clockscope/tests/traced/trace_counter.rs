@@ -1,8 +1,9 @@
 //! A program that reads the CPU's counter itself, which neither the vDSO nor the kernel sees, is told of.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use clockscope_model::trace::{CounterReads, Counters, TraceReport};
+use clockscope_model::trace::{CountedReads, CounterReads, Counters, TraceReport};
 use clockscope_tracee::lacks;
 
 use crate::support::attaching::{Attachment, attach_for, signal, status_of, wait_until};
@@ -53,6 +54,23 @@ fn a_program_without_such_instructions_has_none_but_those_of_the_system() {
     assert!(report.counter_reads.iter().all(|row| row.of_system), "{report:#?}");
 }
 
+/// The reads of each function as the program says, all processes together.
+fn by_function_said(said: &Printed) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for (function, reads) in
+        said.results.iter().filter_map(|it| it.strip_prefix("by ")?.split_once(' '))
+    {
+        let reads: u64 = reads.parse().expect("a number");
+        *all.entry(function.to_owned()).or_default() += reads;
+    }
+    all
+}
+
+fn by_function(counters: &Counters) -> BTreeMap<String, u64> {
+    let name = |row: &CountedReads| row.function.as_ref().expect("a symbol").verbatim().to_owned();
+    counters.by_function.iter().map(|row| (name(row), row.reads)).collect()
+}
+
 /// Runs the program under `--counters`, and compares what all its processes say they read.
 fn assert_counted(link: Link, words: &[&str]) -> TraceReport {
     let program = builds::c("counted_reads", link).expect("a compiler");
@@ -64,8 +82,10 @@ fn assert_counted(link: Link, words: &[&str]) -> TraceReport {
         let of = said.results.iter().filter_map(|result| result.strip_prefix(name));
         of.map(|reads| reads.trim().parse::<u64>().expect("a number")).sum::<u64>()
     };
-    let made = Counters { rdtsc: sum("rdtsc "), rdtscp: sum("rdtscp ") };
-    assert_eq!(report.counters, Some(made), "{link:?} {words:?} {report:#?}");
+    let counters = report.counters.as_ref().expect("asked for");
+    let counted = [counters.rdtsc, counters.rdtscp];
+    assert_eq!(counted, [sum("rdtsc "), sum("rdtscp ")], "{link:?} {words:?} {report:#?}");
+    assert_eq!(by_function(counters), by_function_said(&said), "{link:?} {words:?} {report:#?}");
     assert_eq!(sum("wrong "), 0, "{link:?} {words:?}");
     report
 }
