@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #if defined __x86_64__
-enum { PLACES = 4 };
+enum { PLACES = 5 };
 #define FENCED "result function fenced_twice\n"
 
 __attribute__((noinline)) static uint64_t plain(void)
@@ -38,6 +38,9 @@ __attribute__((noinline)) static uint64_t by_chance(void)
                      : "=r"(constant));
     return constant;
 }
+
+// Code of which no table tells, with the bytes of a read by chance, and of one whose halves are joined.
+__asm__(".section .text.nameless, \"ax\"; rdtsc; ret; shl $32, %rdx; .fill 64, 1, 0xcc; rdtsc; shl $32, %rdx; or %rdx, %rax; ret");
 
 // A function that no program has: to follow it takes much memory, so it is not searched.
 __asm__(".text; .type too_long,@function; too_long: rdtsc; .fill 300000, 1, 0x90; ret; .size too_long, .-too_long");

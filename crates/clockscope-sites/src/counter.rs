@@ -28,8 +28,9 @@ const PLACES_MAX: usize = 1 << 20;
 
 /// Addresses of the instructions that read the counter, in the file's own numbers and ascending order: `rdtsc` and
 /// `rdtscp` on x86-64, `mrs` of `CNTVCT_EL0` and `CNTVCTSS_EL0` on arm64. Large files have the bytes of `rdtsc` by
-/// chance, so on x86-64 only instructions that are reached from the begin of a function count. Of a file of this length,
-/// tables and a few functions are held in memory, but not the code.
+/// chance, so on x86-64 only instructions that are reached from the begin of a function count, and outside of known
+/// functions those whose halves are joined at once. Of a file of this length, tables and a few
+/// functions are held in memory, but not the code.
 ///
 /// # Errors
 ///
@@ -51,14 +52,18 @@ pub fn counter_reads(file: &File, length: u64) -> io::Result<Vec<u64>> {
         _ => return Err(damaged()),
     };
     let mut found = Vec::new();
-    for segment in segments {
-        found.extend(scan(file, &segment, find)?);
+    for segment in &segments {
+        found.extend(scan(file, segment, find)?);
     }
     if machine == EM_X86_64 && !found.is_empty() {
         let mut bytes = vec![0; usize::try_from(length).map_err(|_| damaged())?];
         elf::read_into(&mut bytes, file, tables)?;
         let code = elf::read(&bytes).map_err(|_| damaged())?;
         let functions = Functions::new(&[], &code, &[]);
+        let is_known = |address: &u64| !functions.with(*address).is_empty();
+        let (known, mut others): (Vec<u64>, Vec<u64>) = found.into_iter().partition(is_known);
+        found = known;
+        others.retain(|address| is_joined(file, &segments, *address));
         let mut around = BTreeSet::new();
         found.retain(|address| {
             let with = functions.with(*address);
@@ -72,6 +77,7 @@ pub fn counter_reads(file: &File, length: u64) -> io::Result<Vec<u64>> {
         elf::read_into(&mut bytes, file, ranges.collect())?;
         // What is known of a function is not kept: a file may have many.
         found.retain(|address| Functions::new(&bytes, &code, &[]).is_instruction(*address));
+        found.extend(others);
     }
     found.sort_unstable();
     found.dedup();
@@ -112,10 +118,32 @@ fn scan(
     Ok(found)
 }
 
-/// Where `rdtsc` (0f 31) and `rdtscp` (0f 01 f9) may stand (Intel SDM, volume 2).
+/// Bytes in which `joins` looks.
+pub(crate) const JOINED_IN: usize = 7;
+
+/// Whether the read at the begin of these bytes is followed by `shl $32,%rdx`, the first instruction of joining the
+/// counter's halves. Six bytes are not met by chance; any further away, code has that instruction for other reasons.
+pub(crate) fn joins(code: &[u8]) -> bool {
+    let behind = code.strip_prefix(RDTSC).or_else(|| code.strip_prefix(RDTSCP));
+    behind.is_some_and(|code| code.starts_with(&[0x48, 0xc1, 0xe2, 0x20]))
+}
+
+fn is_joined(file: &File, segments: &[Segment], address: u64) -> bool {
+    let mut code = [0; JOINED_IN];
+    let segment = segments.iter().find(|segment| segment.range().contains(&address));
+    let at = segment.map(|segment| segment.offset.saturating_add(address - segment.address));
+    // Behind the end of the segment may be other bytes of the file.
+    at.and_then(|at| file.read_at(&mut code, at).ok()).is_some_and(|size| joins(&code[..size]))
+}
+
+/// Intel SDM, volume 2.
+const RDTSC: &[u8] = &[0x0f, 0x31];
+const RDTSCP: &[u8] = &[0x0f, 0x01, 0xf9];
+
+/// Where `rdtsc` and `rdtscp` may stand.
 pub(crate) fn patterns(address: u64, code: &[u8]) -> Vec<u64> {
-    let plain = memchr::memmem::find_iter(code, &[0x0f, 0x31]);
-    let ordered = memchr::memmem::find_iter(code, &[0x0f, 0x01, 0xf9]);
+    let plain = memchr::memmem::find_iter(code, RDTSC);
+    let ordered = memchr::memmem::find_iter(code, RDTSCP);
     plain.chain(ordered).map(|at| address.wrapping_add(at as u64)).collect()
 }
 

@@ -404,10 +404,18 @@ impl Finder<'_> {
 
     /// The site of a read of the counter; `None` if the bytes there are no instruction of their own. It is as few
     /// instructions around the read as make room for a jump. Code whose functions are not known or cannot be followed may
-    /// be data with these bytes, which are met by chance.
+    /// be data with these bytes, which are met by chance unless instructions behind them join the counter's halves.
     fn counter(&mut self, read: u64) -> Result<Option<Site>, Why> {
         let around = self.functions.with(read);
-        let Some(function) = around.last().copied() else { return Ok(None) };
+        let Some(function) = around.last().copied() else {
+            let code =
+                self.functions.bytes(&(read..read.saturating_add(counter::JOINED_IN as u64)));
+            return if counter::joins(code.unwrap_or_default()) {
+                Err(Why::NoFunction)
+            } else {
+                Ok(None)
+            };
+        };
         let flow = self.functions.flow(function);
         if flow.jumps_anywhere && !flow.is_damaged {
             // Not all of its code is reached.
