@@ -32,12 +32,12 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         out += &header(report, options);
         out += &beside(report);
         out += &answers::clock(report, options);
-        out += &counter;
         out += &match &report.callers {
             Some(_) => callers::who(report, &sites, options.callers),
             None => answers::how_to_see_who(report),
         };
         out += &answers::advice(report, options);
+        out += &counter;
         out += &answers::system_calls(report);
         out += &report.clock_page.as_ref().map(page_answers::render).unwrap_or_default();
         out += "\n";
