@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
 use object::elf::{EM_AARCH64, EM_X86_64, PF_X, PT_LOAD};
@@ -10,7 +11,7 @@ use object::read::ReadCache;
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSymbol as _};
 
-use crate::elf::{self, damaged};
+use crate::elf::{self, Code, damaged};
 use crate::flow::Functions;
 use crate::site::Segment;
 
@@ -29,8 +30,8 @@ const PLACES_MAX: usize = 1 << 20;
 /// Addresses of the instructions that read the counter, in the file's own numbers and ascending order: `rdtsc` and
 /// `rdtscp` on x86-64, `mrs` of `CNTVCT_EL0` and `CNTVCTSS_EL0` on arm64. Large files have the bytes of `rdtsc` by
 /// chance, so on x86-64 only instructions that are reached from the begin of a function count, and outside of known
-/// functions those whose halves are joined at once. Of a file of this length, tables and a few
-/// functions are held in memory, but not the code.
+/// functions those whose halves are joined at once. Of a file of this length, tables and a few functions are held in
+/// memory, but not the code.
 ///
 /// # Errors
 ///
@@ -52,21 +53,21 @@ pub fn counter_reads(file: &File, length: u64) -> io::Result<Vec<u64>> {
         _ => return Err(damaged()),
     };
     let mut found = Vec::new();
-    for segment in &segments {
-        found.extend(scan(file, segment, find)?);
+    for segment in segments {
+        found.extend(scan(file, &segment, find)?);
     }
     if machine == EM_X86_64 && !found.is_empty() {
         let mut bytes = vec![0; usize::try_from(length).map_err(|_| damaged())?];
         elf::read_into(&mut bytes, file, tables)?;
         let code = elf::read(&bytes).map_err(|_| damaged())?;
         let functions = Functions::new(&[], &code, &[]);
-        let is_known = |address: &u64| !functions.with(*address).is_empty();
-        let (known, mut others): (Vec<u64>, Vec<u64>) = found.into_iter().partition(is_known);
-        found = known;
-        others.retain(|address| is_joined(file, &segments, *address));
-        let mut around = BTreeSet::new();
+        let (mut around, mut nameless) = (BTreeSet::new(), Vec::new());
         found.retain(|address| {
             let with = functions.with(*address);
+            if with.is_empty() {
+                nameless.extend(is_joined(file, &code, *address).then_some(*address));
+                return false;
+            }
             let is_short =
                 with.iter().all(|function| function.limit - function.start <= FUNCTION_MAX);
             around.extend(with.into_iter().filter(|_| is_short));
@@ -77,7 +78,7 @@ pub fn counter_reads(file: &File, length: u64) -> io::Result<Vec<u64>> {
         elf::read_into(&mut bytes, file, ranges.collect())?;
         // What is known of a function is not kept: a file may have many.
         found.retain(|address| Functions::new(&bytes, &code, &[]).is_instruction(*address));
-        found.extend(others);
+        found.extend(nameless);
     }
     found.sort_unstable();
     found.dedup();
@@ -118,8 +119,13 @@ fn scan(
     Ok(found)
 }
 
-/// Bytes in which `joins` looks.
-pub(crate) const JOINED_IN: usize = 7;
+/// `rdtscp` and `shl $32,%rdx` have so many bytes.
+const JOINED_IN: usize = 7;
+
+/// The bytes by which [`joins`] judges a read.
+pub(crate) fn joined_at(read: u64) -> Range<u64> {
+    read..read.saturating_add(JOINED_IN as u64)
+}
 
 /// Whether the read at the begin of these bytes is followed by `shl $32,%rdx`, the first instruction of joining the
 /// counter's halves. Six bytes are not met by chance; any further away, code has that instruction for other reasons.
@@ -128,12 +134,12 @@ pub(crate) fn joins(code: &[u8]) -> bool {
     behind.is_some_and(|code| code.starts_with(&[0x48, 0xc1, 0xe2, 0x20]))
 }
 
-fn is_joined(file: &File, segments: &[Segment], address: u64) -> bool {
-    let mut code = [0; JOINED_IN];
-    let segment = segments.iter().find(|segment| segment.range().contains(&address));
-    let at = segment.map(|segment| segment.offset.saturating_add(address - segment.address));
-    // Behind the end of the segment may be other bytes of the file.
-    at.and_then(|at| file.read_at(&mut code, at).ok()).is_some_and(|size| joins(&code[..size]))
+fn is_joined(file: &File, code: &Code, read: u64) -> bool {
+    code.place(&joined_at(read)).is_some_and(|(at, size)| {
+        let mut bytes = [0; JOINED_IN];
+        let bytes = &mut bytes[..usize::try_from(size).unwrap_or_default()];
+        file.read_exact_at(bytes, at).is_ok() && joins(bytes)
+    })
 }
 
 /// Intel SDM, volume 2.

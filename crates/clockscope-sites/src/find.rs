@@ -408,13 +408,9 @@ impl Finder<'_> {
     fn counter(&mut self, read: u64) -> Result<Option<Site>, Why> {
         let around = self.functions.with(read);
         let Some(function) = around.last().copied() else {
-            let code =
-                self.functions.bytes(&(read..read.saturating_add(counter::JOINED_IN as u64)));
-            return if counter::joins(code.unwrap_or_default()) {
-                Err(Why::NoFunction)
-            } else {
-                Ok(None)
-            };
+            let code = self.functions.bytes(&counter::joined_at(read));
+            let is_read = code.is_some_and(counter::joins);
+            return if is_read { Err(Why::NoFunction) } else { Ok(None) };
         };
         let flow = self.functions.flow(function);
         if flow.jumps_anywhere && !flow.is_damaged {
