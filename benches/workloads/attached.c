@@ -1,17 +1,18 @@
 /* Threads that wait and read the clock, for somebody to attach to.
  *
- *   attached THREADS
+ *   attached THREADS [idle]
  *
  * All but one thread wake every 5 ms and read the clock 100 times. One looks at the counter of the CPU
  * without pause and notes the largest gap between two looks. "ready" is printed when all run; at each
  * line of input the largest gap since the line before is printed, in microseconds; at the end of
- * the input all leave.
+ * the input all leave. With "idle" all threads wait for ever instead.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 static atomic_int running;
 static atomic_int leaving;
@@ -40,6 +41,14 @@ static void *read_and_wait(void *unused)
 			clock_gettime(CLOCK_MONOTONIC, &now);
 		nanosleep(&pause, NULL);
 	}
+	return unused;
+}
+
+static void *wait_for_ever(void *unused)
+{
+	atomic_fetch_add(&running, 1);
+	for (;;)
+		pause();
 	return unused;
 }
 
@@ -77,7 +86,9 @@ static double rate(void)
 
 int main(int argc, char **argv)
 {
-	int threads = argc == 2 ? atoi(argv[1]) : 0;
+	int threads = argc >= 2 ? atoi(argv[1]) : 0;
+	void *(*of_others)(void *) = argc == 3 ? wait_for_ever : read_and_wait;
+	void *(*of_one)(void *) = argc == 3 ? wait_for_ever : look_for_gaps;
 	double in_us = rate();
 	pthread_attr_t small;
 	pthread_t thread;
@@ -89,7 +100,7 @@ int main(int argc, char **argv)
 	pthread_attr_setstacksize(&small, 65536);
 	/* The first thread is one of them: it waits for input. */
 	for (int i = 1; i < threads; i++)
-		if (pthread_create(&thread, &small, i == 1 ? look_for_gaps : read_and_wait, NULL))
+		if (pthread_create(&thread, &small, i == 1 ? of_one : of_others, NULL))
 			return 3;
 	while (atomic_load(&running) < threads - 1)
 		;

@@ -33,7 +33,7 @@ pub struct ReadCosts {
 }
 
 impl ReadCosts {
-    /// Cost by system call; call it before any process is traced.
+    /// Cost by system call; call it while no process is traced.
     pub fn by_syscall() -> Self {
         let cost = |clock| cheapest(clock_loops::by_syscall(Call::ClockGettime(clock)), 15, 20);
         Self {

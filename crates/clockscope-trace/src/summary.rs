@@ -118,7 +118,7 @@ pub(crate) struct RunData<'a> {
     pub processes: &'a Processes,
     /// The counts of system calls.
     pub counted: counter::Counted,
-    /// Cost of reads by system call, measured before the program started.
+    /// Cost of reads by system call, measured while the program was not traced.
     pub costs: ReadCosts,
     /// Cost of reads through the kernel's vDSO, measured before the program started; only for a verdict on
     /// the clock.

@@ -76,8 +76,11 @@ impl Groups {
         self.groups.is_empty()
     }
 
-    /// The present processes of all groups.
+    /// The present processes of all groups. Without groups no file is read: a host may have very many processes.
     pub(super) fn members(&self) -> Vec<i32> {
+        if self.is_empty() {
+            return Vec::new();
+        }
         let all = processes::all().unwrap_or_default();
         let is_member =
             |process: &processes::Process| self.groups.iter().any(|g| g.has(&process.cgroup));
@@ -87,7 +90,7 @@ impl Groups {
     /// The members, if the next search is due; otherwise no process.
     pub(super) fn members_if_due(&mut self) -> HashSet<i32> {
         let begun = Instant::now();
-        if self.is_empty() || begun < self.next_look {
+        if begun < self.next_look {
             return HashSet::new();
         }
         let members = self.members().into_iter().collect();

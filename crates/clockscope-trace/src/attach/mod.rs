@@ -88,7 +88,6 @@ pub fn prepare<'a>(plan: &'a Plan, targets: &'a Targets) -> anyhow::Result<Optio
 /// When there is no memory to count in, no timer, or no system calls can be counted as was asked.
 pub fn trace(prepared: Prepared<'_>) -> anyhow::Result<Option<Traced>> {
     let Prepared { plan, targets, mut attaching, pids } = prepared;
-    let costs = ReadCosts::by_syscall();
     let stage = observers::stage(plan)?;
     let ending = Ending::expect().context(NO_TIMER)?;
     if matches!(stage, Some(Stage::Screen { .. })) {
@@ -139,7 +138,7 @@ pub fn trace(prepared: Prepared<'_>) -> anyhow::Result<Option<Traced>> {
         started,
         processes: &processes,
         counted,
-        costs,
+        costs: ReadCosts::by_syscall(),
         by_vdso: None,
         kept: None,
         throttling,

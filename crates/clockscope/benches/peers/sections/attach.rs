@@ -1,12 +1,14 @@
-//! How long a program stands still when a tool attaches to it.
+//! How long a program stands still when a tool attaches to it, and how long the user waits for that.
 
 use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::figure::{Target, Unit, show, typical, verdict};
+use crate::figure::{Target, Unit, or_dash, ratio, show, typical, verdict};
 use crate::page::Page;
 use crate::process::{self, Running};
 use crate::suite::Suite;
@@ -91,7 +93,58 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
             page.verdict(&verdict(&what, Target::AtMost(limit), Unit::Millis, typical(&attach)));
         }
     }
+    until_it_counts(suite, page)
+}
+
+/// The time from the start of a tool until it says that it has attached to 20 threads that wait.
+fn until_it_counts(suite: &Suite, page: &mut Page) -> Result<()> {
+    const WAYS: [&str; 4] = [
+        "strace -f -p PID",
+        "CLOCKSCOPE trace --via none -p PID",
+        "CLOCKSCOPE trace --via sites -p PID",
+        "CLOCKSCOPE trace --via bpf -p PID",
+    ];
+    page.heading(3, "Until it counts in an idle program with 20 threads");
+    let program: OsString = suite.workloads.attached.clone().into();
+    let mut program = Running::start(&[program, "20".into(), "idle".into()])?;
+    program.wait_for_line("ready", LIMIT)?;
+    let (own, pid) = (suite.tools.clockscope.to_string_lossy(), program.pid().to_string());
+    let mut times: [Vec<Option<f64>>; 4] = Default::default();
+    for _ in 0..suite.options.choose(31, 3) {
+        for (way, times) in WAYS.iter().zip(&mut times) {
+            let words = process::words(&way.replace("CLOCKSCOPE", &own).replace("PID", &pid));
+            times.push(until_attached(&words)?);
+        }
+    }
+    let row = |(way, own): (&&str, &Vec<Option<f64>>)| {
+        let cell = |figure: Option<_>, unit| or_dash(figure.map(|figure| show(&figure, unit)));
+        let over = ratio(&times[0], own);
+        vec![(*way).to_owned(), cell(typical(own), Unit::Millis), cell(over, Unit::Ratio)]
+    };
+    page.table(
+        &["who", "until it says so, ms", "to strace"],
+        &WAYS.iter().zip(&times).map(row).collect::<Vec<_>>(),
+    );
+    let none = ratio(&times[0], &times[1]);
+    page.verdict(&verdict("attaching until it counts", Target::AtMost(1.5), Unit::Ratio, none));
     Ok(())
+}
+
+/// Milliseconds until a tool says that it has attached; `None` if it ends without a word of that.
+fn until_attached(words: &[OsString]) -> Result<Option<f64>> {
+    let started = Instant::now();
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut tool = command.spawn().with_context(|| format!("failed to start {words:?}"))?;
+    let mut lines = BufReader::new(tool.stderr.take().context("no standard error")?).lines();
+    let said = lines.by_ref().map_while(Result::ok).any(|line| line.contains("attached"));
+    let time = said.then(|| started.elapsed().as_secs_f64() * 1e3);
+    if said {
+        process::send_signal("INT", &tool.id().to_string())?;
+    }
+    lines.for_each(drop);
+    tool.wait().context("failed to wait")?;
+    Ok(time)
 }
 
 fn measure(suite: &Suite, threads: usize, rounds: usize) -> Result<Vec<(Who, Vec<Attachment>)>> {
