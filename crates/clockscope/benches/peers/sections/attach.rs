@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -19,57 +18,36 @@ const LIMIT: Duration = Duration::from_secs(60);
 const SIZES: [(usize, Option<f64>); 4] =
     [(2, None), (10, Some(2.0)), (100, None), (1000, Some(20.0))];
 
-/// What one attachment gave.
-struct Attachment {
-    /// What clockscope says of its own pauses, ms.
-    paused: Option<[f64; 2]>,
-    /// The largest gap that the program saw while a tool attached and detached, ms.
-    gap: f64,
-}
+/// Milliseconds by round: clockscope's pauses for attaching and detaching by its own report, and the largest gap that
+/// the program saw meanwhile.
+type Columns = [Vec<Option<f64>>; 3];
 
-/// The tool that attaches.
-#[derive(Clone, Copy)]
-struct Who {
-    name: &'static str,
-    /// The program that must be installed.
-    program: Option<&'static str>,
-    /// The command line, in which CLOCKSCOPE, PID and FILE stand for the program, the target and the summary.
-    command: &'static str,
-}
-
-const ALL: [Who; 4] = [
-    Who { name: "nobody, for as long", program: None, command: "sleep 0.2" },
-    Who {
-        name: "clockscope trace --via none -p PID",
-        program: None,
-        command: "CLOCKSCOPE trace --via none -p PID --duration 0.2 --format json -o FILE",
-    },
-    Who {
-        name: "strace -c -f -e trace=none -p PID",
-        program: Some("strace"),
-        command: "timeout -s INT 0.2 strace -c -f -e trace=none -o FILE -p PID",
-    },
-    Who {
-        name: "gdb -p PID, detach",
-        program: Some("gdb"),
-        command: "gdb -q -nx -batch -p PID -ex detach",
-    },
+/// Rows of the table, with a tool that must be installed and the command line: CLOCKSCOPE, PID and FILE stand for the
+/// program, the target and the summary.
+const ALL: [[&str; 3]; 4] = [
+    ["nobody, for as long", "sleep", "sleep 0.2"],
+    [
+        "clockscope trace --via none -p PID",
+        "timeout",
+        "CLOCKSCOPE trace --via none -p PID --duration 0.2 --format json -o FILE",
+    ],
+    [
+        "strace -c -f -e trace=none -p PID",
+        "strace",
+        "timeout -s INT 0.2 strace -c -f -e trace=none -o FILE -p PID",
+    ],
+    ["gdb -p PID, detach", "gdb", "gdb -q -nx -batch -p PID -ex detach"],
 ];
 
-impl Who {
-    fn is_clockscope(self) -> bool {
-        self.command.starts_with("CLOCKSCOPE ")
-    }
-
-    fn command(self, suite: &Suite, pid: u32, summary: &Path) -> Vec<OsString> {
-        let word = |word: &str| match word {
-            "CLOCKSCOPE" => suite.tools.clockscope.clone().into(),
-            "PID" => pid.to_string().into(),
-            "FILE" => summary.into(),
-            word => word.into(),
-        };
-        self.command.split(' ').map(word).collect()
-    }
+/// The words of a command line of `ALL`.
+fn words(suite: &Suite, line: &str, pid: u32) -> Vec<OsString> {
+    let word = |word: &str| match word {
+        "CLOCKSCOPE" => suite.tools.clockscope.clone().into(),
+        "PID" => pid.to_string().into(),
+        "FILE" => suite.path("attached").into(),
+        word => word.into(),
+    };
+    line.split(' ').map(word).collect()
 }
 
 pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
@@ -82,15 +60,21 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     for (threads, limit) in SIZES {
         page.heading(3, &format!("{threads} threads"));
         let rounds = suite.options.choose(15, 3);
-        let columns = measure(suite, threads, rounds)?;
+        let rows = measure(suite, threads, rounds)?;
+        let cell = |figure| show(&figure, Unit::Millis);
+        let cells = |columns: &Columns| {
+            columns.each_ref().map(|of| typical(of).map_or_else(String::new, cell))
+        };
+        let table = rows
+            .iter()
+            .map(|(name, columns)| [vec![(*name).to_owned()], cells(columns).to_vec()].concat());
         page.table(
             &["who", "pause, attach, ms", "pause, detach, ms", "largest gap, ms"],
-            &rows(&columns),
+            &table.collect::<Vec<_>>(),
         );
-        if let (Some(limit), Some((_, own))) = (limit, columns.get(1)) {
-            let attach = pauses(own, 0);
+        if let (Some(limit), Some((_, [attach, ..]))) = (limit, rows.get(1)) {
             let what = format!("pause for attaching to {threads} threads");
-            page.verdict(&verdict(&what, Target::AtMost(limit), Unit::Millis, typical(&attach)));
+            page.verdict(&verdict(&what, Target::AtMost(limit), Unit::Millis, typical(attach)));
         }
     }
     until_it_counts(suite, page)
@@ -108,12 +92,10 @@ fn until_it_counts(suite: &Suite, page: &mut Page) -> Result<()> {
     let program: OsString = suite.workloads.attached.clone().into();
     let mut program = Running::start(&[program, "20".into(), "idle".into()])?;
     program.wait_for_line("ready", LIMIT)?;
-    let (own, pid) = (suite.tools.clockscope.to_string_lossy(), program.pid().to_string());
     let mut times: [Vec<Option<f64>>; 4] = Default::default();
     for _ in 0..suite.options.choose(31, 3) {
         for (way, times) in WAYS.iter().zip(&mut times) {
-            let words = process::words(&way.replace("CLOCKSCOPE", &own).replace("PID", &pid));
-            times.push(until_attached(&words)?);
+            times.push(until_attached(&words(suite, way, program.pid()))?);
         }
     }
     let row = |(way, own): (&&str, &Vec<Option<f64>>)| {
@@ -147,39 +129,36 @@ fn until_attached(words: &[OsString]) -> Result<Option<f64>> {
     Ok(time)
 }
 
-fn measure(suite: &Suite, threads: usize, rounds: usize) -> Result<Vec<(Who, Vec<Attachment>)>> {
+fn measure(suite: &Suite, threads: usize, rounds: usize) -> Result<Vec<(&'static str, Columns)>> {
     let program: OsString = suite.workloads.attached.clone().into();
     let mut program = Running::start(&[program, threads.to_string().into()])?;
     program.wait_for_line("ready", LIMIT)?;
-    let mut columns: Vec<(Who, Vec<Attachment>)> = ALL
-        .into_iter()
-        .filter(|who| who.program.is_none_or(is_installed))
-        .map(|who| (who, Vec::new()))
-        .collect();
+    let installed = ALL.into_iter().filter(|[_, tool, _]| is_installed(tool));
+    let mut rows: Vec<_> =
+        installed.map(|[name, _, line]| (name, line, Columns::default())).collect();
     for _ in 0..rounds {
-        for (who, attachments) in &mut columns {
-            attachments.push(attach(suite, &mut program, *who)?);
+        for (_, line, columns) in &mut rows {
+            let found = attach(suite, &mut program, line)?;
+            columns.iter_mut().zip(found).for_each(|(column, figure)| column.push(figure));
         }
     }
     program.finish(LIMIT)?;
-    Ok(columns)
+    Ok(rows.into_iter().map(|(name, _, columns)| (name, columns)).collect())
 }
 
-fn attach(suite: &Suite, program: &mut Running, who: Who) -> Result<Attachment> {
+/// A figure of each column.
+fn attach(suite: &Suite, program: &mut Running, line: &str) -> Result<[Option<f64>; 3]> {
     gap(program)?;
-    let summary = suite.path("attached");
-    process::run_any(&who.command(suite, program.pid(), &summary), LIMIT)?;
-    let gap = gap(program)?;
-    let paused = if who.is_clockscope() {
-        let text = std::fs::read_to_string(&summary).context("clockscope wrote no report")?;
-        let report: serde_json::Value = serde_json::from_str(&text)?;
-        let row = &report["attached"][0];
-        let ms = |name: &str| row[name].as_f64().map(|ns| ns / 1e6).context("no pause");
-        Some([ms("pause_ns")?, ms("detach_pause_ns")?])
-    } else {
-        None
-    };
-    Ok(Attachment { paused, gap })
+    process::run_any(&words(suite, line, program.pid()), LIMIT)?;
+    let gap = Some(gap(program)?);
+    if !line.starts_with("CLOCKSCOPE ") {
+        return Ok([None, None, gap]);
+    }
+    let text =
+        std::fs::read_to_string(suite.path("attached")).context("clockscope wrote no report")?;
+    let report: serde_json::Value = serde_json::from_str(&text)?;
+    let ms = |name: &str| report["attached"][0][name].as_f64().map(|ns| ns / 1e6);
+    Ok([Some(ms("pause_ns").context("no pause")?), ms("detach_pause_ns"), gap])
 }
 
 /// The largest gap that the program has seen since it was asked before, ms.
@@ -188,25 +167,4 @@ fn gap(program: &mut Running) -> Result<f64> {
     let line = program.wait_for_line("gap ", LIMIT)?;
     let us = line.split(' ').nth(1).context("no number")?;
     Ok(us.parse::<f64>()? / 1e3)
-}
-
-fn pauses(attachments: &[Attachment], which: usize) -> Vec<Option<f64>> {
-    attachments.iter().map(|attachment| Some(attachment.paused?[which])).collect()
-}
-
-fn rows(columns: &[(Who, Vec<Attachment>)]) -> Vec<Vec<String>> {
-    let cell = |values: &[Option<f64>]| {
-        typical(values).map_or_else(String::new, |figure| show(&figure, Unit::Millis))
-    };
-    let row = |(who, attachments): &(Who, Vec<Attachment>)| {
-        let gaps: Vec<Option<f64>> =
-            attachments.iter().map(|attachment| Some(attachment.gap)).collect();
-        vec![
-            who.name.to_owned(),
-            cell(&pauses(attachments, 0)),
-            cell(&pauses(attachments, 1)),
-            cell(&gaps),
-        ]
-    };
-    columns.iter().map(row).collect()
 }
