@@ -49,7 +49,6 @@ static void *wait_for_ever(void *unused)
 	atomic_fetch_add(&running, 1);
 	for (;;)
 		pause();
-	return unused;
 }
 
 static void *look_for_gaps(void *unused)
@@ -87,8 +86,7 @@ static double rate(void)
 int main(int argc, char **argv)
 {
 	int threads = argc >= 2 ? atoi(argv[1]) : 0;
-	void *(*of_others)(void *) = argc == 3 ? wait_for_ever : read_and_wait;
-	void *(*of_one)(void *) = argc == 3 ? wait_for_ever : look_for_gaps;
+	void *(*work)(void *) = argc == 3 ? wait_for_ever : look_for_gaps;
 	double in_us = rate();
 	pthread_attr_t small;
 	pthread_t thread;
@@ -99,8 +97,8 @@ int main(int argc, char **argv)
 	pthread_attr_init(&small);
 	pthread_attr_setstacksize(&small, 65536);
 	/* The first thread is one of them: it waits for input. */
-	for (int i = 1; i < threads; i++)
-		if (pthread_create(&thread, &small, i == 1 ? of_one : of_others, NULL))
+	for (int i = 1; i < threads; i++, work = argc == 3 ? work : read_and_wait)
+		if (pthread_create(&thread, &small, work, NULL))
 			return 3;
 	while (atomic_load(&running) < threads - 1)
 		;

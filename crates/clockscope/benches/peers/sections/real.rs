@@ -39,24 +39,24 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     compare(suite, page, "sqlite3, inserts of the current time", &sqlite::PROGRAMS, |tracer| {
         sqlite::rate(suite, tracer)
     });
-    compare_postgres(suite, page);
+    if let Some(cluster) = cluster(suite, page, POSTGRES) {
+        let rate = |tracer| cluster.rate(suite, tracer);
+        compare(suite, page, POSTGRES, &postgres::PROGRAMS, rate);
+    }
     Ok(())
 }
 
-fn compare_postgres(suite: &Suite, page: &mut Page) {
-    let cluster = match missing(&postgres::PROGRAMS) {
-        Some(reason) => Err(reason),
-        None => Cluster::create(suite).map_err(|error| format!("does not run here: {error:#}")),
+/// A cluster of PostgreSQL; if there can be none, the reason stands below the heading.
+pub(super) fn cluster(suite: &Suite, page: &mut Page, what: &str) -> Option<Cluster> {
+    let cluster = missing(&postgres::PROGRAMS).map_or_else(
+        || Cluster::create(suite).map_err(|error| format!("does not run here: {error:#}")),
+        Err,
+    );
+    let because = |reason: String| {
+        page.heading(3, what);
+        page.text(&reason);
     };
-    match cluster {
-        Ok(cluster) => compare(suite, page, POSTGRES, &postgres::PROGRAMS, |tracer| {
-            cluster.rate(suite, tracer)
-        }),
-        Err(reason) => {
-            page.heading(3, POSTGRES);
-            page.text(&reason);
-        }
-    }
+    cluster.map_err(because).ok()
 }
 
 fn compare(

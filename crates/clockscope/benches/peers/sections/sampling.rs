@@ -6,13 +6,11 @@ use crate::figure::{Target, Unit, verdict};
 use crate::loops::{Loop, launch_in_rounds, series};
 use crate::page::Page;
 use crate::series::{added_to, ratio_to, time_table};
-use crate::servers::postgres::Cluster;
 use crate::servers::{postgres, redis};
 use crate::suite::Suite;
-use crate::tools::missing;
 use crate::tracer::{TRACE_VDSO, Tracer};
 
-use super::real::rates;
+use super::real::{cluster, rates};
 
 const CALLERS: Tracer = Tracer::Clockscope("trace --via none --callers");
 const TRACERS: [Tracer; 3] = [Tracer::Untraced, TRACE_VDSO, CALLERS];
@@ -21,20 +19,11 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     page.heading(2, "Sampling callers");
     page.text("At the default rate, 1,000 stacks a second over the whole tree.");
     read_in_a_loop(suite, page);
-    server(
-        suite,
-        page,
-        "redis-server under redis-benchmark, GET, sampled",
-        &redis::PROGRAMS,
-        |tracer| redis::rate(suite, tracer),
-    );
-    match missing(&postgres::PROGRAMS) {
-        Some(reason) => page.text(&reason),
-        None => {
-            let cluster = Cluster::create(suite)?;
-            let what = "PostgreSQL under pgbench, select only, sampled";
-            server(suite, page, what, &postgres::PROGRAMS, |tracer| cluster.rate(suite, tracer));
-        }
+    let what = "redis-server under redis-benchmark, GET, sampled";
+    server(suite, page, what, &redis::PROGRAMS, |tracer| redis::rate(suite, tracer));
+    let what = "PostgreSQL under pgbench, select only, sampled";
+    if let Some(cluster) = cluster(suite, page, what) {
+        server(suite, page, what, &postgres::PROGRAMS, |tracer| cluster.rate(suite, tracer));
     }
     Ok(())
 }
