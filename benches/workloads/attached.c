@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -49,6 +50,7 @@ static void *wait_for_ever(void *unused)
 	atomic_fetch_add(&running, 1);
 	for (;;)
 		pause();
+	return unused;
 }
 
 static void *look_for_gaps(void *unused)
@@ -85,8 +87,8 @@ static double rate(void)
 
 int main(int argc, char **argv)
 {
-	int threads = argc >= 2 ? atoi(argv[1]) : 0;
-	void *(*work)(void *) = argc == 3 ? wait_for_ever : look_for_gaps;
+	int is_idle = argc == 3 && strcmp(argv[2], "idle") == 0;
+	int threads = argc == 2 || is_idle ? atoi(argv[1]) : 0;
 	double in_us = rate();
 	pthread_attr_t small;
 	pthread_t thread;
@@ -97,9 +99,12 @@ int main(int argc, char **argv)
 	pthread_attr_init(&small);
 	pthread_attr_setstacksize(&small, 65536);
 	/* The first thread is one of them: it waits for input. */
-	for (int i = 1; i < threads; i++, work = argc == 3 ? work : read_and_wait)
-		if (pthread_create(&thread, &small, work, NULL))
+	for (int i = 1; i < threads; i++) {
+		void *(*work)(void *) = i == 1 ? look_for_gaps : read_and_wait;
+
+		if (pthread_create(&thread, &small, is_idle ? wait_for_ever : work, NULL))
 			return 3;
+	}
 	while (atomic_load(&running) < threads - 1)
 		;
 	puts("ready");

@@ -11,7 +11,7 @@ use crate::figure::{Target, Unit, or_dash, ratio, show, typical, verdict};
 use crate::page::Page;
 use crate::process::{self, Running};
 use crate::suite::Suite;
-use crate::tools::is_installed;
+use crate::tools::{is_installed, missing};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Threads, and the longest pause for attaching that is aimed at, ms.
@@ -22,13 +22,13 @@ const SIZES: [(usize, Option<f64>); 4] =
 /// the program saw meanwhile.
 type Columns = [Vec<Option<f64>>; 3];
 
-/// Rows of the table, with a tool that must be installed and the command line: CLOCKSCOPE, PID and FILE stand for the
-/// program, the target and the summary.
+/// Rows of the table, with a tool that must be installed ("": none) and the command line: CLOCKSCOPE, PID and FILE stand
+/// for the program, the target and the summary.
 const ALL: [[&str; 3]; 4] = [
-    ["nobody, for as long", "sleep", "sleep 0.2"],
+    ["nobody, for as long", "", "sleep 0.2"],
     [
         "clockscope trace --via none -p PID",
-        "timeout",
+        "",
         "CLOCKSCOPE trace --via none -p PID --duration 0.2 --format json -o FILE",
     ],
     [
@@ -39,7 +39,7 @@ const ALL: [[&str; 3]; 4] = [
     ["gdb -p PID, detach", "gdb", "gdb -q -nx -batch -p PID -ex detach"],
 ];
 
-/// The words of a command line of `ALL`.
+/// The words of a command line.
 fn words(suite: &Suite, line: &str, pid: u32) -> Vec<OsString> {
     let word = |word: &str| match word {
         "CLOCKSCOPE" => suite.tools.clockscope.clone().into(),
@@ -89,6 +89,10 @@ fn until_it_counts(suite: &Suite, page: &mut Page) -> Result<()> {
         "CLOCKSCOPE trace --via bpf -p PID",
     ];
     page.heading(3, "Until it counts in an idle program with 20 threads");
+    if let Some(reason) = missing(&["strace"]) {
+        page.text(&reason);
+        return Ok(());
+    }
     let program: OsString = suite.workloads.attached.clone().into();
     let mut program = Running::start(&[program, "20".into(), "idle".into()])?;
     program.wait_for_line("ready", LIMIT)?;
@@ -133,7 +137,7 @@ fn measure(suite: &Suite, threads: usize, rounds: usize) -> Result<Vec<(&'static
     let program: OsString = suite.workloads.attached.clone().into();
     let mut program = Running::start(&[program, threads.to_string().into()])?;
     program.wait_for_line("ready", LIMIT)?;
-    let installed = ALL.into_iter().filter(|[_, tool, _]| is_installed(tool));
+    let installed = ALL.into_iter().filter(|[_, tool, _]| tool.is_empty() || is_installed(tool));
     let mut rows: Vec<_> =
         installed.map(|[name, _, line]| (name, line, Columns::default())).collect();
     for _ in 0..rounds {

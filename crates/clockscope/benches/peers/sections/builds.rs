@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use crate::figure::Unit;
 use crate::page::Page;
 use crate::process;
-use crate::sections::launch::walls;
+use crate::sections::launch::{repeat, walls};
 use crate::series::time_table;
 use crate::suite::{LAUNCH_LIMIT, Suite};
 use crate::tools::missing;
@@ -34,9 +34,6 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     for (what, rest) in [("git status", "status"), ("git log -p", "log -p >/dev/null")] {
         compare(suite, page, what, &["git"], &format!("{git} {rest}"));
     }
-    let repeat = |count: u32, command: &str| {
-        format!("i=0; while [ $i -lt {count} ]; do {command}; i=$((i+1)); done")
-    };
     let what = format!("a shell script of {execs} short commands");
     compare(suite, page, &what, &["sh"], &repeat(execs, "/bin/true"));
     let (what, python) = (format!("{pythons} short Python processes"), "/usr/bin/python3");

@@ -106,14 +106,19 @@ fn script(suite: &Suite, page: &mut Page) {
     page.heading(3, &format!("a shell script of {commands} short commands"));
     page.text("The tracer's own start is in the figures.");
     // The real /bin/true: the shell's own would start nothing.
-    let line = format!("i=0; while [ $i -lt {commands} ]; do /bin/true; i=$((i+1)); done");
-    let command: Vec<OsString> = vec!["sh".into(), "-c".into(), line.into()];
+    let command: Vec<OsString> =
+        vec!["sh".into(), "-c".into(), repeat(commands, "/bin/true").into()];
     let all = walls(suite, &TRACERS, suite.options.load_rounds(), &command);
     time_table(page, &all, Unit::Millis);
     let targets = [(TRACE_VDSO, 1.25), (TRACE_SITES, 1.25), (TRACE_TIME, 1.5)].map(at_most);
     judge(page, &all, Unit::Ratio, &targets, |tracer| {
         format!("{commands} short commands under {tracer}")
     });
+}
+
+/// A line for the shell that runs a command so many times.
+pub(super) fn repeat(count: u32, command: &str) -> String {
+    format!("i=0; while [ $i -lt {count} ]; do {command}; i=$((i+1)); done")
 }
 
 /// Wall times of whole runs, in milliseconds.
